@@ -226,7 +226,7 @@ def test_given_arrays_may_have_room_for_padding(connect: Connect) -> None:
     for row, length in zip(out[0], batch.lengths[0], strict=True):
         assert row.tolist() == [*range(1, length + 1), *[0] * (5 - length)]
     small = client.batches("table", 64, timeout=PATIENCE_S, pad=True, out=[np.zeros((64, 2), np.int16)])
-    with pytest.raises(ValueError, match="has 3 rows, there is room for 2"):
+    with pytest.raises(ValueError, match="has 3 rows, but there is room for 2"):
         next(small)
 
 
@@ -243,7 +243,7 @@ def test_given_arrays_with_strings_beside_them(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize(("bad", "message"), [
-    ([1, 2], r"out\['obs'\]\[0\] must be a numpy array or None, but it is a <class 'int'>"),
+    ([1, 2], r"out\['obs'\]\[0\] must be a numpy array or None, got a <class 'int'>"),
     (np.zeros((4, 3, 2), object), r"out\['obs'\] is of object"),
 ])
 def test_what_is_no_array_is_refused(connect: Connect, bad: object, message: str) -> None:
@@ -260,9 +260,9 @@ def readonly() -> np.ndarray:
 @pytest.mark.parametrize(("bad", "message"), [
     (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \(5, 3, 2\).*must be 4"),
     (np.zeros((), np.float32), r"out\['obs'\] has the shape \(\)"),
-    (np.zeros((4, 3, 2), np.float32, order="F"), r"out\['obs'\] cannot be written to: it is not C-contiguous"),
+    (np.zeros((4, 3, 2), np.float32, order="F"), r"cannot write to out\['obs'\]: it is not C-contiguous"),
     (np.zeros((8, 3, 2), np.float32)[::2], "not C-contiguous"),
-    (np.zeros((4, 3, 2), ">f4"), "another byte order"),
+    (np.zeros((4, 3, 2), ">f4"), "this machine's byte order"),
     (np.frombuffer(bytearray(97), np.uint8)[1:].view(np.float32).reshape(4, 3, 2), "not aligned"),
     (readonly(), "read-only"),
 ])
@@ -274,7 +274,7 @@ def test_arrays_that_cannot_be_written_to_are_refused(connect: Connect, bad: np.
 @pytest.mark.parametrize(("out", "message"), [
     ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64 \(4, 3, 2\).*make float32 \(4, 3, 2\)"),
     (out_arrays(length=2), r"out\['obs'\] is float32 \(4, 2, 2\).*make float32 \(4, 3, 2\)"),
-    ({**out_arrays(), "more": None}, "out has 3 arrays, but the items have 2 columns"),
+    ({**out_arrays(), "more": None}, "out has 3 arrays, but the items have 2 columns; give one array for each column"),
     ({"other": out_arrays()["obs"], "reward": np.zeros(4)}, "structure of the items of table 'table'.*'other'"),
     (list(out_arrays().values()), "structure of the items"),
 ])
@@ -326,6 +326,6 @@ def test_given_arrays_are_written_to_by_one_call_at_a_time(connect: Connect) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    assert all("being written to by another call" in failure for failure in failures)
+    assert all("another call is writing to" in failure for failure in failures)
     batch = next(client.batches("table", 256, timeout=PATIENCE_S, out=out))
     np.testing.assert_array_equal(batch.data["obs"][:, -1, 0], batch.data["reward"])

@@ -152,7 +152,7 @@ def test_damage_is_refused_with_advice_and_can_be_salvaged(begin: Begin, format:
         begin()
     assert str(refused.value).startswith(f"cannot load the newest checkpoint: {damaged}")
     assert str(refused.value).endswith(
-        f'; salvage=True loads what is whole; "{old}" as the path loads an older one, which does not need that file'
+        f'; salvage=True loads the intact part; "{old}" as the path loads an older one, which does not need that file'
     )
     server = begin(salvage=True)
     assert set(values(server)) <= {1, 2}
@@ -265,7 +265,7 @@ def test_options_that_have_no_such_value_are_refused(tmp_path: Path) -> None:
 
 
 def test_buckets_keep_relives_format_only() -> None:
-    with pytest.raises(ValueError, match="no storage of the kind `ftp`"):
+    with pytest.raises(ValueError, match="unknown storage `ftp`"):
         relive.Server([uniform_table()], checkpointer=DefaultCheckpointer("ftp://bucket/run"))
 
 

@@ -71,7 +71,7 @@ def test_the_transport_can_be_seen_and_chosen(connect: Connect, transport: str) 
 
 def test_a_client_without_a_server_in_this_process_is_told(dead_port: int) -> None:
     client = relive.Client(f"localhost:{dead_port}", transport="in-process")
-    with pytest.raises(ValueError, match=f"no server of this process serves localhost:{dead_port}"):
+    with pytest.raises(ValueError, match=f"this process has no server at localhost:{dead_port}"):
         client.server_info()
 
 

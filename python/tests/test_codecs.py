@@ -61,7 +61,7 @@ def test_the_other_writers_choose_as_well(connect: Connect, codec: str) -> None:
 def test_unknown_codecs_are_refused(connect: Connect) -> None:
     client = connect()
     config = structured.create_config(structured.pattern_from_transform([None], lambda steps: steps[0][-1:]), "table")
-    wanted = r"codec must be 'auto' or one of 'raw', 'snappy', 'lz4', 'zstd', not 'gzip'"
+    wanted = r"codec must be 'auto' or one of 'raw', 'snappy', 'lz4', 'zstd', got 'gzip'"
     for make in (
         lambda: client.trajectory_writer(1, codec="gzip"),
         lambda: client.structured_writer([config], codec="gzip"),

@@ -395,19 +395,19 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_pulls(strea
 def test_copies_that_wait_for_each_other_say_so() -> None:
     one, other = local(*range(100)).duplicate(2)
     joined = one.prefetch(2).union(other, round_robin_weights=[3, 1])
-    with pytest.raises(RuntimeError, match=r"copy 0 of 2: this copy is as far ahead as it may be \(1\).*nobody pulls copy 1 of 2"):
+    with pytest.raises(RuntimeError, match=r"copy 0 of 2: this copy is ahead by the limit \(1\).*nothing pulls copy 1 of 2"):
         list(joined)
     one, other = local(*range(100)).duplicate(2)
     ahead = one.prefetch(2)
     assert next(ahead) == 0
     taken = []
-    with pytest.raises(RuntimeError, match="copy 0 of 2 is pulled by prefetch.2., whose items nobody takes"):
+    with pytest.raises(RuntimeError, match="prefetch.2. pulls copy 0 of 2, but nothing takes its items"):
         for item in other:
             taken.append(item)
     assert taken == [0, 1, 2, 3]
     one, other = local(0, 1, 2).duplicate(2)
     assert next(one) == 0
-    with pytest.raises(RuntimeError, match="copy 0 of 2 is pulled by a thread that waits here"):
+    with pytest.raises(RuntimeError, match="a thread that is waiting here pulls copy 0 of 2"):
         list(other)
 
 

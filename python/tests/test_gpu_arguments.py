@@ -37,7 +37,7 @@ def test_lists_take_the_type_of_their_column() -> None:
         ({"x": X, "action": [1j, 0]}, "values of 'action' of complex128 are none of int64"),
         ({"x": ["0.5", "1"], "action": ACTIONS}, "'x' has values of <U3, which are no numbers"),
         ({"x": [[0.5], 0.5], "action": ACTIONS}, "the list for 'x' is no array"),
-        ({"x": np.zeros(2), "action": ACTIONS}, "the array is of float64, the column of float32"),
+        ({"x": np.zeros(2), "action": ACTIONS}, "the array has the data type float64, but the column has float32"),
         ({"x": None, "action": ACTIONS}, r"has None for 'x'; give an array \[steps, …\] of float32"),
         ([1, 2], r"the trajectory is a list; give a mapping from the names of the columns, \['x', 'action'\]"),
     ],

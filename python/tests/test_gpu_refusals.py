@@ -15,12 +15,12 @@ X = np.zeros(3, np.float32)
 @pytest.mark.parametrize(
     ("given", "weight", "text"),
     [
-        ({"x": X.astype(np.float64)}, 1.0, r"the array is of float64, the column of float32; convert it with .astype"),
+        ({"x": X.astype(np.float64)}, 1.0, r"the array has the data type float64, but the column has float32; convert it with .astype"),
         ({"x": np.zeros((3, 2), np.float32)}, 1.0, r"\"x\": the array has shape \[3, 2\]"),
         ({"x": np.float32(1)}, 1.0, r"has shape \[\]"),
         ({"y": X}, 1.0, r"has no \['x'\] and has \['y'\]"),
-        ({"x": np.zeros(6, np.float32)}, 1.0, r"a trajectory of 6 steps; it must have 1 to 5"),
-        ({"x": np.zeros(0, np.float32)}, 1.0, r"a trajectory of 0 steps"),
+        ({"x": np.zeros(6, np.float32)}, 1.0, r"a trajectory has 6 steps, but it must have 1 to 5"),
+        ({"x": np.zeros(0, np.float32)}, 1.0, r"a trajectory has 0 steps"),
         ({"x": X}, float("nan"), r"the weight is NaN"),
         ({"x": X}, -1.0, r"the weight is -1"),
         ({"x": X}, 1e300, r"the weight is 1"),

@@ -79,8 +79,8 @@ def test_writers_say_what_they_wait_for(told: Told) -> None:
     with store() as made, made.writer() as writer:
 
         def give_row() -> None:
-            told.expect("writer 0 has waited for 0.05 s: begin() waits for a row; does the process of the store call scan()")
-            told.expect("writer 0 has waited for 0.1 s")
+            told.expect("writer 0 has been waiting for 0.05 s: begin() waits for a row; does the process of the store call scan()")
+            told.expect("writer 0 has been waiting for 0.1 s")
             made.scan()
 
         def answer() -> None:
@@ -96,7 +96,7 @@ def test_insertions_say_that_there_is_no_room(told: Told) -> None:
         place = made.insert(X)
 
         def make_room() -> None:
-            told.expect("insert() has waited for 0.05 s: there is no room")
+            told.expect("insert() has been waiting for 0.05 s: there is no room")
             made.remove([place.index])
 
         meanwhile(lambda: made.insert(X, timeout=PATIENCE_S), make_room)
@@ -110,9 +110,9 @@ def test_ranks_say_whom_they_wait_for(told: Told) -> None:
         return groups[-1]
 
     def come() -> None:
-        told.expect(f"group '{name}', rank 0 has waited for 0.05 s: ranks [1] do not come; it waits until 60.0 s are over")
+        told.expect(f"group '{name}', rank 0 has been waiting for 0.05 s: ranks [1] do not come; it waits until 60.0 s are over")
         second = join(1)
-        told.expect("rank 0 of 2 has waited for 0.05 s: rank 1 tells nothing")
+        told.expect("rank 0 of 2 has been waiting for 0.05 s: rank 1 tells nothing")
         second.all_gather(b"\0second")
 
     meanwhile(lambda: exchange(join(0), lambda: b"first"), come)
@@ -125,7 +125,7 @@ def test_short_waits_say_nothing(told: Told) -> None:
         with _waits.told("a short wait", lambda: "nothing"):
             pass
     with _waits.told("a long wait", lambda: "the log"):
-        told.expect("a long wait has waited for 0.05 s: the log")
+        told.expect("a long wait has been waiting for 0.05 s: the log")
     assert not any("short" in text for text in told.texts)
 
 

@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         assert (writer.number, writer.max_steps, writer.steps) == (0, 6, 0)
         with pytest.raises(errors.UnavailableError, match="writer slots"):
             made.writer()
-        with pytest.raises(errors.DeadlineExceededError, match="does the process of the store scan"):
+        with pytest.raises(errors.DeadlineExceededError, match="check that the store's process scans"):
             writer.begin(timeout=0.0)
         made.scan()
         writer.begin()
@@ -144,7 +144,7 @@ def test_what_makes_no_sense_is_refused() -> None:
             writer.finish(-1.0)
         writer.finish(2.0)
         assert made.scan() == gpu.Scan([], [gpu.Inserted(0, 1)], 0, 0)
-        with pytest.raises(errors.NotFoundError, match="no request"):
+        with pytest.raises(errors.NotFoundError, match="no open request"):
             made.observe([gpu.Request(0, 0, 0)], "action")
         writer.close()
         with pytest.raises(errors.ClosedError):

@@ -50,7 +50,7 @@ def test_keys_that_are_no_text(connect: Connect) -> None:
         client.insert({10: 1, "a": 2}, {"table": 1.0})
     with pytest.raises(TypeError, match="None"):
         client.insert({10: 1, 2: None}, {"table": 1.0})
-    with pytest.raises(TypeError, match="must be text"):
+    with pytest.raises(TypeError, match="must be strings"):
         uniform_table(signature={2: relive.ArraySpec((), np.int64), 10: relive.ArraySpec((), np.int64)})
     with client.trajectory_writer(1) as writer:
         writer.append({2: 200, 10: 1000})
@@ -84,7 +84,7 @@ def test_more_dimensions_than_can_be_read_back(connect: Connect) -> None:
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
 def test_timeouts_that_are_none(connect: Connect, timeout: float) -> None:
     client = connect()
-    with pytest.raises(ValueError, match="None to wait for ever"):
+    with pytest.raises(ValueError, match="None to wait forever"):
         client.insert(1, {"table": 1.0}, timeout=timeout)
     client.insert(1, {"table": 1.0}, timeout=float("inf"))
 

@@ -63,7 +63,7 @@ def test_errors_have_numpy_s_names(serve: Serve) -> None:
         written(client, {"a": np.zeros((2, 4))}, {"a": np.zeros(4)})
     writer = client.trajectory_writer(3)
     writer.append({"a": np.zeros((2, 4))})
-    with pytest.raises(ValueError, match=r"\(a\) is float64 \(1, 2, 4\), but the table's signature wants float32 \(None, 4\)"):
+    with pytest.raises(ValueError, match=r"\(a\) is float64 \(1, 2, 4\), but the table's signature requires float32 \(None, 4\)"):
         writer.create_item("table", 1.0, {"a": writer.history["a"][-1:]})
 
 

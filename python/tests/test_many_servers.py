@@ -63,7 +63,7 @@ def test_addresses_that_cannot_be() -> None:
         relive.Client([])
     with pytest.raises(TypeError, match="must be a string"):
         relive.Client(["localhost:1", 2])  # type: ignore[list-item]
-    for addresses, why in ((["a:1", "a:1"], "named twice"), (["a:1", ""], "empty"), ("dns:///name", "with its port")):
+    for addresses, why in ((["a:1", "a:1"], "listed twice"), (["a:1", ""], "empty"), ("dns:///name", "needs a port")):
         with pytest.raises(ValueError, match=why):
             relive.Client(addresses).server_info()
 
@@ -214,7 +214,7 @@ def test_a_dead_server_is_left_out_and_taken_back(
     assert time.monotonic() - stopping < 2 and state.reason and state.times_left == 1
     count = len(load)
     fleet.client.insert([np.float32(2)], {"table": 1.0})
-    with pytest.raises(UnavailableError, match=r"done by 3 of 4 servers, not by 127\.0\.0\.1"):
+    with pytest.raises(UnavailableError, match=r"succeeded on 3 of 4 servers, failed on 127\.0\.0\.1"):
         fleet.client.reset("table")
     while len(load) < count + 50:
         assert time.monotonic() - stopping < PATIENCE_S
@@ -224,7 +224,7 @@ def test_a_dead_server_is_left_out_and_taken_back(
     events = [change.event for change in fleet.client.server_changes() if change.address == fleet.addresses[3]]
     assert events[:3] == ["joined", "left", "joined"]
     # What other threads say is told a little later.
-    while not any("is left out until it answers again" in record.getMessage() for record in caplog.records):
+    while not any("until it answers again" in record.getMessage() for record in caplog.records):
         assert time.monotonic() - stopping < PATIENCE_S
         fleet.client.server_info()
     again.stop()

@@ -185,7 +185,7 @@ class TestStructuresThatDiffer:
                 write(writing, lambda history: [history["obs"][-1], history["reward"][-1]])
             with pytest.raises(ValueError, match=r"but the item is \{obs\}"):
                 write(writing, lambda history: {"obs": history["obs"][-1]})
-            with pytest.raises(ValueError, match="a table of its own"):
+            with pytest.raises(ValueError, match="to another table"):
                 writing.insert({"a": STEP["obs"], "b": STEP["reward"]}, {"table": 1.0})
         assert client.server_info()["table"].current_size == 1
 
@@ -225,7 +225,7 @@ class TestStructuresThatDiffer:
         batches = client.batches("table", 1, prefetch=0)
         assert sorted(next(batches).data) == ["obs", "reward"]
         key = unchecked(other, swapped)
-        with pytest.raises(ValueError, match=r"wrote \{obs, reward\}, and another writer wrote \{x, y\}"):
+        with pytest.raises(ValueError, match=r"wrote \{obs, reward\}, but another writer wrote \{x, y\}"):
             next(batches)
         with pytest.raises(ValueError, match="give the table a signature"):
             data_of(other)

@@ -66,7 +66,7 @@ def test_tables_come_and_go(client: relive.Client) -> None:
     client.add_table(uniform_table("new"))
     client.insert(np.float32(2.0), {"new": 1.0})
     assert client.server_info()["new"].current_size == 1
-    with pytest.raises(ValueError, match="there is a table `new` already"):
+    with pytest.raises(ValueError, match="table `new` already exists"):
         client.add_table(uniform_table("new"))
     client.drop_table("new")
     assert sorted(client.server_info()) == ["queue", "replay"]
@@ -102,7 +102,7 @@ def test_nothing_is_read_ahead_once_samples_delete_items(client: relive.Client) 
 
 def test_what_cannot_be_changes_nothing(client: relive.Client) -> None:
     for call, expected in [
-        (lambda: client.change_table("replay"), "nothing is to be changed"),
+        (lambda: client.change_table("replay"), "no rule is set"),
         (lambda: client.change_table("replay", max_size=0), "max_size"),
         (lambda: client.change_table("replay", min_diff=5.0, max_diff=1.0), "min_diff must not be above max_diff"),
         (lambda: client.change_table("none", max_size=5), "none was not found"),

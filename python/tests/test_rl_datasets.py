@@ -144,7 +144,7 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
     ("changed", "told"),
     [
         ({"rewards": None}, "missing are the arrays rewards"),
-        ({"rewards": np.zeros(7)}, "array `[a-z]+`: it has 360 rows, and `rewards` has 7"),
+        ({"rewards": np.zeros(7)}, "array `[a-z]+`: it has 360 rows, but `rewards` has 7"),
         ({"rewards": np.full(360, np.nan)}, "array `rewards`: row 0 has NaN"),
         ({"observations": np.zeros((360, 3), np.float32)}, r"array `observations`: its shape is \[360, 3\]"),
         ({"actions": np.full(360, 7)}, "array `actions`: row 0 has 7"),

@@ -148,9 +148,9 @@ def test_settings_are_named() -> None:
 
 def test_saved_runs_belong_to_what_they_are_of(tmp_path: pathlib.Path) -> None:
     rl.DQN(SMALL).train("catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
-    with pytest.raises(ValueError, match="environment is catch/0 there, catch/1 was asked for"):
+    with pytest.raises(ValueError, match="environment is catch/0 there, but catch/1 was requested"):
         rl.DQN(SMALL).train("catch/1", steps=300, checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="n_step is 5 there, 1 was asked for"):
+    with pytest.raises(ValueError, match="n_step is 5 there, but 1 was requested"):
         rl.DQN(SMALL, n_step=1).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     result = rl.DQN(SMALL).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     assert "EpisodeLog(11 episodes)" in repr(result)

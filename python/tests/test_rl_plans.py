@@ -143,7 +143,7 @@ def test_runs_are_saved_and_resumed(tmp_path: pathlib.Path) -> None:
     agent.train("CartPole-v1", steps=300, checkpoint_dir=tmp_path, checkpoint_every=100)
     resumed = agent.train("CartPole-v1", steps=600, checkpoint_dir=tmp_path, checkpoint_every=100)
     assert resumed.policy.to_bytes() == whole.policy.to_bytes()
-    with pytest.raises(ValueError, match="epochs is 2 there, 3 was asked for"):
+    with pytest.raises(ValueError, match="epochs is 2 there, but 3 was requested"):
         rl.PPO(SMALL, epochs=3).train("CartPole-v1", steps=700, checkpoint_dir=tmp_path)
 
 
@@ -192,7 +192,7 @@ def test_a_step_that_hangs_is_told_when_the_run_is_to_end(actors: int) -> None:
     class Listening(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             told.append(record.getMessage())
-            if "the run is to end" in told[-1]:
+            if "the run is stopping" in told[-1]:
                 is_free.set()
 
     handler = Listening()
@@ -202,9 +202,9 @@ def test_a_step_that_hangs_is_told_when_the_run_is_to_end(actors: int) -> None:
     finally:
         logging.getLogger("relive").removeHandler(handler)
     assert not result.is_complete
-    found = next(text for text in told if "the run is to end" in text)
+    found = next(text for text in told if "the run is stopping" in text)
     # A machine that is busy looks later.
-    assert re.search(r"waits for Hanging\.step\(\), since \d+ s; a second Ctrl-C does not wait", found)
+    assert re.search(r"is waiting for Hanging\.step\(\) for \d+ s; press Ctrl-C again", found)
 
 
 def test_an_evaluation_is_told_once_where_a_run_is_resumed(tmp_path: pathlib.Path) -> None:
@@ -223,7 +223,7 @@ def test_an_evaluation_is_told_once_where_a_run_is_resumed(tmp_path: pathlib.Pat
 
 def test_only_agents_of_values_have_values() -> None:
     policy = rl.A2C(num_envs=1).train("CartPole-v1", steps=20).policy
-    with pytest.raises(ValueError, match="a policy of a2c has no values of actions"):
+    with pytest.raises(ValueError, match="a policy of a2c has no action values"):
         policy.values(np.zeros(4, np.float32))
     with pytest.raises(ValueError, match=r"observation: expected float32 \(4,\), got"):
         policy(np.zeros(3, np.float32))

@@ -348,4 +348,4 @@ def test_a_run_in_gymnasium_is_resumed_with_the_same_numbers(tmp_path: pathlib.P
     episodes = whole.episodes.returns[-len(parts.episodes) :]
     assert len(parts.episodes) > 5 and np.array_equal(parts.episodes.returns, episodes)
     told = [record.getMessage() for record in caplog.records if "cannot save its state" in record.getMessage()]
-    assert len(told) == 3 and "its episodes begin anew after each checkpoint" in told[0]
+    assert len(told) == 3 and "its current episodes restart after each checkpoint" in told[0]

@@ -189,10 +189,10 @@ class Far(Line):
 
 
 def test_rules_that_are_broken_are_told() -> None:
-    with pytest.raises(rl.ContractError, match="a reset answers FIRST") as broken:
+    with pytest.raises(rl.ContractError, match="a reset returns FIRST") as broken:
         rl.check_environment(lambda seed: Late())
-    assert broken.value.rule == "a reset answers FIRST"
-    with pytest.raises(rl.ContractError, match="observations are as their spec: .*at `place/0`: .*got 3"):
+    assert broken.value.rule == "a reset returns FIRST"
+    with pytest.raises(rl.ContractError, match="observations match their spec: .*at `place/0`: .*got 3"):
         rl.check_environment(lambda seed: Far())
     with pytest.raises(rl.ContractError, match="the same seed"):
         rl.check_environment(lambda seed: rl.GymEnvironment(gymnasium.make("CartPole-v1")))

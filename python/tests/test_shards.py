@@ -80,9 +80,9 @@ def test_checkpoints_fit_any_number_of_shards(tmp_path: pathlib.Path, format: st
 
 
 def test_what_shards_cannot_do_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"its sampler is Fifo, which looks at all items; take Uniform or Prioritized"):
+    with pytest.raises(ValueError, match=r"its sampler Fifo needs all items in one place; use Uniform or Prioritized"):
         table(sampler=relive.selectors.Fifo())
-    with pytest.raises(ValueError, match=r"take MinSize, or shards = 1"):
+    with pytest.raises(ValueError, match=r"use MinSize, or use shards = 1"):
         table(rate_limiter=relive.rate_limiters.Queue(5))
     with pytest.raises(ValueError, match=r"shards \(0\) must be from 1 to 64"):
         table(0)

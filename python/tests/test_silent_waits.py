@@ -82,7 +82,7 @@ def test_a_wait_for_a_server_that_is_away_is_told_of_with_its_address(caplog: py
     with pytest.raises(errors.DeadlineExceededError):
         client.server_info(timeout=5.5)
     relive._native.flush_logs()
-    told = f"server_info has waited for 5 s: the server at localhost:{server.port} has not answered"
+    told = f"server_info has been waiting for 5 s: the server at localhost:{server.port} has not answered"
     assert any(told in record.getMessage() for record in caplog.records), caplog.text
 
 
@@ -203,7 +203,7 @@ def test_writers_tell_what_they_wait_for_in_the_first_seconds(
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if '3 items (3 for table "table") that were not confirmed' in record.getMessage():
+            if '3 items (3 for table "table") that have been unconfirmed' in record.getMessage():
                 assert "cannot be reached" in record.getMessage()
                 told.set()
 
@@ -228,7 +228,7 @@ def test_a_server_that_came_back_empty_is_told_of_once(caplog: pytest.LogCapture
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "has come back without items that it had" in record.getMessage():
+            if "restarted without items that it had before" in record.getMessage():
                 told.set()
 
     listener = Listener()
@@ -258,7 +258,7 @@ def test_a_server_that_came_back_empty_is_told_of_once(caplog: pytest.LogCapture
                 writer.flush()
     finally:
         logging.getLogger("relive").removeHandler(listener)
-    assert caplog.text.count("has come back without items that it had") == 1
+    assert caplog.text.count("restarted without items that it had before") == 1
 
 
 def test_a_server_listens_where_only_this_machine_reaches_it(caplog: pytest.LogCaptureFixture) -> None:

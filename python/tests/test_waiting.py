@@ -211,4 +211,4 @@ def test_a_long_wait_says_in_the_log_what_it_waits_for(
         logger.removeHandler(watch)
     # Threads of earlier tests may wait still.
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [text for text in messages if text.startswith("batches has waited for 5 s: ") and "7" in text], messages
+    assert [text for text in messages if text.startswith("batches has been waiting for 5 s: ") and "7" in text], messages

@@ -40,7 +40,7 @@ impl Agent for A3cConfig {
 
     fn validate(&self) -> Result<()> {
         let A2cConfig { normalize_observations, normalize_rewards, .. } = self.0;
-        let expected = "false: the workers of A3C have no statistics in common";
+        let expected = "false: the workers of A3C do not share statistics";
         check("normalize_observations", normalize_observations, !normalize_observations, expected)?;
         check("normalize_rewards", normalize_rewards, !normalize_rewards, expected)?;
         self.0.shared().validate()

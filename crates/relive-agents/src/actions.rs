@@ -61,7 +61,7 @@ impl Discrete {
     )]
     pub(crate) fn numbers(self, actions: &[f32], numbers: &mut Vec<usize>) -> Result<()> {
         if let Some(odd) = actions.iter().find(|action| !(0.0..self.count as f32).contains(*action)) {
-            let got = format!("transitions with the action {odd}");
+            let got = format!("a transition with the action {odd}");
             return Err(RlError::Unsuited { expected: "actions of the environment", got });
         }
         numbers.clear();

@@ -91,28 +91,33 @@ macro_rules! agents {
 agents! {
     "a2c", crate::A2cConfig, "Mnih et al. 2016", "any", "none", "Advantage actor-critic";
     "a3c", crate::A3cConfig, "Mnih et al. 2016", "any", "none", "Asynchronous advantage actor-critic: each worker computes gradients";
-    "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN of many actors that differ in how much they explore";
+    "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN with many \
+        actors that explore to different degrees";
     "appo", crate::AppoConfig, "Schulman et al. 2017, Espeholt et al. 2018", "any", "none", "PPO whose workers run ahead";
-    "bc", crate::BcConfig, "Pomerleau 1991", "any", RECORDED, "Behavioural cloning: imitates what was recorded";
-    "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", RECORDED, "Q-learning from what was recorded, among actions that are likely there";
-    "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", RECORDED, "Conservative Q-learning from what was recorded";
-    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", RECORDED, "Critic-regularised regression on what was recorded";
+    "bc", crate::BcConfig, "Pomerleau 1991", "any", RECORDED, "Behavioural cloning: imitates recorded behaviour";
+    "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", RECORDED, "Q-learning from recorded data, \
+        restricted to actions that are likely there";
+    "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", RECORDED, "Conservative Q-learning from recorded data";
+    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", RECORDED, "Critic-regularised regression on recorded data";
     "d4pg", crate::D4pgConfig, "Barth-Maron et al. 2018", "continuous", "transitions", "DDPG with a distribution of returns";
     "ddpg", crate::DdpgConfig, "Lillicrap et al. 2016", "continuous", "transitions", "Deep deterministic policy gradient";
     "dmpo", crate::DmpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "MPO with a distribution of returns";
-    "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from demonstrations beside what it sees itself";
+    "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from \
+        demonstrations and its own experience";
     "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritised", "Deep Q-network: double Q-learning over several steps";
     "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic with a memory whose workers run ahead, corrected by V-trace";
-    "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", RECORDED, "Implicit Q-learning from what was recorded";
-    "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or a learned model, guided by a network";
+    "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", RECORDED, "Implicit Q-learning from recorded data";
+    "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or \
+        in a learned model, guided by a network";
     "mpo", crate::MpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "Maximum a posteriori policy optimisation";
     "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimisation";
     "r2d2", crate::R2d2Config, "Kapturowski et al. 2019", "discrete", "sequences, prioritised", "Q-learning with a memory";
-    "r2d3", crate::R2d3Config, "Paine et al. 2019", "discrete", "sequences and demonstrations", "R2D2 from demonstrations beside what it sees itself";
+    "r2d3", crate::R2d3Config, "Paine et al. 2019", "discrete", "sequences and demonstrations", "R2D2 from \
+        demonstrations and its own experience";
     "rainbow", crate::RainbowConfig, "Hessel et al. 2018", "discrete", "transitions, prioritised", "DQN with a distribution of returns, noisy networks and a duelling head";
     "sac", crate::SacConfig, "Haarnoja et al. 2018", "continuous", "transitions", "Soft actor-critic";
     "td3", crate::Td3Config, "Fujimoto et al. 2018", "continuous", "transitions", "Twin delayed DDPG";
-    "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 beside imitation, from what was recorded";
+    "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 combined with imitation, from recorded data";
 }
 
 /// The default settings, overridden by the given ones.

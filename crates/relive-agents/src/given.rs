@@ -168,7 +168,7 @@ fn plain(expected: &str) -> String {
         "a boolean" => "true or false".to_owned(),
         "a sequence" => "a list".to_owned(),
         "a string" | "path string" => "a text".to_owned(),
-        _ if expected.starts_with("struct ") => "a group of settings, each with its name".to_owned(),
+        _ if expected.starts_with("struct ") => "a group of named settings".to_owned(),
         _ => {
             count(expected).map_or_else(|| expected.to_owned(), |count| format!("a list of {count} numbers"))
         }
@@ -194,10 +194,7 @@ mod tests {
             (r#"{"value_range": [1, 2, 3]}"#, "value_range is [1,2,3], but it must be a list of 2 numbers"),
             (r#"{"max_gradient_norm": "no"}"#, r#"max_gradient_norm is "no", but it must be a number"#),
             (r#"{"demonstrations": {"folder": 3}}"#, "demonstrations.folder is 3, but it must be a text"),
-            (
-                r#"{"demonstrations": 3}"#,
-                "demonstrations is 3, but it must be a group of settings, each with its name",
-            ),
+            (r#"{"demonstrations": 3}"#, "demonstrations is 3, but it must be a group of named settings"),
             (
                 r#"{"demonstrations": {"share": 3}}"#,
                 "the name of a setting in demonstrations is share, but it must be one of ratio, folder, episodes",

@@ -104,7 +104,7 @@ impl OffPolicy {
         let range = 1..=MAX_SHARDS;
         check("replay_shards", self.shards, range.contains(&self.shards), "from 1 to 64")?;
         let fits = u64::try_from(self.min_of_each()).is_ok_and(|least| least <= self.max_of_each());
-        let expected = "so few that min_replay_size, divided among them, fits into each";
+        let expected = "few enough that each holds its part of min_replay_size";
         check("replay_shards", self.shards, fits, expected)?;
         let most = self.max_replay_size <= MAX_REPLAY_SIZE;
         check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
@@ -173,7 +173,7 @@ impl OffPolicy {
     /// Checks that the agent's own part of a batch can be divided among the tables.
     pub(crate) fn validate_shares(&self, demonstrations: &Demonstrations) -> Result<()> {
         let is_even = self.own_of_batch(demonstrations).is_multiple_of(self.shards);
-        let expected = "a divisor of batch_size, or of what is left of it without demonstrations";
+        let expected = "a divisor of batch_size, or of batch_size minus the demonstrations";
         check("replay_shards", self.shards, is_even, expected)
     }
 
@@ -308,7 +308,7 @@ impl OffPolicy {
         let on_their_way = 4 * self.batch_size.div_ceil(self.shards) * crew.learners();
         let room = limiter.max_diff - limiter.min_diff - on_their_way as f64;
         let most = room / self.samples_per_insert - 1.0;
-        let expected = "fewer where there are so many actors, or a larger min_replay_size with them";
+        let expected = "fewer for this number of actors, or a larger min_replay_size";
         check("replay_shards", self.shards, crew.environments() as f64 <= most, expected)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn distribution(value_range: [f32; 2], atoms: usize) -> Result<()> {
     check("atoms", atoms, (2..=MAX_ATOMS).contains(&atoms), "from 2 to 4096")?;
     let [least, most] = value_range;
     let is_range = least.is_finite() && most.is_finite() && least < most;
-    check("value_range", format_args!("[{least}, {most}]"), is_range, "a range upwards")
+    check("value_range", format_args!("[{least}, {most}]"), is_range, "an increasing range")
 }
 
 /// Checks that a setting is at least 1.
@@ -69,7 +69,7 @@ pub(crate) fn layers(hidden: &[usize]) -> Result<()> {
 
 /// Checks that a network can have these inputs, hidden layers and outputs.
 pub(crate) fn fits(inputs: usize, hidden: &[usize], outputs: usize) -> Result<()> {
-    check("the number of numbers of an observation", inputs, inputs >= 1, "at least 1")?;
+    check("the size of an observation", inputs, inputs >= 1, "at least 1")?;
     check("the number of outputs of a network", outputs, outputs >= 1, "at least 1")?;
     let mut widest = inputs.saturating_add(1);
     let mut total = 0_usize;
@@ -92,7 +92,7 @@ mod tests {
         assert!(fits(4, &[64, 64], 2).is_ok());
         assert!(refused(4, &[1 << 20; 2], 2).contains("at most 2**28"));
         assert!(refused(4, &[usize::MAX], 2).contains("the number of parameters"));
-        assert!(refused(0, &[8], 2).contains("the number of numbers of an observation is 0"));
+        assert!(refused(0, &[8], 2).contains("the size of an observation is 0"));
         assert!(refused(4, &[8], 0).contains("the number of outputs of a network is 0"));
     }
 }

@@ -29,7 +29,7 @@ pub fn load(params: &mut Params, weights: &Weights) -> Result<()> {
     let mut all = Vec::with_capacity(params.as_bytes().len());
     for leaf in params.layout().leaves() {
         let part = weights.part(leaf.name()).and_then(Tensor::bytes);
-        all.extend_from_slice(part.ok_or_else(|| refused(&format_args!("they lack {}", leaf.name())))?);
+        all.extend_from_slice(part.ok_or_else(|| refused(&format_args!("{} is missing", leaf.name())))?);
     }
     params.set_bytes(&all, weights.version()).map_err(|error| refused(&error))
 }

@@ -8,7 +8,7 @@ use relive_tensor::ChunkFault;
 pub enum BatchError {
     /// Their columns differ in more than the number of rows.
     #[error(
-        "the samples of a batch differ{place}: item {key} has {got}, those before have {expected}",
+        "the samples of a batch differ{place}: item {key} has {got}, but those before it have {expected}",
         place = .column.map_or_else(String::new, |column| format!(" in column {column}"))
     )]
     Differ {
@@ -22,13 +22,13 @@ pub enum BatchError {
         got: String,
     },
     /// A column has more bytes than the address space.
-    #[error("column {column} of the batch does not fit the address space")]
+    #[error("column {column} of the batch exceeds the address space")]
     TooLarge {
         /// The column.
         column: usize,
     },
     /// The destination and the column differ in size.
-    #[error("the destination of column {column} must have {expected} bytes, it has {got}")]
+    #[error("the destination of column {column} must have {expected} bytes, got {got}")]
     Destination {
         /// The column.
         column: usize,
@@ -38,13 +38,13 @@ pub enum BatchError {
         got: usize,
     },
     /// Data cannot be decoded.
-    #[error("a sample cannot be decoded: {0}")]
+    #[error("cannot decode a sample: {0}")]
     Damaged(ChunkFault),
     /// Data does not match its description.
-    #[error("a sample cannot be read: {0}")]
+    #[error("cannot read a sample: {0}")]
     Unreadable(String),
     /// Memory is insufficient.
-    #[error("there is no memory for a batch of {bytes} bytes")]
+    #[error("out of memory for a batch of {bytes} bytes")]
     OutOfMemory {
         /// Requested bytes.
         bytes: usize,

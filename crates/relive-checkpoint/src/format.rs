@@ -37,7 +37,7 @@ impl FromStr for Format {
         [Self::Relive, Self::Reverb]
             .into_iter()
             .find(|format| format.name() == text)
-            .ok_or_else(|| format!("{text:?} is no format of checkpoints; there are relive and reverb"))
+            .ok_or_else(|| format!("{text:?} is not a checkpoint format; the formats are relive and reverb"))
     }
 }
 

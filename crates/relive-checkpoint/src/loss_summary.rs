@@ -31,7 +31,7 @@ fn tables(losses: &[Loss]) -> Vec<String> {
     }
     items
         .into_iter()
-        .map(|(table, items)| format!("{} of table `{table}` in all", counted(items, "item")))
+        .map(|(table, items)| format!("{} of table `{table}` in total", counted(items, "item")))
         .collect()
 }
 
@@ -71,8 +71,8 @@ mod tests {
     fn few_losses_are_all_told_with_what_they_cost() {
         let losses = [loss("a", 1, Some("t"), 3), loss("a", 2, None, 0), loss("b", 3, Some("s"), 1)];
         let expected = [
-            "1 item of table `s` in all",
-            "3 items of table `t` in all",
+            "1 item of table `s` in total",
+            "3 items of table `t` in total",
             "a, at byte 1, 3 items of table `t`: a wrong checksum",
             "a, at byte 2: a wrong checksum",
             "b, at byte 3, 1 item of table `s`: a wrong checksum",
@@ -87,7 +87,7 @@ mod tests {
         losses.extend((0..7).map(|at| loss("a", at, Some("s"), 1)));
         losses.extend((0..8).map(|number| loss(&format!("b{number}"), 0, None, 0)));
         let lines = summary_of_losses(&losses);
-        assert_eq!(lines[..2], ["7 items of table `s` in all", "2000 items of table `t` in all"]);
+        assert_eq!(lines[..2], ["7 items of table `s` in total", "2000 items of table `t` in total"]);
         assert_eq!(lines[2..4], ["1000 places of a damaged", "1 place of b0 damaged"]);
         assert_eq!(lines[7], "and 4 more files");
         assert_eq!(lines.len(), 14);

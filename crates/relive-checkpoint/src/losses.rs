@@ -47,7 +47,7 @@ impl Losses {
     /// the file's fault. Collecting continues in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside of it"),
+            io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),
             io::ErrorKind::NotFound => self.damage(file, offset, "the file is missing"),
             _ if self.salvage => self.damage(file, offset, error),
             _ => Err(Error::storage("read", file, error)),

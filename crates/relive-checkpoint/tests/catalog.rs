@@ -43,7 +43,7 @@ fn a_list_tells_of_each_and_of_damage() {
     let told: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
     assert_eq!(told, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
     let error = listed[0].summary.as_ref().unwrap_err();
-    assert_eq!(error.to_string(), format!("{first}, at byte 0: it is cut short: it has 7 bytes"));
+    assert_eq!(error.to_string(), format!("{first}, at byte 0: it is truncated: it has 7 bytes"));
     let summary = listed[1].summary.as_ref().unwrap();
     assert_eq!((summary.items, summary.chunks, summary.segments, summary.tables.len()), (5, Some(5), 1, 1));
     assert_eq!(summary.tables[0].items, 5);

@@ -32,7 +32,7 @@ pub(crate) fn give_back_from_now_on() {
         give_back();
     };
     if let Err(error) = std::thread::Builder::new().name("relive-memory".to_owned()).spawn(give_back) {
-        tracing::warn!(%error, "no thread for giving memory back: it stays with the process while nobody is there");
+        tracing::warn!(%error, "cannot start the thread that returns memory to the system: an idle server keeps its memory");
     }
 }
 

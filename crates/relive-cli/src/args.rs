@@ -19,11 +19,11 @@ const LAST: usize = 900;
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// What to log on stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG, or info
-    /// for `serve`, error for `bench`, what the run does and warn for `rl`, warn for the others]
+    /// What to log to stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG; else info
+    /// for `serve`, error for `bench`, the run's progress and warnings for `rl`, warn for the others]
     #[arg(long, global = true, value_name = "LEVEL", display_order = LAST)]
     pub(crate) log_level: Option<String>,
-    /// How to log on stderr: lines for people, or a JSON object a line for programs
+    /// Format of the log on stderr: lines for people, or one JSON object per line for programs
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT", display_order = LAST)]
     pub(crate) log_format: LogFormat,
 }
@@ -33,23 +33,23 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run a replay server until SIGINT or SIGTERM
     Serve(serve::Options),
-    /// Show the tables of a server: sizes, rates, limiters, and who waits for what
+    /// Show the tables of a server: sizes, rates, limiters, and which calls wait for what
     Info(info::Options),
-    /// Load a server with inserts or samples and measure it
+    /// Generate load on a server with inserts or samples, and measure it
     Bench(bench::Options),
-    /// Look at checkpoints, convert and remove them, or have a server write one
+    /// List, verify, inspect, convert and remove checkpoints, or make a server write one
     Checkpoint(checkpoint::Options),
-    /// Show a server in a terminal, live
+    /// Show a server live in a terminal
     Top(top::Options),
-    /// Change the tables of a server in use: sizes, limiters, pauses; add and drop tables
+    /// Change the tables of a running server: sizes, limiters, pauses; add and drop tables
     Table(table::Options),
     /// Remove all items of a table and set its counters to 0
     Reset(reset::Options),
-    /// Train agents
+    /// Train agents, record episodes, and work with runs
     Rl(rl::Options),
-    /// See runs from outside: list, watch, read logs, end them
+    /// Inspect runs from outside: list them, watch them, read their logs, stop them
     Job(job::Options),
-    /// Make a token for clients of a server that asks for one
+    /// Create a token for clients of a server that requires one
     Token(token::Options),
 }
 

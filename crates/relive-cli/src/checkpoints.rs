@@ -16,37 +16,35 @@ use crate::units::parse_duration;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(crate) struct Checkpoints {
-    /// Folder or bucket (s3://…, gs://…, az://…) of checkpoints: the newest one is loaded at the start, and new ones
-    /// are written there: when a client asks, every so often, and at the end [default: the configuration's, else
-    /// none]
+    /// Folder or bucket (s3://…, gs://…, az://…) for checkpoints: the server loads the newest one at startup, and
+    /// writes new ones on request, periodically, and at shutdown [default: the configuration's, else none]
     #[arg(long, value_name = "DIR|URL")]
     checkpoint_dir: Option<String>,
-    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else
-    /// never]
+    /// Interval between checkpoints, as in 90s, 10m or 1h; at least 1s [default: the configuration's, else never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     checkpoint_every: Option<Duration>,
-    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's,
+    /// How many checkpoints to keep: older ones are removed when a newer one is complete [default: the configuration's,
     /// else 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint_keep: Option<u32>,
-    /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
+    /// Format to write; both formats can be loaded [default: the configuration's, else relive]
     #[arg(long, value_name = "FORMAT", value_parser = choice::parser::<Format>())]
     checkpoint_format: Option<Format>,
-    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the
+    /// Where restored tables get their rules from if the checkpoint and the configuration differ [default: the
     /// configuration's, else checkpoint]
     #[arg(long, value_name = "WHOSE", value_parser = choice::parser::<Rules>())]
     config_from: Option<Rules>,
-    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration
-    /// has not, with the rules that they have there
+    /// Also restore tables that the checkpoint has but the configuration does not, because clients added them, with
+    /// their rules from the checkpoint
     #[arg(long)]
     checkpoint_tables: bool,
-    /// Write no checkpoint when the server ends
+    /// Write no checkpoint when the server stops
     #[arg(long)]
     no_checkpoint_at_shutdown: bool,
-    /// Load this checkpoint at the start, instead of the newest one of --checkpoint-dir
+    /// Load this checkpoint at startup instead of the newest one in --checkpoint-dir
     #[arg(long, value_name = "PATH|URL")]
     checkpoint: Option<String>,
-    /// Load what is whole of a damaged checkpoint, and log what is not
+    /// Load the intact part of a damaged checkpoint, and log the rest
     #[arg(long)]
     salvage: bool,
 }
@@ -103,7 +101,7 @@ impl Checkpoints {
         let given = [("--checkpoint-every", self.checkpoint_every), ("checkpoint_every", keys.every)];
         match given.into_iter().find_map(|(name, every)| Some((name, every?))) {
             Some((name, every)) if every < MIN_CHECKPOINT_INTERVAL => Err(Failure::usage(format!(
-                "{name} is {every:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is possible"
+                "{name} must be at least {MIN_CHECKPOINT_INTERVAL:?}, got {every:?}"
             ))),
             _ => Ok(()),
         }
@@ -127,7 +125,7 @@ impl Checkpoints {
         ];
         match idle.into_iter().find(|(_, is_set)| *is_set) {
             Some((name, _)) => Err(Failure::usage(format!(
-                "{name} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir"
+                "{name} requires a folder for checkpoints; give --checkpoint-dir"
             ))),
             None => Ok(()),
         }
@@ -201,9 +199,9 @@ mod tests {
         };
         let short = Some(Duration::from_millis(999));
         let told = refusal(flags(short), Keys::default());
-        assert_eq!(told, "--checkpoint-every is 999ms, at least 1s is possible");
+        assert_eq!(told, "--checkpoint-every must be at least 1s, got 999ms");
         let told = refusal(flags(None), Keys { every: short, ..Keys::default() });
-        assert_eq!(told, "checkpoint_every is 999ms, at least 1s is possible");
+        assert_eq!(told, "checkpoint_every must be at least 1s, got 999ms");
         let keys = Keys { every: short, ..Keys::default() };
         assert!(settings(&flags(Some(Duration::from_secs(1))), &keys).is_ok(), "the flag counts");
     }

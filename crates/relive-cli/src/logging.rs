@@ -13,10 +13,10 @@ const VARIABLE: &str = "RUST_LOG";
 /// What a line of the log is.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Text for people
+    /// Lines for people
     #[default]
     Text,
-    /// A JSON object
+    /// One JSON object per line
     Json,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         EnvFilter::try_new(&text).ok().filter(|_| asked.is_none() || text.split(',').all(is_complete));
     let filter = filter.ok_or_else(|| {
         let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
-        Failure::usage(format!("{source} {text:?} is not a log filter; {advice}"))
+        Failure::usage(format!("{source} {text:?} is not a valid log filter; {advice}"))
     })?;
     // It would complain on stderr, and panic if stderr is closed; a server continues without a log.
     let log = tracing_subscriber::fmt().log_internal_errors(false);

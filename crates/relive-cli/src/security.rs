@@ -27,31 +27,31 @@ const HEADING: &str = "Security";
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSecurity {
-    /// Certificate of the server and of those who signed it (PEM): everything goes over TLS then
+    /// Certificate of the server with its chain (PEM); all connections then use TLS
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
-    /// Key to --tls-cert (PEM)
+    /// Key for --tls-cert (PEM)
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Authorities (PEM) of whom clients must show a certificate
+    /// Authorities (PEM); clients must present a certificate from one of them
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Tokens, of which clients must show one: lines NAME ROLE TOKEN with the role read, write or admin; see `relive
-    /// token`. Read again when it changes
+    /// Tokens; clients must present one of them. The lines are NAME ROLE TOKEN with the role read, write or admin; see
+    /// `relive token`. The server reloads the file when it changes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A second address, without TLS and tokens, for dm-reverb's clients, which know neither
+    /// A second address, without TLS and tokens, for dm-reverb's clients, which support neither
     #[arg(long, value_name = "ADDR:PORT")]
     plaintext: Option<SocketAddr>,
     /// What clients may do at --plaintext: read, write or admin [default: write]
     #[arg(long, value_name = "ROLE", value_parser = role)]
     #[serde(default, deserialize_with = "role_of_text")]
     plaintext_role: Option<Role>,
-    /// Connections open at once; more are closed as they come [default: 20000]
+    /// Maximum number of open connections; further ones are closed at once [default: 20000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
-    /// Bytes on their way between clients and tables, over all connections; further inserts and samples wait, and
-    /// clients that do not move theirs meanwhile are cut [default: 4GiB]
+    /// Bytes in flight between clients and tables, over all connections. Above the limit, further inserts and samples
+    /// wait, and clients that do not make progress are disconnected [default: 4GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     #[serde(default, deserialize_with = "bytes_of_entry")]
     max_bytes_in_flight: Option<u64>,
@@ -89,10 +89,10 @@ impl ServerSecurity {
         };
         let has_one = both.tls_cert.is_some() || both.tls_key.is_some() || both.tls_client_ca.is_some();
         if has_one && (both.tls_cert.is_none() || both.tls_key.is_none()) {
-            return Err(Failure::usage("TLS needs both --tls-cert and --tls-key (tls_cert and tls_key)"));
+            return Err(Failure::usage("TLS requires both --tls-cert and --tls-key (tls_cert and tls_key)"));
         }
         if both.plaintext_role.is_some() && both.plaintext.is_none() {
-            return Err(Failure::usage("--plaintext-role needs --plaintext (plaintext_role, plaintext)"));
+            return Err(Failure::usage("--plaintext-role requires --plaintext (plaintext_role, plaintext)"));
         }
         Ok(both)
     }
@@ -128,10 +128,10 @@ impl ServerSecurity {
     pub(crate) fn warn(&self, address: SocketAddr) {
         let is_open = self.token_file.is_none() && self.tls_client_ca.is_none();
         if is_open && !address.ip().is_loopback() {
-            tracing::warn!(%address, "open to other machines; there is no access control");
+            tracing::warn!(%address, "open to other machines without access control");
         }
         if self.token_file.is_some() && self.tls_cert.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "tokens without TLS can be read on the way");
+            tracing::warn!(%address, "without TLS, others on the network can read the tokens");
         }
     }
 }
@@ -141,19 +141,19 @@ impl ServerSecurity {
 /// Each option names its heading: one of the whole would stay for what follows, too.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ClientSecurity {
-    /// File with the token to show to a server that asks for one [default: the token in the variable RELIVE_TOKEN]
+    /// File with the token to present to a server that requires one [default: the token in the variable RELIVE_TOKEN]
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Authorities (PEM) to trust, instead of the system's; the server is spoken to with TLS
+    /// Authorities (PEM) to trust instead of the system's; the connection then uses TLS
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Certificate (PEM) to show to a server that asks for one
+    /// Certificate (PEM) to present to a server that requires one
     #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Key to --tls-cert (PEM)
+    /// Key for --tls-cert (PEM)
     #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Name that the server's certificate must be for, if it is not the one in the address
+    /// Name that the server's certificate must have, if it differs from the address
     #[arg(long, help_heading = HEADING, value_name = "NAME")]
     tls_server_name: Option<String>,
     /// A token that is known otherwise.

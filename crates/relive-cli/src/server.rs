@@ -13,7 +13,7 @@ use crate::security::ClientSecurity;
 use crate::units::parse_seconds;
 
 /// The client's text for a call during which no connection was established.
-const NO_SERVER: &str = "no server there";
+const NO_SERVER: &str = "no server listens there";
 
 /// The client's text for an address without a port.
 const PORT_MISSING: &str = "the port is missing";
@@ -21,7 +21,7 @@ const PORT_MISSING: &str = "the port is missing";
 /// Where the server is.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// Address of the server, host:port; of many servers host1:port,host2:port or dns:///name:port
+    /// Address of the server, host:port; for many servers, host1:port,host2:port or dns:///name:port
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
     /// How long to wait for each answer
@@ -72,10 +72,10 @@ impl Target {
         if !is_of_transport(&error) || error.kind() == ErrorKind::PermissionDenied {
             return Failure::from(error);
         }
-        let text = format!("something listens at {}, but it does not speak Relive's protocol", self.address);
+        let text = format!("a process listens at {}, but it does not speak Relive's protocol", self.address);
         let advice = match self.security.has_tls() || self.address.starts_with("https://") {
-            true => "check the address, and whether the server uses TLS at all",
-            false => "check the address; a server with TLS needs https:// or --tls-ca",
+            true => "check the address, and whether the server uses TLS",
+            false => "check the address; a server with TLS requires https:// or --tls-ca",
         };
         Failure::text(Kind::Unreachable, format!("{text}; {advice}"))
     }
@@ -85,15 +85,12 @@ impl Target {
         if kind_of(&error) != Kind::Unreachable {
             return Failure::from(error);
         }
-        let advice = "check that it still runs";
-        Failure::text(
-            Kind::Unreachable,
-            format!("the server at {} was lost: {error}; {advice}", self.address),
-        )
+        let advice = "check that it is still running";
+        Failure::text(Kind::Unreachable, format!("lost the server at {}: {error}; {advice}", self.address))
     }
 
     fn unreachable(&self, why: &str) -> Failure {
-        let advice = "check the address and that the server runs";
+        let advice = "check the address and that the server is running";
         Failure::text(Kind::Unreachable, format!("cannot connect to {}: {why}; {advice}", self.address))
     }
 }

@@ -19,14 +19,14 @@ impl Signals {
     /// catch.
     pub(crate) async fn end_at_once(mut self) {
         let first = self.next().await;
-        tracing::warn!(signal = first.name, "stopped before there was a server");
+        tracing::warn!(signal = first.name, "stopped before the server was ready");
         std::process::exit(first.exit_code);
     }
 
     /// Returns at the first signal; from then on, a second one ends the process.
     pub(crate) async fn first(mut self) {
         let name = self.next().await.name;
-        tracing::info!(signal = name, "stopping; send the signal again to stop at once");
+        tracing::info!(signal = name, "stopping; send the signal again to exit at once");
         tokio::spawn(async move {
             let second = self.next().await;
             tracing::warn!(signal = second.name, "stopped at once");
@@ -37,7 +37,7 @@ impl Signals {
     /// Calls `stop` at the first signal, and ends the process at the second.
     async fn stop(mut self, what: &str, stop: impl FnOnce()) {
         let name = self.next().await.name;
-        crate::output::complain(&format!("{name}: ending the {what}; send it again to end at once"));
+        crate::output::complain(&format!("{name}: ending the {what}; send the signal again to exit at once"));
         stop();
         std::process::exit(self.next().await.exit_code);
     }

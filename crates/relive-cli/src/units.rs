@@ -23,7 +23,7 @@ const TIME_UNITS: [(&str, f64); 5] =
 
 /// Reads a time with its unit, such as `90s`, `10m`, `1.5h` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+    let bad = || format!("{text:?} is not a time above 0 and at most 7d; write 90s, 10m or 1h");
     let (mut millis, mut rest) = (0.0, text.trim());
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
@@ -71,7 +71,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         (0.0..=MAX_BYTES).contains(&bytes).then(|| bytes.round() as u64)
     });
     bytes.filter(|bytes| is_number && *bytes >= 1 && *bytes as f64 <= MAX_BYTES).ok_or_else(|| {
-        format!("{text:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+        format!("{text:?} is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
     })
 }
 
@@ -240,7 +240,7 @@ mod tests {
             let error = parse_bytes(bad).unwrap_err();
             assert_eq!(
                 error,
-                format!("{bad:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+                format!("{bad:?} is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
             );
         }
     }
@@ -274,7 +274,7 @@ mod tests {
             assert_eq!(parse_duration(text).ok(), expected, "{text}");
         }
         let error = parse_duration("600").unwrap_err();
-        assert_eq!(error, "\"600\" is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+        assert_eq!(error, "\"600\" is not a time above 0 and at most 7d; write 90s, 10m or 1h");
         for bad in ["", "0s", "-1s", "s", "1x", "1S", "1.2.3s", "8d", "1h30", "1e3s", "nan s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }

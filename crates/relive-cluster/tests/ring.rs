@@ -44,7 +44,7 @@ fn whoever_comes_when_all_are_there_is_told_at_once() {
     // These say nothing, and hold nobody up.
     let silent: Vec<_> = (0..15).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     let stranger = RingOptions { token: "another".into(), ..options.clone() };
-    for (options, told) in [(options, "rank 1 is taken by"), (stranger, "its token is not the ring's")] {
+    for (options, told) in [(options, "rank 1 is taken by"), (stranger, "its token is wrong")] {
         let since = Instant::now();
         match Ring::join(&address, 1, options.clone()) {
             Err(RingError::Refused { reason, .. }) => assert!(reason.contains(told), "{reason}"),
@@ -188,8 +188,11 @@ fn strangers_are_told_why_they_are_refused_and_the_meeting_goes_on() {
         };
         let refusals = [
             (join(&|options| options.token = "guessed".into(), 1), "token"),
-            (join(&|options| options.job = "other".into(), 1), "job `other`, the ring is of `a test`"),
-            (join(&|options| options.ranks = 3, 2), "expects 3 members, the ring has 2"),
+            (
+                join(&|options| options.job = "other".into(), 1),
+                "job `other`, but the ring belongs to job `a test`",
+            ),
+            (join(&|options| options.ranks = 3, 2), "expects 3 members, but the ring has 2"),
             (join(&|_| {}, 2), "rank is 2, but it must be 0 to 1"),
             (join(&|_| {}, 0), "member 0 opens the meeting"),
         ];
@@ -215,9 +218,9 @@ fn a_meeting_that_is_not_complete_ends() {
     let meeting = Meeting::open("127.0.0.1:0", soon.clone()).unwrap();
     let address = meeting.address().to_string();
     let text = meeting.ring(|| Ok(())).unwrap_err().to_string();
-    assert!(text.contains("of 3 members these have not come within 0.05 s: 1, 2"), "{text}");
+    assert!(text.contains("these of the 3 members did not join within 0.05 s: 1, 2"), "{text}");
     let text = Ring::join(&address, 1, soon).unwrap_err().to_string();
-    assert!(text.contains("cannot be reached"), "{text}");
+    assert!(text.contains("cannot connect"), "{text}");
     let meeting = Meeting::open("127.0.0.1:0", options(2)).unwrap();
     let text = meeting.ring(|| Err("learner 1 has ended".to_owned())).unwrap_err().to_string();
     assert!(text.ends_with("learner 1 has ended"), "{text}");
@@ -239,7 +242,7 @@ fn a_call_that_waits_ends_when_it_is_told_to_and_the_others_are_told_why() {
         };
         error.to_string()
     });
-    assert_eq!(ends[0], "the call of the ring was ended: Ctrl-C");
+    assert_eq!(ends[0], "the call of the ring was interrupted: Ctrl-C");
     assert!(ends[1].starts_with("member 0 (") && ends[1].ends_with("ended: Ctrl-C"), "{}", ends[1]);
 }
 
@@ -312,7 +315,7 @@ fn a_member_that_is_killed_is_named() {
 fn a_member_that_is_stopped_is_named() {
     let (error, _, took) = after(rustix::process::Signal::STOP);
     assert!(
-        matches!(&error, RingError::Lost { rank: 2, reason, .. } if reason.contains("nothing was heard of it for 1.5 s")),
+        matches!(&error, RingError::Lost { rank: 2, reason, .. } if reason.contains("it has been silent for 1.5 s")),
         "{error}"
     );
     assert!(took < Duration::from_secs(15), "{took:?}");

@@ -220,7 +220,7 @@ fn who_has_another_token_is_refused() {
         let writer =
             ShardWriter::connect(&address, WriterOptions { access, ..WriterOptions::default() }).unwrap();
         let error = writer.wait_for_room(PATIENCE).unwrap_err();
-        let text = format!("the reader at {address} refuses shard 0: the token is not the one of this job");
+        let text = format!("the reader at {address} refused shard 0: the token is not this job's");
         assert_eq!(error.to_string(), text);
     }
     let access = WriterAccess::default().token("secret");
@@ -278,7 +278,7 @@ fn a_reader_that_is_gone_for_longer_than_the_lease_ends_its_shard() {
     let error = ShardWriter::connect(&address, options).unwrap().wait_for_room(PATIENCE).unwrap_err();
     assert!(matches!(error, StreamError::Lost { shard: 3, .. }), "{error}");
     assert!(
-        error.to_string().starts_with(&format!("nothing was heard of the reader at {address} for ")),
+        error.to_string().starts_with(&format!("the reader at {address} has been silent for ")),
         "{error}"
     );
     assert!(begun.elapsed() < PATIENCE);

@@ -16,7 +16,7 @@ impl Address {
         let (has_tls, authority) = match (address.strip_prefix("https://"), address.strip_prefix("http://")) {
             (Some(authority), _) => (true, authority),
             (None, Some(_)) if wants_tls => {
-                return Err(wrong(address, "http:// is without TLS, and TLS was asked for; use https://"));
+                return Err(wrong(address, "http:// does not use TLS, but TLS was requested; use https://"));
             }
             (None, Some(authority)) => (false, authority),
             (None, None) => (wants_tls, address),
@@ -43,7 +43,7 @@ impl Address {
 
 fn check_authority(address: &str, authority: &str) -> Result<()> {
     if authority.contains("://") {
-        let why = "only gRPC over HTTP/2 is spoken; use host:port, http://host:port or https://host:port";
+        let why = "unsupported scheme; use host:port, http://host:port or https://host:port";
         return Err(wrong(address, why));
     }
     let (host, port) = authority.rsplit_once(':').ok_or_else(|| wrong(address, "the port is missing"))?;
@@ -51,7 +51,7 @@ fn check_authority(address: &str, authority: &str) -> Result<()> {
         return Err(wrong(address, "the host is missing"));
     }
     if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-        return Err(wrong(address, "an IPv6 address is written in brackets, as in [::1]:8000"));
+        return Err(wrong(address, "write an IPv6 address in brackets, as in [::1]:8000"));
     }
     match port.parse::<u16>() {
         Ok(0) | Err(_) => Err(wrong(address, "the port must be a number from 1 to 65535")),
@@ -94,13 +94,13 @@ mod tests {
             ("localhost:0", "from 1 to 65535"),
             ("localhost:http", "from 1 to 65535"),
             ("localhost:65536", "from 1 to 65535"),
-            ("grpc://localhost:1", "only gRPC"),
+            ("grpc://localhost:1", "unsupported scheme"),
             ("::1:8000", "in brackets"),
         ] {
             let error = parse(address).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
         let error = Address::parse("http://localhost:1", true).unwrap_err();
-        assert!(error.to_string().contains("TLS was asked for"), "{error}");
+        assert!(error.to_string().contains("TLS was requested"), "{error}");
     }
 }

@@ -22,7 +22,7 @@ pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample
 pub fn status_error(operation: &str, status: Status) -> Error {
     let kind = kind_of(&status);
     let text = match (refused_by_tls(&status), status.message()) {
-        (Some(why), _) => format!("TLS does not allow the connection: {why}"),
+        (Some(why), _) => format!("the TLS connection failed: {why}"),
         (None, "") => status.code().description().to_owned(),
         // The server's text keeps a typo of dm-reverb's, because programs compare it.
         (None, text) => text.replace(text::SAMPLE_TIMEOUT, SAMPLE_TIMEOUT),
@@ -43,7 +43,7 @@ pub fn engine_error(operation: &str, error: EngineError) -> Error {
 /// Returns the error of a call that timed out. `trouble` is why no server was reachable, if that was the case.
 pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble: Option<&Status>) -> Error {
     let why = match trouble {
-        Some(status) => format!("no server there: {}", status.message()),
+        Some(status) => format!("no server listens there: {}", status.message()),
         None => "the server did not answer".to_owned(),
     };
     let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {address}: {why}");

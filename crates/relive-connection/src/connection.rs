@@ -125,8 +125,8 @@ impl Connection {
             return Ok(());
         }
         Err(Status::unimplemented(format!(
-            "the server at {} takes chunks compressed with {known}, not {codec}: dm-reverb's servers and old ones of Relive \
-             know no other codec; leave the writer's codec at its default",
+            "the server at {} accepts chunks compressed with {known}, but not {codec}: dm-reverb's servers and \
+             old versions of Relive support no other codec; use the writer's default codec",
             self.address()
         )))
     }

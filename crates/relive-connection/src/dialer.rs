@@ -48,11 +48,11 @@ pub struct Dialer {
 /// Why this process cannot use a server's local socket.
 #[derive(Debug, thiserror::Error)]
 enum NoSocket {
-    #[error("it has no socket for processes of its machine")]
+    #[error("it has no socket for processes on its machine")]
     None,
     #[error("it runs on another machine")]
     OtherMachine,
-    #[error("its socket for processes of this machine cannot be used: {0}")]
+    #[error("cannot use its socket for processes on this machine: {0}")]
     Refuses(io::Error),
 }
 
@@ -146,8 +146,10 @@ async fn negotiate(remote: &Remote, choice: TransportChoice, timeout: Duration) 
             TransportChoice::Auto | TransportChoice::Tcp => Ok(None),
             TransportChoice::Unix | TransportChoice::SharedMemory => {
                 let why = match told.bulk_version {
-                    0 => "it speaks gRPC only".to_owned(),
-                    version => format!("it speaks version {version} of the bulk path, this client {VERSION}"),
+                    0 => "it supports only gRPC".to_owned(),
+                    version => {
+                        format!("it uses version {version} of the bulk path, but this client uses {VERSION}")
+                    }
                 };
                 Err(impossible(remote, choice, &why))
             }
@@ -226,13 +228,13 @@ fn local(told: &NegotiateResponse) -> Result<LocalAddress, NoSocket> {
 pub fn refusal(head: &[u8]) -> Status {
     match BulkError::decode(head) {
         Ok(error) => Status::new(Code::from(error.code), error.message),
-        Err(error) => Status::internal(format!("the server sent an error that cannot be read: {error}")),
+        Err(error) => Status::internal(format!("the server sent an unreadable error: {error}")),
     }
 }
 
 fn impossible(remote: &Remote, choice: TransportChoice, why: &str) -> Error {
     let text = format!(
-        "the server at {} cannot be reached by transport {:?}: {why}; use \"auto\" or \"tcp\"",
+        "cannot reach the server at {} with transport {:?}: {why}; use \"auto\" or \"tcp\"",
         remote.uri(),
         choice.text()
     );

@@ -109,8 +109,8 @@ impl Proposal {
         let table = &self.table;
         match kept {
             Ok(true) => {}
-            Ok(false) => tracing::debug!(%table, "the table knows its columns by other names"),
-            Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),
+            Ok(false) => tracing::debug!(%table, "the table has other names for its columns"),
+            Err(error) => tracing::debug!(%table, %error, "could not name the columns of a table"),
         }
     }
 }

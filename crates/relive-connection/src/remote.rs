@@ -119,7 +119,7 @@ fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTa
 /// Returns the header with a token.
 fn authorization(token: &str) -> Result<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-        Error::invalid("the token has characters that no header can have: use letters, digits and signs")
+        Error::invalid("the token has characters that are invalid in a header; use ASCII letters, digits and punctuation")
     })?;
     value.set_sensitive(true);
     Ok(value)

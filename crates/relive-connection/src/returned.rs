@@ -37,8 +37,9 @@ impl Connection {
         for (table, now, before) in self.shared.remembered.take_over(info) {
             tracing::warn!(
                 target: "relive",
-                "the server at {} has come back without items that it had: table {table:?} has had {now} inserts, and had at \
-                 least {before} before; it was started without a checkpoint of them, or the table was reset",
+                "the server at {} restarted without items that it had before: table {table:?} has had {now} \
+                 inserts, but had at least {before} before; it was started without a checkpoint of them, or \
+                 the table was reset",
                 self.address()
             );
         }

@@ -27,27 +27,29 @@ pub enum EngineError {
         table: String,
     },
     /// A table of this name exists already.
-    #[error("there is a table `{name}` already; drop it first, or choose another name")]
+    #[error("table `{name}` already exists; drop it first, or choose another name")]
     TableExists {
         /// The name.
         name: String,
     },
     /// The engine has the maximum number of tables.
-    #[error("the server has {limit} tables, which is the limit; drop one first")]
+    #[error("the server has {limit} tables, the maximum; drop one first")]
     TooManyTables {
         /// The bound.
         limit: usize,
     },
     /// The last table cannot be dropped.
-    #[error("table `{name}` is the only one, and a server needs one; add another one first, or reset it")]
+    #[error(
+        "table `{name}` is the only table, and a server must have one; add another table first, or reset this one"
+    )]
     LastTable {
         /// The table.
         name: String,
     },
     /// The rules of a table in shards cannot change.
     #[error(
-        "table `{table}` has {shards} shards, and rules of such a table are not changed in use; reset it, drop it and add it \
-         with other rules, or give it shards = 1"
+        "table `{table}` has {shards} shards, and the rules of such a table cannot change while it is in use; \
+         drop it and add it with other rules, or with shards = 1"
     )]
     FixedRules {
         /// The table.
@@ -94,7 +96,7 @@ pub enum EngineError {
         source: InsertError,
     },
     /// Too many operations are waiting.
-    #[error("table `{table}`: {limit} {what} wait already, which is the limit; try again later")]
+    #[error("table `{table}`: {limit} {what} are already waiting, the maximum; try again later")]
     QueueFull {
         /// The table.
         table: String,
@@ -105,9 +107,9 @@ pub enum EngineError {
     },
     /// The chunks of all tables exceed the bound on memory, and nothing was freed in time.
     #[error(
-        "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little was freed in \
-         {waited:.1?}{cold}; the largest tables are {largest}. Sample or delete items, give these tables a smaller max_size or a \
-         max_bytes of their own, or raise the server's max_bytes"
+        "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little memory was \
+         freed within {waited:.1?}{cold}; the largest tables are {largest}. Sample or delete items, give these \
+         tables a smaller max_size or their own max_bytes, or raise the server's max_bytes"
     )]
     Memory {
         /// The bound, with its unit.
@@ -142,7 +144,7 @@ pub enum EngineError {
         source: Arc<dyn Error + Send + Sync>,
     },
     /// Data on disk cannot be read, or differs from what was written.
-    #[error("table `{table}`: data of a sampled item cannot be read back from disk: {source}")]
+    #[error("table `{table}`: cannot read the data of a sampled item back from disk: {source}")]
     Cold {
         /// The table.
         table: String,
@@ -198,27 +200,27 @@ pub enum BuildError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Two tables have the same name.
-    #[error("two tables are named `{name}`; every table needs a name of its own")]
+    #[error("two tables are named `{name}`; table names must be unique")]
     DuplicateName {
         /// The name.
         name: String,
     },
     /// The engine has no table.
-    #[error("a server needs at least one table")]
+    #[error("a server must have at least one table")]
     NoTables,
     /// The engine has more tables than it may.
-    #[error("{got} tables, at most {MAX_TABLES} are supported")]
+    #[error("a server must have at most {MAX_TABLES} tables, got {got}")]
     TooManyTables {
         /// The number of tables.
         got: usize,
     },
     /// The bound leaves no room for any chunk.
-    #[error(
-        "max_bytes of a server must be at least 1, it is 0; leave it out for a server without this bound"
-    )]
+    #[error("max_bytes of a server must be at least 1, got 0; omit it for a server without this bound")]
     MaxBytes,
     /// The snapshot has a table that the engine does not have.
-    #[error("the checkpoint has a table `{name}`, which is not configured; the tables are: {known}")]
+    #[error(
+        "the checkpoint has a table `{name}`, which is not configured; the configured tables are: {known}"
+    )]
     UnknownTable {
         /// The table's name.
         name: String,
@@ -229,24 +231,22 @@ pub enum BuildError {
     #[error("the checkpoint cannot be restored: {0}")]
     Restore(#[from] RestoreError),
     /// Checkpoints are requested, but the engine has no checkpointer.
-    #[error("{option} needs a checkpointer: say where checkpoints are kept")]
+    #[error("{option} requires a checkpointer; configure where checkpoints are kept")]
     NoCheckpointer {
         /// The option that requests them.
         option: &'static str,
     },
     /// The interval of checkpoints is too short.
-    #[error("checkpoint_every is {got:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is supported")]
+    #[error("checkpoint_every must be at least {MIN_CHECKPOINT_INTERVAL:?}, got {got:?}")]
     CheckpointInterval {
         /// The interval.
         got: Duration,
     },
     /// A disk tier without a budget.
-    #[error(
-        "a disk tier needs max_bytes of the server, the memory that chunks may take before they move to disk"
-    )]
+    #[error("a disk tier requires max_bytes of the server, the memory for chunks before they move to disk")]
     NoBudget,
     /// The system cannot start a thread.
-    #[error("the thread for {purpose} cannot be started: {reason}")]
+    #[error("cannot start the thread for {purpose}: {reason}")]
     Thread {
         /// The thread's purpose: scheduled checkpoints, or moving chunks to disk.
         purpose: &'static str,

@@ -151,11 +151,14 @@ fn without_a_checkpointer_there_is_no_status_and_nothing_to_ask_for() {
     assert!(engine.shut_down().is_none());
     let refused = |builder: EngineBuilder| builder.table(TableConfig::new("t")).build().unwrap_err();
     let error = refused(Engine::builder().checkpoint_every(DUE));
-    assert_eq!(error.to_string(), "checkpoint_every needs a checkpointer: say where checkpoints are kept");
+    assert_eq!(
+        error.to_string(),
+        "checkpoint_every requires a checkpointer; configure where checkpoints are kept"
+    );
     let error = refused(Engine::builder().checkpoint_at_close(true));
     assert!(matches!(error, BuildError::NoCheckpointer { option: "checkpoint_at_close" }), "{error}");
     let too_often = builder(|snapshot, _| named(&snapshot)).checkpoint_every(Duration::ZERO).build();
-    assert_eq!(too_often.unwrap_err().to_string(), "checkpoint_every is 0ns, at least 1s is supported");
+    assert_eq!(too_often.unwrap_err().to_string(), "checkpoint_every must be at least 1s, got 0ns");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn snapshots_that_do_not_fit_are_refused() {
         builder(tables).build_from(snapshot, Rules::Stored).map(drop).unwrap_err()
     };
     let unknown = refusal(&[fifo("b"), fifo("c")], engine.snapshot());
-    let expected = "the checkpoint has a table `a`, which is not configured; the tables are: b, c";
+    let expected = "the checkpoint has a table `a`, which is not configured; the configured tables are: b, c";
     assert_eq!(unknown.to_string(), expected);
     let mut twice = engine.snapshot();
     twice.tables.push(twice.tables[0].clone());
@@ -123,7 +123,7 @@ fn snapshots_that_do_not_fit_are_refused() {
     let mut full = engine.snapshot();
     Arc::make_mut(&mut full.tables[0].config).max_size = 2;
     let full = refusal(&[fifo("a"), fifo("b")], full).to_string();
-    assert!(full.ends_with("table \"a\": there are 3 items, and max_size is 2"), "{full}");
+    assert!(full.ends_with("table \"a\": there are 3 items, but max_size is 2"), "{full}");
 }
 
 #[test]

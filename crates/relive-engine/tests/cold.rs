@@ -235,7 +235,7 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     let mut gate = engine.memory_gate(&"actor".into());
     let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
-    assert!(error.to_string().contains("as chunks cannot be moved to disk (disk full)"), "{error}");
+    assert!(error.to_string().contains("because chunks cannot be moved to disk (disk full)"), "{error}");
 }
 
 #[test]

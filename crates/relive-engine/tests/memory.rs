@@ -85,9 +85,9 @@ async fn who_waited_in_vain_is_told_what_takes_the_memory() {
     assert_eq!((error.kind(), started.elapsed()), (ErrorKind::ResourceExhausted, WAIT));
     assert_eq!(
         error.to_string(),
-        "server memory: chunks take 1.0 kB, max_bytes of the server is 1.0 kB, and too little was freed in 10.0s; the \
-         largest tables are large (701 B), small (300 B). Sample or delete items, give these tables a smaller max_size or a \
-         max_bytes of their own, or raise the server's max_bytes"
+        "server memory: chunks take 1.0 kB, max_bytes of the server is 1.0 kB, and too little memory was freed \
+         within 10.0s; the largest tables are large (701 B), small (300 B). Sample or delete items, give these \
+         tables a smaller max_size or their own max_bytes, or raise the server's max_bytes"
     );
     assert!(engine.memory().waiters.is_empty());
     assert!(poll(&mut gate).is_pending(), "the next call waits anew");
@@ -194,7 +194,7 @@ fn a_bound_of_nothing_is_refused() {
     assert!(matches!(error, BuildError::MaxBytes));
     assert_eq!(
         error.to_string(),
-        "max_bytes of a server must be at least 1, it is 0; leave it out for a server without this bound"
+        "max_bytes of a server must be at least 1, got 0; omit it for a server without this bound"
     );
 }
 
@@ -209,7 +209,7 @@ fn an_item_over_the_bound_of_its_table_is_refused_before_it_waits() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(
         error.to_string(),
-        "item 2 is refused by table \"t\": its chunks take 101 bytes, and max_bytes is 100; make items or chunks of fewer \
+        "table \"t\" refused item 2: its chunks have 101 bytes, but max_bytes is 100; create items or chunks of fewer \
          steps, or raise max_bytes"
     );
     assert_eq!(table.status().waiters.len(), 0);

@@ -342,17 +342,17 @@ fn what_cannot_be_in_shards_is_refused_with_what_to_do() {
     let error = Engine::builder().table_with_extensions(config, extensions).build().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "table \"t\" cannot have 2 shards: it has 1 extensions, which look at all items; leave them out, or shards = 1"
+        "table \"t\" cannot have 2 shards: it has 1 extensions, which need all items in one place; omit them, or use shards = 1"
     );
     let fifo = TableConfig::new("t").sampler(SelectorKind::Fifo);
     let stored = Engine::builder().table(fifo).build().unwrap().snapshot();
     let given = Engine::builder().table(TableConfig::new("t").shards(2));
     let error = given.build_from(stored, Rules::Stored).unwrap_err().to_string();
     assert!(error.ends_with(
-        "its sampler is Fifo, which looks at all items; take Uniform or Prioritized, or shards = 1"
+        "its sampler Fifo needs all items in one place; use Uniform or Prioritized, or use shards = 1"
     ));
     let none = Engine::builder().table(TableConfig::new("t").shards(0)).build().unwrap_err();
-    assert_eq!(none.to_string(), "shards of table \"t\" must be from 1 to 64, it is 0");
+    assert_eq!(none.to_string(), "shards of table \"t\" must be from 1 to 64, got 0");
 }
 
 /// Everything about a table that outlives it.

@@ -44,9 +44,10 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         }
         _ => {
             let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
-                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, control/cartpole-swingup, \
-                            control/pendulum-swingup or pixels/catch; of others give the environment itself instead of its \
-                            name (in Python what gymnasium.make gives)";
+                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, \
+                            control/cartpole-swingup, control/pendulum-swingup or pixels/catch; for other \
+                            environments, give the environment itself instead of its name (in Python, the \
+                            result of gymnasium.make)";
             return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
         }
     })

@@ -37,7 +37,7 @@ impl ActionNoise {
     /// [`EnvError::Setting`]: the share is not from 0 to 1, or it is above 0 and there are floats without bounds.
     pub fn new(actions: &Nest<ArraySpec>, share: f64, seed: u64) -> Result<Self, EnvError> {
         if !(0.0..=1.0).contains(&share) {
-            return Err(EnvError::Setting(Mismatch::boxed("noise", "a share from 0 to 1", share)));
+            return Err(EnvError::Setting(Mismatch::boxed("noise", "a number from 0 to 1", share)));
         }
         let leaves: Vec<ArraySpec> = actions.leaves().cloned().collect();
         let open = leaves.iter().find(|leaf| is_float(leaf.dtype) && !is_bounded(leaf));
@@ -153,7 +153,7 @@ mod tests {
         let discrete = Nest::Leaf(ArraySpec::discrete("", 4));
         for share in [-0.1, 1.5, f64::NAN] {
             let error = ActionNoise::new(&discrete, share, 1).unwrap_err().to_string();
-            assert!(error.contains("a share from 0 to 1"), "{error}");
+            assert!(error.contains("a number from 0 to 1"), "{error}");
         }
         let open = Nest::Leaf(ArraySpec::new("", DType::Float32, [1]));
         let error = ActionNoise::new(&open, 0.1, 1).unwrap_err().to_string();

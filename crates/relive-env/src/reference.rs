@@ -26,7 +26,7 @@ impl ReferenceScores {
         if random.is_finite() && expert.is_finite() && random != expert {
             return Ok(Self { random, expert });
         }
-        let expected = "two finite returns that differ, of a random policy and of an expert";
+        let expected = "two different finite returns, of a random policy and of an expert";
         Err(EnvError::Setting(Mismatch::boxed(
             "reference_scores",
             expected,
@@ -80,7 +80,7 @@ mod tests {
     fn what_cannot_be_measured_by_is_refused() {
         for (random, expert) in [(1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
             let error = ReferenceScores::new(random, expert).unwrap_err().to_string();
-            assert!(error.contains("two finite returns that differ"), "{error}");
+            assert!(error.contains("two different finite returns"), "{error}");
         }
     }
 

@@ -152,7 +152,7 @@ impl<'a> State<'a> {
         let wrong = |actual: String| {
             Err(EnvError::State(Mismatch::boxed(
                 "",
-                "the state of an environment of the same settings",
+                "the state of an environment with the same settings",
                 actual,
             )))
         };
@@ -160,7 +160,7 @@ impl<'a> State<'a> {
             Direction::Write(_) => Ok(()),
             Direction::Read { short: true, .. } => wrong("too few bytes, or other values".to_owned()),
             Direction::Read { rest: [], .. } => Ok(()),
-            Direction::Read { rest, .. } => wrong(format!("{} bytes too many", rest.len())),
+            Direction::Read { rest, .. } => wrong(format!("{} extra bytes", rest.len())),
         }
     }
 }
@@ -193,6 +193,6 @@ mod tests {
         }
         bytes.push(0);
         let error = read(&bytes).unwrap_err().to_string();
-        assert!(error.ends_with("got 1 bytes too many"), "{error}");
+        assert!(error.ends_with("got 1 extra bytes"), "{error}");
     }
 }

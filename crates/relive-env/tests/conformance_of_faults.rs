@@ -102,15 +102,15 @@ fn found(fault: Fault) -> Violation {
 #[test]
 fn every_fault_is_found_by_its_rule() {
     let cases = [
-        (Fault::NoReset, "a step after a LAST answers FIRST"),
-        (Fault::ResetIsMid, "a reset answers FIRST"),
-        (Fault::HalfWritten, "all of an observation is written"),
-        (Fault::OutOfBounds, "observations are as their spec"),
-        (Fault::TakesAll, "an action that the spec forbids is refused, and changes nothing"),
+        (Fault::NoReset, "a step after LAST returns FIRST"),
+        (Fault::ResetIsMid, "a reset returns FIRST"),
+        (Fault::HalfWritten, "every byte of an observation is written"),
+        (Fault::OutOfBounds, "observations match their spec"),
+        (Fault::TakesAll, "an action that the spec forbids is refused and changes nothing"),
         (Fault::Unseeded, "the same seed and actions give the same trajectory"),
-        (Fault::HalfSaved, "a restored environment goes on as the saved one"),
-        (Fault::Discount, "discounts are as their spec, within 0..=1"),
-        (Fault::RefusesLate, "an action that the spec forbids is refused, and changes nothing"),
+        (Fault::HalfSaved, "a restored environment continues like the saved one"),
+        (Fault::Discount, "discounts match their spec, and are in 0..=1"),
+        (Fault::RefusesLate, "an action that the spec forbids is refused and changes nothing"),
     ];
     for (fault, rule) in cases {
         let violation = found(fault);

@@ -147,10 +147,7 @@ fn impossible_batches_are_refused() {
         if row == 2 { Box::new(CartPole::new(1)) } else { Box::new(Catch::new(1)) }
     };
     let unlike = Vectorized::new(4, boxed).unwrap_err().to_string();
-    assert!(
-        unlike.starts_with("spec at `row 2`: expected environments that take and give the same"),
-        "{unlike}"
-    );
+    assert!(unlike.starts_with("spec at `row 2`: expected environments with the same spec"), "{unlike}");
 }
 
 /// Panics in its third step.

@@ -54,16 +54,16 @@ pub(crate) fn sources<A: AsRef<str>>(addresses: &[A]) -> Result<Vec<Source>> {
             let source = source(part)?;
             if found.contains(&source) {
                 return Err(Error::invalid(format!(
-                    "the server {part:?} is named twice; name each server once"
+                    "the server {part:?} is listed twice; list each server once"
                 )));
             }
             found.push(source);
         }
     }
     match found.len() {
-        0 => Err(Error::invalid("there is no server address; name at least one, as host:port")),
+        0 => Err(Error::invalid("there is no server address; give at least one, as host:port")),
         1..=MAX_SERVERS => Ok(found),
-        many => Err(Error::invalid(format!("{many} servers are named, a client can have {MAX_SERVERS}"))),
+        many => Err(Error::invalid(format!("got {many} servers; a client can have at most {MAX_SERVERS}"))),
     }
 }
 
@@ -76,7 +76,7 @@ fn source(part: &str) -> Result<Source> {
                 Ok(Source::Name(name.to_owned()))
             }
             _ => Err(Error::invalid(format!(
-                "cannot use {part:?}: a name is written with its port, as in {NAME_PREFIX}replay.default.svc:8000"
+                "cannot use {part:?}: a name needs a port, as in {NAME_PREFIX}replay.default.svc:8000"
             ))),
         },
     }
@@ -110,9 +110,9 @@ mod tests {
         for (given, why) in [
             (vec![], "no server address"),
             (vec!["a:1,,b:2"], "is empty"),
-            (vec!["a:1", "a:1"], "named twice"),
-            (vec!["dns:///replay"], "with its port"),
-            (vec!["dns:///replay:0"], "with its port"),
+            (vec!["a:1", "a:1"], "listed twice"),
+            (vec!["dns:///replay"], "needs a port"),
+            (vec!["dns:///replay:0"], "needs a port"),
         ] {
             let error = sources(&given).unwrap_err();
             assert!(error.to_string().contains(why), "{given:?}: {error}");

@@ -177,8 +177,8 @@ impl fmt::Display for PartialFailure {
         let (done, all) = (self.done.len(), self.done.len() + self.failed.len());
         let why: Vec<String> =
             self.failed.iter().map(|(address, error)| format!("{address} ({error})")).collect();
-        write!(f, "{}: done by {done} of {all} servers, not by {}", self.operation, why.join(", "))?;
-        if done > 0 { write!(f, "; done by {}; call it again", self.done.join(", ")) } else { Ok(()) }
+        write!(f, "{}: succeeded on {done} of {all} servers, failed on {}", self.operation, why.join(", "))?;
+        if done > 0 { write!(f, "; succeeded on {}; call it again", self.done.join(", ")) } else { Ok(()) }
     }
 }
 

@@ -116,7 +116,7 @@ impl Fleet {
         {
             let mut servers = self.servers.write();
             if servers.len() >= MAX_SERVERS {
-                tracing::warn!(target: "relive", server = server.address(), "is left out: {MAX_SERVERS} servers are the most");
+                tracing::warn!(target: "relive", server = server.address(), "is not used: the limit is {MAX_SERVERS} servers");
                 return None;
             }
             *servers = servers.iter().cloned().chain([Arc::clone(&server)]).collect();
@@ -144,7 +144,7 @@ impl Fleet {
         if server.answered(asked, tables) {
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.log.lock().add(server.address(), ServerEvent::Joined, "it answers");
-            tracing::info!(target: "relive", "the server at {} of {} takes part", server.address(), self.text);
+            tracing::info!(target: "relive", "using the server at {} (one of {})", server.address(), self.text);
         }
         self.notify();
     }
@@ -158,7 +158,7 @@ impl Fleet {
             let away = servers.iter().filter(|server| server.is_away()).count();
             tracing::warn!(
                 target: "relive",
-                "the server at {} is left out until it answers again: {reason}; {away} of {} servers are left out",
+                "not using the server at {} until it answers again: {reason}; {away} of {} servers are not used",
                 server.address(),
                 servers.len()
             );
@@ -268,9 +268,9 @@ impl Fleet {
             .map(|state| format!("{}: {}", state.address, state.reason))
             .collect();
         match (states.len(), reasons.len()) {
-            (0, _) => format!("no server is known for {}: the name has no addresses", self.text),
+            (0, _) => format!("there is no server for {}: the name has no addresses", self.text),
             (_, 0) => format!("no server of {} has answered yet", self.text),
-            _ => format!("no server there of {}: {}", self.text, reasons.join("; ")),
+            _ => format!("none of the servers {} can be reached: {}", self.text, reasons.join("; ")),
         }
     }
 

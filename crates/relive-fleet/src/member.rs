@@ -173,7 +173,7 @@ impl Member {
     pub(crate) fn away(&self, operation: &str) -> Error {
         let health = self.health.lock();
         let (address, reason, since) = (&self.address, &health.reason, health.since.elapsed());
-        let text = format!("{operation}: the server at {address} is away since {since:.1?}: {reason}");
+        let text = format!("{operation}: the server at {address} has been away for {since:.1?}: {reason}");
         Error::new(ErrorKind::Unavailable, text)
     }
 

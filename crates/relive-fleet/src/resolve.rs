@@ -55,7 +55,7 @@ pub(crate) async fn run(weak: WeakFleet, name: String) {
         let found = match timeout(RESOLVE_LIMIT, lookup_host(&name)).await {
             Ok(Ok(found)) => Some(of_one_family(found.collect())),
             Ok(Err(error)) => {
-                tracing::warn!(target: "relive", "cannot resolve {name}: {error}; its servers stay as they were");
+                tracing::warn!(target: "relive", "cannot resolve {name}: {error}; keeping its previous servers");
                 None
             }
             Err(_) => None,
@@ -97,7 +97,7 @@ fn take_over(fleet: &Arc<Fleet>, name: &str, known: &mut BTreeSet<SocketAddr>, f
         let text = address.to_string();
         match fleet.members().iter().find(|server| server.address() == text) {
             Some(server) if server.is_up() => drop(kept.insert(*address)),
-            Some(server) => fleet.remove(server, &format!("{name} has it no longer")),
+            Some(server) => fleet.remove(server, &format!("{name} no longer has this address")),
             None => {}
         }
     }

@@ -54,7 +54,7 @@ impl TableSignature {
         for (number, ((dtype, shape), (path, spec))) in columns.zip(wanted).enumerate() {
             if !spec.accepts(dtype, &shape) {
                 return Err(self.error(&format!(
-                    "column {number} ({path}) is {} {}, but the table's signature wants {}",
+                    "column {number} ({path}) is {} {}, but the table's signature requires {}",
                     dtype.numpy_name(),
                     shape.display_numpy(),
                     spec.display_numpy()
@@ -100,7 +100,7 @@ impl SignatureCache {
         known.sort_unstable();
         Error::new(
             ErrorKind::NotFound,
-            format!("there is no table {table:?} on the server; its tables are {known:?}"),
+            format!("the server has no table {table:?}; its tables are {known:?}"),
         )
     }
 }

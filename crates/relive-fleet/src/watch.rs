@@ -86,5 +86,5 @@ async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer
 }
 
 fn is_the_same(other: &Member) -> String {
-    format!("it is the server at {} under another address", other.address())
+    format!("it is another address of the server at {}", other.address())
 }

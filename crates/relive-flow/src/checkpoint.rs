@@ -123,8 +123,9 @@ impl Checkpoint {
             Some(operator) if operator.name == name => {}
             other => {
                 let there = other.map_or("nothing".to_owned(), |other| format!("`{}`", other.name));
-                let text =
-                    format!("what was saved is of another graph: it has {there} where this one has `{name}`");
+                let text = format!(
+                    "the checkpoint is of a different graph: it has {there} where this graph has `{name}`"
+                );
                 return Err(FlowError::new(ErrorKind::Unsaved, text));
             }
         }
@@ -135,7 +136,7 @@ impl Checkpoint {
         if let Some((operator, _)) =
             closed.filter(|(operator, taken)| self.is_read && operator.numbers.len() != *taken)
         {
-            self.fault = Some(format!("{} was saved with other numbers", operator.name));
+            self.fault = Some(format!("{} was saved with other settings", operator.name));
         }
         Ok(())
     }
@@ -154,12 +155,12 @@ impl Checkpoint {
 
     /// Checks that everything was read.
     pub(crate) fn finish_read(self) -> Result<()> {
-        let left = self.operators.get(self.opened).map(|left| format!("there is `{}` left over", left.name));
+        let left = self.operators.get(self.opened).map(|left| format!("it also has `{}`", left.name));
         match self.fault.or(left) {
             None => Ok(()),
             Some(fault) => Err(FlowError::new(
                 ErrorKind::Unsaved,
-                format!("what was saved is of another graph: {fault}"),
+                format!("the checkpoint is of a different graph: {fault}"),
             )),
         }
     }

@@ -119,8 +119,8 @@ impl<T: Clone> Duplicated<T> {
             until,
         };
         let text = format!(
-            "{}: this copy is as far ahead as it may be ({max_lead}), and waits for others for ever; pull all of them, or allow a \
-             larger lead",
+            "{}: this copy is ahead by the limit ({max_lead}), and would wait forever for the others; pull all \
+             copies, or allow a larger lead",
             node.name()
         );
         let need = Need::Parts(behind.map(part).collect(), text);

@@ -200,7 +200,7 @@ impl<T: 'static> Flow<T> {
             let needs = pending.needs.filter(|_| !shares);
             match waits::wait(&self.signal, needs, moment) {
                 Waited::Late if moment == until => {
-                    let text = format!("{}: there was no item in time", self.node.name());
+                    let text = format!("{}: no item arrived in time", self.node.name());
                     return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
                 }
                 Waited::Late | Waited::Woken => {}
@@ -262,7 +262,7 @@ impl<T: 'static> Flow<T> {
 
     fn asleep(&self) -> FlowError {
         let text = format!(
-            "{}: a source of this graph waits and has taken no waker, so that nothing would ever wake it",
+            "{}: a source of this graph is waiting but did not register a waker, so nothing would ever wake it",
             self.node.name()
         );
         FlowError::new(ErrorKind::Deadlock, text)

@@ -25,7 +25,7 @@ pub trait Pull<T>: Send {
     /// # Errors
     /// The stream cannot be saved, which is the default.
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        Err(checkpoint.refusal("it does not say where it is (Pull::checkpoint), and so cannot be saved"))
+        Err(checkpoint.refusal("it does not implement Pull::checkpoint, so it cannot be saved"))
     }
 }
 

@@ -33,13 +33,11 @@ impl Ratio {
     fn fault(&self) -> Option<String> {
         let Self { samples_per_insert, tolerance, .. } = *self;
         if !samples_per_insert.is_finite() || samples_per_insert <= 0.0 {
-            return Some(format!(
-                "samples_per_insert must be a number above 0, but it is {samples_per_insert}"
-            ));
+            return Some(format!("samples_per_insert must be a number above 0, got {samples_per_insert}"));
         }
         let least = samples_per_insert.max(1.0);
         (!tolerance.is_finite() || tolerance < least)
-            .then(|| format!("the tolerance must be at least {least}, but it is {tolerance}"))
+            .then(|| format!("the tolerance must be at least {least}, got {tolerance}"))
     }
 }
 

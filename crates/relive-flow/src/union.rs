@@ -53,15 +53,15 @@ impl Order {
     /// Why this number of flows cannot be merged in this order.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
-            return Some("there are no flows to be joined".to_owned());
+            return Some("a union needs at least one flow".to_owned());
         }
         let Self::Weighted { weights, .. } = self else { return None };
         if weights.len() != flows {
-            return Some(format!("there are {} weights for {flows} flows", weights.len()));
+            return Some(format!("got {} weights for {flows} flows; give one for each", weights.len()));
         }
         if weights.iter().all(|weight| *weight == Weight::All) {
             return Some(
-                "all weights are `All`, so that nothing is waited for; give one of the flows a number"
+                "all weights are `All`, so the union would never wait for an item; give one of the flows a number"
                     .to_owned(),
             );
         }
@@ -70,7 +70,7 @@ impl Order {
             Weight::UpTo(0) => Some(0.0),
             Weight::Times(_) | Weight::All | Weight::UpTo(_) => None,
         });
-        wrong.map(|times| format!("a weight must be a number above 0, but one is {times}"))
+        wrong.map(|times| format!("a weight must be a number above 0, got {times}"))
     }
 }
 
@@ -187,7 +187,7 @@ impl<T> Pull<T> for Union<T> {
         self.children.retain(|child| live.contains(&child.place));
         checkpoint.count(&mut self.at);
         if self.children.len() != live.len() || self.at >= self.children.len().max(1) {
-            return Err(checkpoint.refusal("it was saved with other flows"));
+            return Err(checkpoint.refusal("it was saved with different flows"));
         }
         checkpoint.number(&mut self.drawn);
         let Left { items, waits } = self.left.unwrap_or(Left { items: 0, waits: false });

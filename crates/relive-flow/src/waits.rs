@@ -199,15 +199,15 @@ impl Part {
 
     fn why_not(&self) -> String {
         let Self { name, puller, .. } = self;
-        let Some(puller) = puller else { return format!("nobody pulls {name}") };
+        let Some(puller) = puller else { return format!("nothing pulls {name}") };
         let Some(puller) = puller.upgrade() else {
             return format!("the thread that pulled {name} has ended");
         };
         let is_idle = matches!(*puller.state.lock(), State::Idles { .. });
         match &puller.worker {
-            Some(worker) if is_idle => format!("{name} is pulled by {worker}, whose items nobody takes"),
-            Some(worker) => format!("{name} is pulled by {worker}, which waits, too"),
-            None => format!("{name} is pulled by a thread that waits here"),
+            Some(worker) if is_idle => format!("{worker} pulls {name}, but nothing takes its items"),
+            Some(worker) => format!("{worker} pulls {name}, and is also waiting"),
+            None => format!("a thread that is waiting here pulls {name}"),
         }
     }
 }

@@ -20,7 +20,7 @@ impl<'a> Cursor<'a> {
         let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
         let Some(end) = end else {
             return Err(Error::corrupt(format!(
-                "{} ends at byte {}, but {count} bytes are expected from byte {}",
+                "{} ends at byte {}, but {count} bytes were expected from byte {}",
                 self.what,
                 self.bytes.len(),
                 self.at

@@ -61,12 +61,12 @@ impl Column {
         if self.shape.len() > MAX_RANK {
             let rank = self.shape.len();
             return Err(Error::invalid(format!(
-                "column {name:?} has {rank} dimensions; at most {MAX_RANK} are possible"
+                "column {name:?} has {rank} dimensions; the limit is {MAX_RANK}"
             )));
         }
         if self.shape.contains(&0) {
             return Err(Error::invalid(format!(
-                "column {name:?} has shape {:?}: a step without bytes; leave the column out",
+                "column {name:?} has shape {:?}, whose steps have no bytes; omit the column",
                 self.shape
             )));
         }
@@ -78,7 +78,7 @@ impl Column {
         }
         self.step_bytes().map(drop).ok_or_else(|| {
             Error::invalid(format!(
-                "a step of column {name:?} of shape {:?} has 2^64 bytes or more",
+                "a step of column {name:?} with shape {:?} has 2^64 bytes or more",
                 self.shape
             ))
         })
@@ -166,7 +166,7 @@ mod tests {
             (1, vec![], "0 columns"),
             (1, vec![float("a", &[]), float("a", &[])], "two columns"),
             (1, vec![float("", &[])], "0 bytes"),
-            (1, vec![float("a", &[3, 0])], "a step without bytes"),
+            (1, vec![float("a", &[3, 0])], "whose steps have no bytes"),
             (1, vec![float("a", &[1 << 40, 1 << 40])], "2^64 bytes"),
             (1, vec![float("a", &[1; 17])], "17 dimensions"),
             (1, vec![Column::new("a", DType::String, &[])], "no fixed size"),

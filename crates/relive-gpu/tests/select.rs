@@ -345,7 +345,7 @@ fn selections_go_on_after_a_checkpoint() {
     assert_ne!(first, expected[0]);
     assert!(expected[0].indices.is_sorted());
     let cut = Selector::from_bytes(&saved.0[..20]).unwrap_err();
-    assert_eq!((cut.kind(), cut.to_string().contains("missing at its end")), (ErrorKind::Corrupt, true));
+    assert_eq!((cut.kind(), cut.to_string().contains("needed at its end")), (ErrorKind::Corrupt, true));
 }
 
 /// Defect 20: a rank that is missing, or one of another step, is an error and never a list of something else.
@@ -369,7 +369,7 @@ fn ranks_that_do_not_agree_are_told_apart() {
     );
     assert!(
         text(first.select_with(&Pool::new(&ranks[1]), &summaries, 0, kind, count))
-            .contains("not of the weights")
+            .contains("does not match the weights")
     );
     let part = first.select_with(&Pool::new(&ranks[0]), &summaries, 0, kind, count).unwrap();
     let late = first.select_with(&Pool::new(&ranks[0]), &summaries, 0, kind, count);
@@ -392,7 +392,7 @@ fn what_makes_no_sense_is_refused() {
     let before = weights.clone();
     for bad in [f32::NAN, -1.0, f32::INFINITY, 65_537.0] {
         let error = weights.update(&[0, 1], &[5.0, bad]).unwrap_err();
-        assert!(error.to_string().contains("number 1 of an update (index 1)"), "{error}");
+        assert!(error.to_string().contains("entry 1 of an update (index 1)"), "{error}");
         assert!(weights.load(&[1.0, bad, 2.0]).is_err());
     }
     assert!(weights.update(&[3], &[1.0]).unwrap_err().to_string().contains("the indices 0 to 2"));
@@ -434,7 +434,7 @@ fn weights_that_the_grid_does_not_tell_apart_are_refused() {
     for selection in [Selection::Weighted, Selection::Stratified, Selection::WithoutReplacement] {
         let error = Selector::new(1).select(&Pool::new(&coarse), selection, 3, Order::AsDrawn).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert!(error.to_string().contains("max_weight near the largest weight"), "{error}");
+        assert!(error.to_string().contains("max_weight close to the largest expected weight"), "{error}");
     }
     for selection in [Selection::Uniform, Selection::TopK] {
         Selector::new(1).select(&Pool::new(&coarse), selection, 3, Order::AsDrawn).unwrap();

@@ -41,7 +41,7 @@ impl Address {
     async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
         let text = &self.0;
         let wrong = |why: &dyn fmt::Display| {
-            let text = format!("{what} must be an address such as 127.0.0.1:8000, not {text:?}: {why}");
+            let text = format!("{what} must be an address such as 127.0.0.1:8000, got {text:?}: {why}");
             Error::new(ErrorKind::Bind, text)
         };
         if let Ok(address) = text.parse() {
@@ -180,7 +180,7 @@ mod tests {
             (":65536", "the port must be a number from 0 to 65535"),
         ] {
             let error = Address::from(text).listen("http").await.unwrap_err();
-            let told = format!("http must be an address such as 127.0.0.1:8000, not {text:?}: {why}");
+            let told = format!("http must be an address such as 127.0.0.1:8000, got {text:?}: {why}");
             assert_eq!((error.kind(), error.to_string()), (ErrorKind::Bind, told));
         }
     }

@@ -91,7 +91,7 @@ impl Background {
                     Err(error) => Err(std::io::Error::other(error)),
                 };
                 if let Err(error) = served {
-                    tracing::warn!(target: "relive::server", "{what} are not served any more: {error}");
+                    tracing::warn!(target: "relive::server", "{what} are no longer served: {error}");
                 }
             });
         })

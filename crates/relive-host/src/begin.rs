@@ -100,7 +100,7 @@ impl Begin {
         };
         if let (Ok(None), Some(root)) = (&loaded, root) {
             let location = root.location();
-            tracing::info!(target: "relive::server", location, "no checkpoint to load, beginning with empty tables");
+            tracing::info!(target: "relive::server", location, "no checkpoint to load, starting with empty tables");
         }
         loaded.map_err(|error| self.unloadable(root, load.is_some(), error))
     }
@@ -118,8 +118,8 @@ impl Begin {
     fn advice(&self, root: Option<&Root>, damage: &CheckpointError) -> String {
         let is_salvaging = self.checkpoints.salvage;
         let salvage = match is_salvaging {
-            true => "; nothing of it can be salvaged".to_owned(),
-            false => format!("; {} loads what is whole", self.words.salvage),
+            true => "; no part of it can be salvaged".to_owned(),
+            false => format!("; {} loads the intact part", self.words.salvage),
         };
         let Some(root) = root else { return salvage };
         let older = root.older(damage).advice(root.location(), is_salvaging, self.words.load);
@@ -156,7 +156,7 @@ impl Begin {
             tracing::info!(
                 target: "relive::server",
                 table = table.name,
-                "not configured, taken from the checkpoint with its rules"
+                "not configured: restored from the checkpoint with its rules"
             );
             builder = builder.table(table);
         }
@@ -177,11 +177,12 @@ impl Begin {
     fn misfit(&self, location: &str, error: BuildError) -> Error {
         let advice = match (&error, self.words.other_tables) {
             (BuildError::UnknownTable { .. }, Some(setting)) => {
-                format!("; {setting} takes such tables as they are there")
+                format!("; {setting} restores such tables with their rules from the checkpoint")
             }
             _ => String::new(),
         };
-        Error::from(error).told(|text| format!("{location} does not fit the tables: {text}{advice}"))
+        Error::from(error)
+            .told(|text| format!("{location} does not match the configured tables: {text}{advice}"))
     }
 
     fn tell(&self, location: &str, restored: &Restored, started: Instant) {
@@ -190,8 +191,8 @@ impl Begin {
         tracing::info!(target: "relive::server", checkpoint = location, ?took, "checkpoint loaded: {items} {what}");
         let rules = self.words.given_rules;
         let winner = match self.checkpoints.rules {
-            Rules::Given => format!("the configuration counts, as {rules} says"),
-            Rules::Stored => format!("the checkpoint counts; with {rules} the configuration does"),
+            Rules::Given => format!("using the configuration, because of {rules}"),
+            Rules::Stored => format!("using the checkpoint; {rules} uses the configuration"),
         };
         for difference in &restored.differences {
             tracing::warn!(target: "relive::server", "{difference}: {winner}");
@@ -203,8 +204,8 @@ impl Begin {
         {
             tracing::info!(
                 target: "relive::server",
-                "new checkpoints are in Relive's format; those of dm-reverb's stay until \
-                 `relive checkpoint prune {root} --keep N` removes them",
+                "new checkpoints use Relive's format; those in dm-reverb's format remain until `relive \
+                 checkpoint prune {root} --keep N` removes them",
             );
         }
     }
@@ -217,7 +218,7 @@ fn warn_of_full_memory(engine: &Engine) {
     if let Some(limit) = memory.max_bytes.filter(|limit| resident > *limit) {
         tracing::warn!(
             target: "relive::server",
-            "the checkpoint's chunks take {resident} bytes, and max_bytes is {limit}: inserts wait until items are removed",
+            "the checkpoint's chunks have {resident} bytes, but max_bytes is {limit}: inserts wait until items are removed",
         );
     }
 }
@@ -226,8 +227,7 @@ fn warn_of_full_memory(engine: &Engine) {
 pub(crate) fn open_tier(folder: &std::path::Path, max_bytes: Option<u64>, words: &Words) -> Result<Spill> {
     let Some(budget) = max_bytes else {
         let (spill, max_bytes) = (words.spill, words.max_bytes);
-        let text =
-            format!("{spill} needs {max_bytes}, the memory that chunks may take before they move to disk");
+        let text = format!("{spill} requires {max_bytes}, the memory for chunks before they move to disk");
         return Err(Error::new(ErrorKind::Memory, text));
     };
     let tier = Tier::open(folder)?;

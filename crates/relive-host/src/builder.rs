@@ -224,7 +224,7 @@ async fn show(address: &Address, monitor: &Monitor, words: &Words) -> Result<Htt
         tracing::warn!(
             target: "relive::server",
             %address,
-            "metrics and dashboard are open to other machines; there is no access control"
+            "metrics and dashboard are open to other machines without access control"
         );
     }
     Ok(http)

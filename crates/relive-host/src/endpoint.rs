@@ -171,7 +171,8 @@ impl Checked {
         let mut open_address = None;
         if let Some((reserved, role)) = self.open {
             let (listener, address) = listening(reserved)?;
-            tracing::warn!(target: "relive::server", %address, %role, "listening for everybody, without TLS and tokens");
+            tracing::warn!(target: "relive::server", %address, %role, "listening without TLS and tokens: \
+                everyone who can connect has access");
             entrances.push(Entrance::from(listener).access(Access::Everybody(role)));
             open_address = Some(address);
         }

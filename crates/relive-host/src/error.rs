@@ -69,9 +69,9 @@ impl Error {
         let of_checkpoint = error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>());
         if of_checkpoint.is_some() {
             return Self::new(ErrorKind::LastCheckpoint, error)
-                .told(|text| format!("{text}; earlier checkpoints stay valid"));
+                .told(|text| format!("{text}; earlier checkpoints remain valid"));
         }
-        Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket broke: {text}"))
+        Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket failed: {text}"))
     }
 }
 

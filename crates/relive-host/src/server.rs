@@ -90,7 +90,7 @@ impl Server {
     /// `Bind` if the server already listens.
     pub fn listen(&mut self, bound: Bound) -> Result<()> {
         if let Some(Listening { address, .. }) = &self.listening {
-            let text = format!("the server listens at {address} already");
+            let text = format!("the server is already listening at {address}");
             return Err(Error::new(ErrorKind::Bind, text));
         }
         let (address, open_address) = (bound.address(), bound.open_address());
@@ -100,7 +100,7 @@ impl Server {
         let task = tokio::spawn(async move {
             let served = served.await;
             if let Err(error) = &served {
-                tracing::error!(target: "relive::server", "the server at {address} ended badly: {error}");
+                tracing::error!(target: "relive::server", "the server at {address} failed: {error}");
             }
             folders.iter().for_each(Folders::release);
             ended.send_replace(true);
@@ -156,7 +156,7 @@ impl Server {
                 drop(stop);
                 task.await.map_err(|error| {
                     Error::new(ErrorKind::Ended, error)
-                        .told(|text| format!("the server's task ended before its time: {text}"))
+                        .told(|text| format!("the server's task ended unexpectedly: {text}"))
                 })?
             }
             None => match self.engine.shut_down() {

@@ -94,7 +94,7 @@ async fn damage_is_told_with_what_to_do_and_becomes_a_clients_error() {
     assert_eq!(error.kind(), ErrorKind::Damaged);
     let text = error.to_string();
     assert!(text.starts_with("cannot load the newest checkpoint: "), "{text}");
-    assert!(text.contains("; Checkpoints::salvage loads what is whole; there is no older one"), "{text}");
+    assert!(text.contains("; Checkpoints::salvage loads the intact part; there is no older one"), "{text}");
     let error = relive_client::Error::from(error);
     assert_eq!((error.kind(), error.to_string()), (relive_client::ErrorKind::DataLoss, text));
 }
@@ -106,7 +106,11 @@ async fn a_checkpoint_of_other_tables_is_refused_or_taken_with_them() {
     let other = || Server::builder().table(TableConfig::new("other"));
     let error = other().checkpoints(at(folder.path())).bind(":0").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Tables);
-    assert!(error.to_string().ends_with("; Checkpoints::other_tables takes such tables as they are there"));
+    assert!(
+        error.to_string().ends_with(
+            "; Checkpoints::other_tables restores such tables with their rules from the checkpoint"
+        )
+    );
     let server = other().checkpoints(at(folder.path()).other_tables(true)).bind(":0").await.unwrap();
     assert!(server.engine().table("steps").is_ok() && server.engine().table("other").is_ok());
     server.stop().await.unwrap();
@@ -134,7 +138,7 @@ async fn a_last_checkpoint_that_cannot_be_written_is_an_error_of_the_end() {
     let error = server.stop().await.unwrap_err();
     ended.await;
     assert_eq!(error.kind(), ErrorKind::LastCheckpoint);
-    assert!(error.to_string().ends_with("no room; earlier checkpoints stay valid"), "{error}");
+    assert!(error.to_string().ends_with("no room; earlier checkpoints remain valid"), "{error}");
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ pub struct NoStream {
 
 impl fmt::Display for NoStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes are no random stream", self.bytes)
+        write!(f, "{} bytes are not the state of a random stream", self.bytes)
     }
 }
 

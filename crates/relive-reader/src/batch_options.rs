@@ -113,7 +113,7 @@ impl BatchOptions {
         match self.batch_size.checked_mul(ahead) {
             Some(samples) if samples <= MAX_BATCH_SIZE => Ok(()),
             _ => Err(Error::invalid(format!(
-                "batch_size is {} and prefetch {}, which makes more than {MAX_BATCH_SIZE} samples at once",
+                "batch_size is {} and prefetch is {}, which is more than {MAX_BATCH_SIZE} samples at once; lower one of them",
                 self.batch_size,
                 ahead - 1
             ))),

@@ -179,7 +179,7 @@ impl BatchSampler {
                 Some(Next::Batch(batch)) => return Some(self.count(batch)),
                 Some(Next::End) => return None,
                 Some(Next::NoWay(samples)) => self.fall_back(samples),
-                None => return Some(Err(self.timed_out(timeout, "it has not come from the server"))),
+                None => return Some(Err(self.timed_out(timeout, "it has not arrived from the server"))),
             }
         }
         if let Some(batch) = self.copy() {
@@ -302,7 +302,7 @@ impl BatchSampler {
             Some(timeout) => Deadline::after(timeout).run(filled).await,
             None => Some(filled.await),
         };
-        filled.unwrap_or_else(|| Some(Err(self.timed_out(timeout, "they have not come from the server"))))
+        filled.unwrap_or_else(|| Some(Err(self.timed_out(timeout, "they have not arrived from the server"))))
     }
 
     fn poll_fill_from_server(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
@@ -343,7 +343,7 @@ impl BatchSampler {
         let (table, had, wanted) = (self.table(), self.num_ready(), self.batch_size);
         let waited = timeout.unwrap_or_default();
         let text = format!(
-            "sample: {SAMPLE_TIMEOUT} ({had} of {wanted} samples of table `{table}` were there after {waited:?}: {why})"
+            "sample: {SAMPLE_TIMEOUT} ({had} of {wanted} samples of table `{table}` had arrived after {waited:?}: {why})"
         );
         Error::new(ErrorKind::Timeout, text)
     }
@@ -354,7 +354,7 @@ fn short_of(had: usize, wanted: usize, error: Error) -> Error {
     if error.kind() != ErrorKind::Timeout {
         return error;
     }
-    let text = format!("{error} ({had} of {wanted} samples of the batch were there)");
+    let text = format!("{error} ({had} of {wanted} samples of the batch had arrived)");
     Error::with_source(ErrorKind::Timeout, text, error)
 }
 

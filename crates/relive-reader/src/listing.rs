@@ -79,7 +79,7 @@ async fn items_of_fleet(
     let next = match next {
         Some(next) if next > POSITION_MASK => {
             let text = format!(
-                "items: position {next} of table {table:?} is beyond what pages of many servers reach"
+                "items: position {next} of table {table:?} is beyond the range of pages over many servers"
             );
             return Err(Error::invalid(text));
         }

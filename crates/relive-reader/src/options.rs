@@ -121,7 +121,7 @@ impl SamplerOptions {
         }
         if self.max_in_flight > MAX_IN_FLIGHT {
             return Err(Error::invalid(format!(
-                "max_in_flight_samples_per_worker is {}, the limit is {MAX_IN_FLIGHT}",
+                "max_in_flight_samples_per_worker is {}; the limit is {MAX_IN_FLIGHT}",
                 self.max_in_flight
             )));
         }

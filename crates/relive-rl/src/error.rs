@@ -59,13 +59,14 @@ pub enum RlError {
     },
     /// The environment has no demonstrator.
     #[error(
-        "the environment has no demonstrator; give recorded episodes (relive rl record), or take an environment that has one, such as deep_sea/0"
+        "the environment has no demonstrator; give recorded episodes (relive rl record), or use an environment \
+         with a demonstrator, such as deep_sea/0"
     )]
     NoDemonstrator,
     /// An observation, a reward or a discount is not finite, or exceeds the range of float32.
     #[error(
-        "{environment}, step {step} of episode {episode}: the {place} is {value:?}; an agent learns from finite numbers of float32 only: mend the \
-         environment, or wrap it so that it gives others"
+        "{environment}, step {step} of episode {episode}: the {place} is {value:?}, but agents learn only from \
+         finite float32 numbers; fix the environment, or wrap it"
     )]
     NotFinite {
         /// The environment's name.
@@ -117,7 +118,7 @@ pub enum RlError {
         reason: String,
     },
     /// The saved run, or the run on a server, is another one.
-    #[error("the run in {place} is another one: {differences}; {advice}")]
+    #[error("{place} has a different run: {differences}; {advice}")]
     OtherRun {
         /// Where the run is.
         place: String,
@@ -128,8 +129,8 @@ pub enum RlError {
     },
     /// A table of the server differs from what the run needs.
     #[error(
-        "the server's table `{table}` is not as this run needs it: {differences}; drop it (relive table drop), change it (relive table set), or \
-         use another server"
+        "the server's table `{table}` does not fit this run: {differences}; drop it (relive table drop), \
+         change it (relive table set), or use another server"
     )]
     OtherTable {
         /// The name of the table.
@@ -139,8 +140,9 @@ pub enum RlError {
     },
     /// The server came back without the run.
     #[error(
-        "the server was away and has come back without the tables {tables}: they are not saved; give it --checkpoint-dir and \
-         --checkpoint-tables, so that it comes back with its last checkpoint, and begin anew"
+        "the server restarted without the tables {tables}, because they were not saved; start the server with \
+         --checkpoint-dir and --checkpoint-tables, so that it loads its last checkpoint, and start the run \
+         again"
     )]
     TablesGone {
         /// The tables that it had.
@@ -158,7 +160,7 @@ pub enum RlError {
     #[error("learners: {0}{advice}", advice = advice(.0))]
     Learners(#[source] RingError),
     /// A node and its run have different versions of Relive.
-    #[error("the run is of Relive {there}, and this node of {here}: use the same version everywhere")]
+    #[error("the run uses Relive {there}, but this node uses {here}; use the same version everywhere")]
     OtherVersion {
         /// The version of this process.
         here: String,
@@ -167,20 +169,21 @@ pub enum RlError {
     },
     /// Another driver of the run is active on this server.
     #[error(
-        "another driver is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
-         without a sign of it", LEARNER_SILENCE.as_secs()
+        "another driver is active for this server's run; stop it, or use another server. A killed driver \
+         counts as dead after {} s without a heartbeat", LEARNER_SILENCE.as_secs()
     )]
     OtherLearner,
     /// The newest checkpoint of a run is unreadable.
     #[error(
-        "the newest checkpoint cannot be read: {0}; move the newest checkpoint-*.relive out of the folder to go on from the one before, if there is one"
+        "the newest checkpoint cannot be read: {0}; to resume from the previous one, if there is one, move the \
+         newest checkpoint-*.relive out of the folder"
     )]
     Unreadable(#[source] CheckpointError),
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(#[from] CheckpointError),
     /// The file of a policy is damaged.
-    #[error("the file of the policy is damaged: {reason}")]
+    #[error("the policy file is damaged: {reason}")]
     DamagedPolicy {
         /// The reason.
         reason: String,
@@ -204,7 +207,7 @@ pub enum RlError {
     #[error("{0}")]
     Foreign(String),
     /// The run was [stopped](crate::run::Stop).
-    #[error("the run was told to stop")]
+    #[error("the run was stopped")]
     Stopped,
 }
 
@@ -220,7 +223,9 @@ impl From<RingError> for RlError {
 /// A remedy.
 fn advice(error: &RingError) -> &'static str {
     match error {
-        RingError::Lost { .. } => "; a run with checkpoints goes on from the newest when it is started again",
+        RingError::Lost { .. } => {
+            "; a run with checkpoints resumes from the newest one when you start it again"
+        }
         _ => "",
     }
 }

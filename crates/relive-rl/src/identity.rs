@@ -56,7 +56,7 @@ impl Identity {
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
         match identity.version {
             VERSION => Ok(identity),
-            version => Err(RlError::state(WHAT, format_args!("it is of version {version}, not {VERSION}"))),
+            version => Err(RlError::state(WHAT, format_args!("it has version {version}, not {VERSION}"))),
         }
     }
 
@@ -70,7 +70,7 @@ impl Identity {
             if saved != asked {
                 let [saved, asked] =
                     [saved, asked].map(|value| value.unwrap_or_else(|| "nothing".to_owned()));
-                differences.push(format!("{name} is {saved} there, {asked} was asked for"));
+                differences.push(format!("{name} is {saved} there, but {asked} was requested"));
             }
         };
         for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
@@ -101,14 +101,14 @@ impl Identity {
         [
             ("agent", self.agent.clone()),
             ("environment", self.environment.clone()),
-            ("what observations are", self.observations.clone()),
-            ("what actions are", self.actions.clone()),
+            ("observation spec", self.observations.clone()),
+            ("action spec", self.actions.clone()),
             ("seed", self.seed.to_string()),
         ]
     }
 }
 
-const WHAT: &str = "what a run is of";
+const WHAT: &str = "the identity of a run";
 
 fn told(nest: &Nest<ArraySpec>) -> String {
     let leaves = nest

@@ -181,7 +181,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
             "refers to chunk 99, which this stream does not hold",
         ),
         (2, |run| run.lengths[1] = 5, Code::InvalidArgument, "item 12"),
-        (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities where 3 should be"),
+        (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities, but expected 3"),
     ];
     for (confirmed, spoil, code, text) in cases {
         let mut raw = Raw::writer(&server).await;
@@ -231,7 +231,7 @@ async fn chunks_stay_as_long_as_they_are_listed() {
     let mut raw = Raw::writer(&server).await;
     raw.send(FrameKind::Insert, &[], &[]).await;
     let (code, message) = raw.error().await;
-    assert!(message.contains("needs chunks or items"), "{code}: {message}");
+    assert!(message.contains("must have chunks or items"), "{code}: {message}");
     server.stop().await;
 }
 

@@ -83,11 +83,11 @@ pub struct TableConfig {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ConfigError {
     /// The name is empty.
-    #[error("a table needs a name that is not empty")]
+    #[error("the name of a table must not be empty")]
     EmptyName,
     /// The name is too long.
     #[error(
-        "the name of a table has at most {limit} bytes, the one that begins with {begins:?} has {actual}"
+        "the name of a table must have at most {limit} bytes, but the one that starts with {begins:?} has {actual}"
     )]
     LongName {
         /// Its first characters.
@@ -98,13 +98,13 @@ pub enum ConfigError {
         limit: usize,
     },
     /// The name has control characters, which logs and terminals cannot show.
-    #[error("the name of a table cannot have control characters, {name:?} has")]
+    #[error("the name of a table must not have control characters, got {name:?}")]
     ControlCharacters {
         /// The name.
         name: String,
     },
     /// The size is 0 or too large.
-    #[error("max_size of table {table:?} must be from 1 to {limit}, it is {actual}")]
+    #[error("max_size of table {table:?} must be from 1 to {limit}, got {actual}")]
     MaxSize {
         /// Name of the table.
         table: String,
@@ -114,15 +114,13 @@ pub enum ConfigError {
         limit: u64,
     },
     /// No item would fit.
-    #[error(
-        "max_bytes of table {table:?} must be at least 1, it is 0; leave it out for a table without this bound"
-    )]
+    #[error("max_bytes of table {table:?} must be at least 1, got 0; omit it for a table without this bound")]
     MaxBytes {
         /// Name of the table.
         table: String,
     },
     /// The exponent of a prioritized selector is NaN or infinite.
-    #[error("the priority exponent of the {role} of table {table:?} must be finite, it is {exponent}")]
+    #[error("the priority exponent of the {role} of table {table:?} must be finite, got {exponent}")]
     Exponent {
         /// Name of the table.
         table: String,
@@ -132,7 +130,7 @@ pub enum ConfigError {
         exponent: f64,
     },
     /// The number of shards is 0 or too large.
-    #[error("shards of table {table:?} must be from 1 to {limit}, it is {actual}")]
+    #[error("shards of table {table:?} must be from 1 to {limit}, got {actual}")]
     Shards {
         /// Name of the table.
         table: String,
@@ -142,7 +140,7 @@ pub enum ConfigError {
         limit: u32,
     },
     /// The rules need a table that is not divided into shards.
-    #[error("table {table:?} cannot have {shards} shards: {reason}, or shards = 1")]
+    #[error("table {table:?} cannot have {shards} shards: {reason}, or use shards = 1")]
     NotShardable {
         /// Name of the table.
         table: String,
@@ -161,8 +159,8 @@ pub enum ConfigError {
     },
     /// The table can never hold as many items as a sample needs.
     #[error(
-        "table {table:?} could never be sampled: it holds {max_size} items at most (max_size), and its rate limiter lets samples \
-         through from {min_size_to_sample} items on (min_size_to_sample); raise max_size or lower min_size_to_sample"
+        "table {table:?} could never be sampled: max_size is {max_size}, but its rate limiter requires \
+         {min_size_to_sample} items (min_size_to_sample); raise max_size or lower min_size_to_sample"
     )]
     NeverLargeEnough {
         /// Name of the table.
@@ -174,8 +172,9 @@ pub enum ConfigError {
     },
     /// The rate limiter stops inserts before it allows the first sample.
     #[error(
-        "table {table:?} could never be sampled: its rate limiter holds inserts back at a cursor of {highest:?} (max_diff is \
-         {max_diff:?}), and the first sample needs min_diff + 1 = {needed:?}; lower min_diff or raise max_diff"
+        "table {table:?} could never be sampled: its rate limiter blocks inserts at a cursor of {highest:?} \
+         (max_diff is {max_diff:?}), but the first sample needs min_diff + 1 = {needed:?}; lower min_diff or \
+         raise max_diff"
     )]
     NeverFarEnough {
         /// Name of the table.
@@ -382,24 +381,25 @@ impl TableConfig {
     fn obstacle_to_shards(&self) -> Option<String> {
         if self.max_size < u64::from(self.shards) {
             let max_size = self.max_size;
-            return Some(format!("max_size is {max_size}, and each needs room for an item; raise max_size"));
+            return Some(format!(
+                "max_size is {max_size}, but each shard needs room for one item; raise max_size"
+            ));
         }
         if !matches!(self.sampler, SelectorKind::Uniform | SelectorKind::Prioritized { .. }) {
             let sampler = self.sampler;
             return Some(format!(
-                "its sampler is {sampler}, which looks at all items; take Uniform or Prioritized"
+                "its sampler {sampler} needs all items in one place; use Uniform or Prioritized"
             ));
         }
         let RateLimiterConfig { min_diff, max_diff, .. } = self.rate_limiter;
         if min_diff > f64::MIN || max_diff < f64::MAX {
             return Some(format!(
-                "its rate limiter counts all inserts and samples (min_diff is {min_diff:?}, max_diff {max_diff:?}); take \
-                 MinSize"
+                "its rate limiter counts all inserts and samples (min_diff is {min_diff:?}, max_diff is {max_diff:?}); use MinSize"
             ));
         }
         let max_bytes = self.max_bytes?;
         Some(format!(
-            "max_bytes is {max_bytes}, a bound on all of them; take max_size, or max_bytes of the server"
+            "max_bytes is {max_bytes}, which applies to all shards together; use max_size, or max_bytes of the server"
         ))
     }
 
@@ -420,31 +420,28 @@ mod tests {
     #[test]
     fn every_limit_is_named_with_the_actual_value() {
         let text = |config: TableConfig| config.validate().unwrap_err().to_string();
-        assert_eq!(text(TableConfig::new("")), "a table needs a name that is not empty");
+        assert_eq!(text(TableConfig::new("")), "the name of a table must not be empty");
         let long = text(TableConfig::new("x".repeat(1025)));
         assert!(long.contains("at most 1024 bytes") && long.ends_with("has 1025"), "{long}");
-        let told = "the name of a table cannot have control characters, \"a\\u{1b}\" has";
+        let told = "the name of a table must not have control characters, got \"a\\u{1b}\"";
         assert_eq!(text(TableConfig::new("a\u{1b}")), told);
         let large = TableConfig::new("t").max_size(1 << 31);
-        assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, it is 2147483648");
+        assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, got 2147483648");
         let empty = TableConfig::new("t").max_bytes(0);
         assert_eq!(
             text(empty),
-            "max_bytes of table \"t\" must be at least 1, it is 0; leave it out for a table without this bound"
+            "max_bytes of table \"t\" must be at least 1, got 0; omit it for a table without this bound"
         );
         let nan = TableConfig::new("t").remover(SelectorKind::Prioritized { exponent: f64::NAN });
-        assert_eq!(
-            text(nan),
-            "the priority exponent of the remover of table \"t\" must be finite, it is NaN"
-        );
+        assert_eq!(text(nan), "the priority exponent of the remover of table \"t\" must be finite, got NaN");
         assert_eq!(
             text(TableConfig::new("t").shards(65)),
-            "shards of table \"t\" must be from 1 to 64, it is 65"
+            "shards of table \"t\" must be from 1 to 64, got 65"
         );
         let limiter = RateLimiterConfig { min_size_to_sample: 0, ..RateLimiterConfig::queue(1) };
         assert_eq!(
             text(TableConfig::new("t").rate_limiter(limiter)),
-            "rate limiter of table \"t\": min_size_to_sample must be at least 1, it is 0"
+            "rate limiter of table \"t\": min_size_to_sample must be at least 1, got 0"
         );
     }
 
@@ -454,8 +451,8 @@ mod tests {
             TableConfig::new("t").max_size(10).rate_limiter(RateLimiterConfig::min_size(100).unwrap());
         assert_eq!(
             never.validate().unwrap_err().to_string(),
-            "table \"t\" could never be sampled: it holds 10 items at most (max_size), and its rate limiter lets samples \
-             through from 100 items on (min_size_to_sample); raise max_size or lower min_size_to_sample"
+            "table \"t\" could never be sampled: max_size is 10, but its rate limiter requires 100 items \
+             (min_size_to_sample); raise max_size or lower min_size_to_sample"
         );
         assert_eq!(never.validate_ranges(), Ok(()));
         assert_eq!(never.clone().allow_never_sampled(true).validate(), Ok(()));
@@ -466,8 +463,8 @@ mod tests {
         };
         assert_eq!(
             bounds(5.0, 5.5).unwrap_err().to_string(),
-            "table \"t\" could never be sampled: its rate limiter holds inserts back at a cursor of 5.0 (max_diff is 5.5), and \
-             the first sample needs min_diff + 1 = 6.0; lower min_diff or raise max_diff"
+            "table \"t\" could never be sampled: its rate limiter blocks inserts at a cursor of 5.0 (max_diff \
+             is 5.5), but the first sample needs min_diff + 1 = 6.0; lower min_diff or raise max_diff"
         );
         assert_eq!(bounds(5.0, 6.0), Ok(()));
         assert_eq!(bounds(0.0, -7.0 + 8.0), Ok(()));
@@ -478,22 +475,21 @@ mod tests {
         let told = |config: TableConfig| config.validate().unwrap_err().to_string();
         assert_eq!(
             told(TableConfig::new("t").max_size(3).shards(4)),
-            "table \"t\" cannot have 4 shards: max_size is 3, and each needs room for an item; raise max_size, or shards = 1"
+            "table \"t\" cannot have 4 shards: max_size is 3, but each shard needs room for one item; raise max_size, or use shards = 1"
         );
         assert_eq!(
             told(TableConfig::new("t").sampler(SelectorKind::Fifo).shards(2)),
-            "table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
-             Prioritized, or shards = 1"
+            "table \"t\" cannot have 2 shards: its sampler Fifo needs all items in one place; use Uniform or Prioritized, or use shards = 1"
         );
         assert_eq!(
             told(TableConfig::new("t").rate_limiter(RateLimiterConfig::queue(5)).shards(2)),
-            "table \"t\" cannot have 2 shards: its rate limiter counts all inserts and samples (min_diff is 0.0, \
-             max_diff 5.0); take MinSize, or shards = 1"
+            "table \"t\" cannot have 2 shards: its rate limiter counts all inserts and samples (min_diff is \
+             0.0, max_diff is 5.0); use MinSize, or use shards = 1"
         );
         assert_eq!(
             told(TableConfig::new("t").max_bytes(7).shards(2)),
-            "table \"t\" cannot have 2 shards: max_bytes is 7, a bound on all of them; take max_size, or max_bytes \
-             of the server, or shards = 1"
+            "table \"t\" cannot have 2 shards: max_bytes is 7, which applies to all shards together; use \
+             max_size, or max_bytes of the server, or use shards = 1"
         );
         let fine = TableConfig::new("t")
             .max_size(64)

@@ -8,7 +8,7 @@ use crate::selector::PriorityError;
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InsertError {
     /// The sampler or the remover refuses its priority.
-    #[error("item {key} is refused by table {table:?}: {source}")]
+    #[error("table {table:?} refused item {key}: {source}")]
     Priority {
         /// Name of the table.
         table: String,
@@ -19,8 +19,8 @@ pub enum InsertError {
     },
     /// The item alone exceeds the table's `max_bytes`.
     #[error(
-        "item {key} is refused by table {table:?}: its chunks take {size_bytes} bytes, and max_bytes is {limit}; make \
-         items or chunks of fewer steps, or raise max_bytes"
+        "table {table:?} refused item {key}: its chunks have {size_bytes} bytes, but max_bytes is {limit}; \
+         create items or chunks of fewer steps, or raise max_bytes"
     )]
     TooLarge {
         /// Name of the table.

@@ -61,8 +61,9 @@ impl ItemStructure {
             ("its first writer wrote", "give the item's columns the same names")
         };
         Err(format!(
-            "table {table:?} has items of another structure: {who} {}, but the item is {}; columns are told apart by their order \
-             alone, so they would come back under wrong names: {advice}, or write it to a table of its own",
+            "table {table:?} has items with a different structure: {who} {}, but the item is {}; columns are \
+             identified only by their order, so readers would get them under wrong names: {advice}, or write \
+             the item to another table",
             shown(&self.names),
             shown(given)
         ))

@@ -184,7 +184,7 @@ fn a_diffusion_out_of_bounds_is_refused() {
     let many = PriorityDiffusion::new(0.5, 1, 1025).unwrap_err();
     assert_eq!(
         many.to_string(),
-        "a priority diffusion may reach at most 1024 neighbours on either side, not 1025"
+        "a priority diffusion can reach at most 1024 neighbours on either side, got 1025"
     );
 }
 

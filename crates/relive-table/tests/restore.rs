@@ -114,7 +114,7 @@ fn counters_must_fit_the_items() {
     let mut taken = snapshot(&filled(TableConfig::new("t"), 0..3));
     taken.items.pop();
     let error = restored(taken.clone()).map(drop).unwrap_err();
-    assert_eq!(error.to_string(), "table \"t\": 3 inserts less 0 deletes leave 3 items, but there are 2");
+    assert_eq!(error.to_string(), "table \"t\": 3 inserts minus 0 deletes are 3 items, but there are 2");
     taken.counters.deletes = 1;
     assert!(restored(taken.clone()).is_ok());
     taken.counters.deletes = -1;

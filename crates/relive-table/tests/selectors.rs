@@ -36,7 +36,7 @@ fn each_priority_that_has_no_weight_is_refused_with_its_own_reason() {
     assert!(selector.insert(0, rank));
     let total = refusal(&selector, 9e153).to_string();
     assert!(
-        total.starts_with("the weight 8.1e307 of priority 9e153 beside the other items' 8.1e307"),
+        total.starts_with("the weight 8.1e307 of priority 9e153 plus the other items' 8.1e307"),
         "{total}"
     );
     assert!(selector.admit(Some(0), 9e153).is_ok(), "an update does not add to what it replaces");

@@ -115,7 +115,7 @@ fn an_item_larger_than_the_table_is_refused() {
     let error = fixture.insert(large()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "item 2 is refused by table \"t\": its chunks take 104 bytes, and max_bytes is 100; make items or chunks of fewer \
+        "table \"t\" refused item 2: its chunks have 104 bytes, but max_bytes is 100; create items or chunks of fewer \
          steps, or raise max_bytes"
     );
     assert_eq!(fixture.table.check_bytes(&large()), Err(error));
@@ -187,7 +187,7 @@ fn a_refused_priority_changes_nothing() {
         fixture.add(1, 3.0);
         for priority in [-1.0, f64::NAN, f64::INFINITY, f64::MAX] {
             let error = fixture.insert(data::item(2, priority)).unwrap_err();
-            assert!(error.to_string().starts_with("item 2 is refused by table \"t\": the "), "{error}");
+            assert!(error.to_string().starts_with("table \"t\" refused item 2: the "), "{error}");
             let alone = fixture.table.check_priority(priority);
             assert_eq!(alone.is_ok(), priority == f64::MAX, "the sum is no matter of a single priority");
             assert!(fixture.table.update_priority(1, priority).is_err());

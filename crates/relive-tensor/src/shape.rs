@@ -24,7 +24,7 @@ pub struct Shape(SmallVec<[u32; 4]>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// A size that is negative or does not fit 32 bits.
-    #[error("dimension {axis} has size {size}, but sizes lie in 0..={}", u32::MAX)]
+    #[error("dimension {axis} has size {size}, but sizes must be in 0..={}", u32::MAX)]
     Size {
         /// Position of the dimension, 0 is the outermost.
         axis: usize,
@@ -32,7 +32,7 @@ pub enum ShapeError {
         size: i64,
     },
     /// More dimensions than [`MAX_RANK`].
-    #[error("shape has {rank} dimensions or more, the limit is {MAX_RANK}")]
+    #[error("shape has {rank} or more dimensions; the limit is {MAX_RANK}")]
     Rank {
         /// A lower bound of their number.
         rank: usize,

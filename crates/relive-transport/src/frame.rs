@@ -200,7 +200,7 @@ impl Frames {
         match timeout(STALL_TIMEOUT, self.writer.socket.readable()).await {
             Ok(readable) => readable,
             Err(_) => {
-                let text = format!("nothing came of a frame that had begun for {STALL_TIMEOUT:?}");
+                let text = format!("an incomplete frame stalled for {STALL_TIMEOUT:?}");
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         }
@@ -348,5 +348,5 @@ impl FrameWriter {
 }
 
 fn cut_short() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended within a frame")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended inside a frame")
 }

@@ -99,7 +99,7 @@ pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
         widen(&socket);
         Ok(socket)
     } else {
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server is a process of another user"))
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server belongs to another user"))
     }
 }
 

@@ -48,11 +48,11 @@ impl SharedMemory {
     pub fn open(file: OwnedFd, len: usize) -> io::Result<Self> {
         let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why.to_owned()));
         if !fcntl_get_seals(&file)?.contains(FIXED_SIZE) {
-            return refuse("shared memory could be cut short by the other side");
+            return refuse("the other side could truncate the shared memory");
         }
         let file = File::from(file);
         if file.metadata()?.len() != len as u64 {
-            return refuse("shared memory has another size than the one announced");
+            return refuse("the size of the shared memory differs from the announced size");
         }
         Self::map(&file, len)
     }
@@ -62,7 +62,7 @@ impl SharedMemory {
         if len == 0 || len > MAX_SHARED_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{len} bytes of memory cannot be shared, at most {MAX_SHARED_BYTES} can"),
+                format!("cannot share {len} bytes of memory; the limit is {MAX_SHARED_BYTES}"),
             ));
         }
         let map = MmapOptions::new().len(len).map_raw(file.as_raw_fd())?;

@@ -134,7 +134,7 @@ fn old_trajectory(
     let outside = || WireError::StoredItem {
         item,
         reason: format!(
-            "its {} rows from row {} on do not lie in its {} chunks",
+            "its {} rows from row {} on are outside of its {} chunks",
             range.length,
             range.offset,
             chunks.len()
@@ -311,7 +311,7 @@ mod tests {
     fn ranges_outside_of_their_chunks_are_refused() {
         for (offset, length) in [(0, 8), (7, 1), (-1, 1), (0, -1), (i32::MAX, i32::MAX)] {
             let error = read(&old_item(offset, length)).unwrap_err().to_string();
-            assert!(error.contains("do not lie in its 2 chunks"), "{offset} {length}: {error}");
+            assert!(error.contains("are outside of its 2 chunks"), "{offset} {length}: {error}");
         }
         assert!(read(&old_item(0, 0)).is_err(), "no rows are no item");
         let unknown = PrioritizedItem { deprecated_chunk_keys: vec![9], ..old_item(0, 1) };

@@ -208,6 +208,6 @@ mod tests {
         let mut message = to_wire(&CheckpointStatus { last: Some(saved()), ..CheckpointStatus::default() });
         message.last.as_mut().unwrap().outcome = None;
         let error = from_wire(message).unwrap_err().to_string();
-        assert_eq!(error, "a checkpoint has an outcome that this version does not know");
+        assert_eq!(error, "the checkpoint has an outcome that this version does not support");
     }
 }

@@ -191,7 +191,7 @@ impl TensorDescription {
                 4 => content = Some(field.bytes().map_err(malformed)?),
                 8 if listed.len() == MAX_LISTED_STRINGS => {
                     let reason =
-                        format!("column {column} lists more than {MAX_LISTED_STRINGS} strings one by one");
+                        format!("column {column} lists more than {MAX_LISTED_STRINGS} strings individually");
                     return Err(WireError::MalformedChunk { key, reason });
                 }
                 8 => listed.push(field.bytes().map_err(malformed)?),

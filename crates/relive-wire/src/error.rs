@@ -28,7 +28,7 @@ pub enum WireError {
         number: i64,
     },
     /// A column of a chunk has a codec that this version does not support.
-    #[error("chunk {key}, column {column}: codec number {number} is not known to this version")]
+    #[error("chunk {key}, column {column}: this version does not support codec number {number}")]
     UnknownCodec {
         /// The chunk.
         key: u64,
@@ -38,7 +38,7 @@ pub enum WireError {
         number: u64,
     },
     /// A column of a chunk has a shape that is unknown, negative or too large.
-    #[error("chunk {key}, column {column}: dimension {size} is not between 0 and {max}", max = u32::MAX)]
+    #[error("chunk {key}, column {column}: dimension {size} must be between 0 and {max}", max = u32::MAX)]
     Dimension {
         /// The chunk.
         key: u64,
@@ -48,7 +48,7 @@ pub enum WireError {
         size: i64,
     },
     /// A part of the status of a checkpoint is missing or unknown.
-    #[error("a checkpoint has {} {what} that this version does not know", if *what == "outcome" { "an" } else { "a" })]
+    #[error("the checkpoint has {} {what} that this version does not support", if *what == "outcome" { "an" } else { "a" })]
     CheckpointStatus {
         /// The part.
         what: &'static str,
@@ -58,8 +58,8 @@ pub enum WireError {
     Chunk(#[from] ChunkError),
     /// An item refers to a chunk that was not sent on this stream or is no longer kept.
     #[error(
-        "item {item} refers to chunk {chunk}, which this stream does not hold: send it in this request or before, \
-         and list it in keep_chunk_keys until the last item that needs it"
+        "item {item} refers to chunk {chunk}, which this stream does not hold; send the chunk in this request \
+         or earlier, and list it in keep_chunk_keys until the last item that needs it"
     )]
     UnknownChunk {
         /// The item.
@@ -98,7 +98,7 @@ pub enum WireError {
         value: i32,
     },
     /// The item has more columns or slices than a server accepts.
-    #[error("item {item} has {count} {what}, at most {limit} are accepted")]
+    #[error("item {item} has {count} {what}; the limit is {limit}")]
     TooMany {
         /// The item.
         item: u64,

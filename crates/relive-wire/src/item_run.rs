@@ -194,7 +194,9 @@ fn check(run: &ItemRun) -> Result<(), WireError> {
     }
     let known = run.chunk_keys.len();
     match run.chunks.iter().find(|&&place| place as usize >= known) {
-        Some(place) => Err(contradiction(run, format!("a slice refers to chunk number {place} of {known}"))),
+        Some(place) => {
+            Err(contradiction(run, format!("a slice refers to chunk number {place}, but there are {known}")))
+        }
         None => Ok(()),
     }
 }
@@ -203,7 +205,7 @@ fn expect(run: &ItemRun, what: &str, count: usize, expected: usize) -> Result<()
     if count == expected {
         return Ok(());
     }
-    Err(contradiction(run, format!("{count} {what} where {expected} should be")))
+    Err(contradiction(run, format!("{count} {what}, but expected {expected}")))
 }
 
 fn contradiction(run: &ItemRun, reason: String) -> WireError {

@@ -11,11 +11,11 @@ pub(crate) enum MalformedMessage {
     LongVarint,
     #[error("field {0} has the unknown wire type {1}")]
     WireType(u64, u8),
-    #[error("there is no field number {0}, they lie in 1..={MAX_FIELD_NUMBER}")]
+    #[error("field number {0} is out of range; field numbers are 1..={MAX_FIELD_NUMBER}")]
     FieldNumber(u64),
-    #[error("field {0} has another wire type than its declaration")]
+    #[error("field {0} has a different wire type than its declaration")]
     Mismatch(u64),
-    #[error("field {0} comes in several parts")]
+    #[error("field {0} is split into several parts")]
     Repeated(u64),
 }
 

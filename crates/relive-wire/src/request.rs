@@ -28,7 +28,7 @@ pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
     if runs > MAX_RUNS_PER_REQUEST {
-        let reason = format!("it has {runs} runs of items, at most {MAX_RUNS_PER_REQUEST} are accepted");
+        let reason = format!("it has {runs} runs of items; the limit is {MAX_RUNS_PER_REQUEST}");
         return Err(WireError::Request { reason });
     }
     expect_little(bytes)
@@ -41,8 +41,7 @@ fn malformed(error: MalformedMessage) -> WireError {
 fn expect_little(bytes: usize) -> Result<(), WireError> {
     if bytes > MAX_DESCRIPTION_BYTES {
         let reason = format!(
-            "its items, slices and keys would take {bytes} bytes decoded, at most {MAX_DESCRIPTION_BYTES} are \
-             accepted; send fewer at once"
+            "its items, slices and keys would have {bytes} bytes after decoding; the limit is {MAX_DESCRIPTION_BYTES}; send fewer at once"
         );
         return Err(WireError::Request { reason });
     }
@@ -152,7 +151,7 @@ mod tests {
     fn small_things_in_columns_are_refused_in_great_number() {
         assert!(check_items(&empty_fields(1, 16 << 20)).is_err());
         let runs = check_items(&empty_fields(2, 70_000)).unwrap_err().to_string();
-        assert!(runs.contains("70000 runs of items, at most 65536"), "{runs}");
+        assert!(runs.contains("70000 runs of items; the limit is 65536"), "{runs}");
         let mut request = vec![2 << 3 | 2];
         prost::encoding::encode_varint(40 << 20, &mut request);
         request.resize(request.len() + (40 << 20), 0);

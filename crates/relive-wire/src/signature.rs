@@ -128,14 +128,14 @@ fn dims_from_wire(dims: &[Dim]) -> Result<Vec<Option<u32>>, String> {
         -1 => Ok(None),
         size => u32::try_from(size)
             .map(Some)
-            .map_err(|_| format!("dimension {size} is not -1 or between 0 and {}", u32::MAX)),
+            .map_err(|_| format!("dimension {size} must be -1 or between 0 and {}", u32::MAX)),
     };
     dims.iter().map(known).collect()
 }
 
 fn unreadable_bound(dtype: DType) -> String {
     format!(
-        "a bound of type {dtype} has no readable value, or repeats values over {MAX_FILLED_BYTES} bytes in all"
+        "a bound of type {dtype} has no readable value, or repeats values over more than {MAX_FILLED_BYTES} bytes"
     )
 }
 

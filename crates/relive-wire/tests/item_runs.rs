@@ -137,13 +137,13 @@ fn numbers_of_slices_are_told_only_where_they_differ() {
 fn columns_that_contradict_each_other_are_refused() {
     let cases: [(Spoil, &str); 8] = [
         (|run| *run = ItemRun::new("t", [false].into_iter()), "a run without items"),
-        (|run| run.priorities.truncate(2), "2 priorities where 3 should be"),
-        (|run| run.slices.truncate(2), "2 numbers of slices where 3 should be"),
-        (|run| run.chunks.truncate(3), "3 chunks where 4 should be"),
-        (|run| run.offsets.truncate(3), "3 offsets where 4 should be"),
-        (|run| run.lengths.truncate(3), "3 lengths where 4 should be"),
-        (|run| run.chunks[3] = 2, "a slice refers to chunk number 2 of 2"),
-        (|run| run.slices = vec![u32::MAX; 3], "4 chunks where 12884901885 should be"),
+        (|run| run.priorities.truncate(2), "2 priorities, but expected 3"),
+        (|run| run.slices.truncate(2), "2 numbers of slices, but expected 3"),
+        (|run| run.chunks.truncate(3), "3 chunks, but expected 4"),
+        (|run| run.offsets.truncate(3), "3 offsets, but expected 4"),
+        (|run| run.lengths.truncate(3), "3 lengths, but expected 4"),
+        (|run| run.chunks[3] = 2, "a slice refers to chunk number 2, but there are 2"),
+        (|run| run.slices = vec![u32::MAX; 3], "4 chunks, but expected 12884901885"),
     ];
     for (spoil, expected) in cases {
         let (mut run, chunks) = run_of_three();

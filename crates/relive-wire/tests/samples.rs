@@ -86,7 +86,7 @@ fn streams_that_break_the_protocol_are_refused() {
     let entries = handed_out("insert_dtypes.bin");
     let (first, rest) = (entries[0].clone(), entries[1].clone());
     assert!(read(vec![rest.clone()]).unwrap_err().contains("the first entry of a sample has no info"));
-    assert!(read(vec![first.clone(), first.clone()]).unwrap_err().contains("begins inside another one"));
+    assert!(read(vec![first.clone(), first.clone()]).unwrap_err().contains("starts inside another one"));
 
     let refused = |message: Vec<u8>| {
         Assembler::default().push(&message.into(), &mut Vec::new()).unwrap_err().to_string()
@@ -94,14 +94,14 @@ fn streams_that_break_the_protocol_are_refused() {
     let whole =
         SampleStreamResponse { entries: vec![first.clone(), rest], ..Default::default() }.encode_to_vec();
     assert!(refused(whole[..whole.len() - 1].to_vec()).contains("ends inside a field"));
-    assert!(refused(vec![1 << 3, 1]).contains("another wire type"));
+    assert!(refused(vec![1 << 3, 1]).contains("a different wire type"));
 
     // A name that is no text, and a trajectory in two parts.
     let entry = |info: &[u8]| [&[1 << 3 | 2, u8::try_from(info.len()).unwrap()], info].concat();
     let item = |fields: &[u8]| entry(&entry(&entry(fields)));
     assert!(refused(item(&[2 << 3 | 2, 1, 0xff])).contains("no text"));
     let twice = [8 << 3 | 2, 2, 1 << 3 | 2, 0].repeat(2);
-    assert!(refused(item(&twice)).contains("field 8 comes in several parts"));
+    assert!(refused(item(&twice)).contains("field 8 is split into several parts"));
     let named = PrioritizedItem { table: "tä".to_owned(), ..PrioritizedItem::default() };
     let info = Some(SampleInfo { item: Some(named), ..SampleInfo::default() });
     let sample = &read(vec![SampleEntry { info, data: vec![], end_of_sequence: true }]).unwrap()[0];

@@ -49,7 +49,7 @@ class _Watch:
         while True:
             # The description is obtained and logged without the lock, since every wait needs the lock.
             for wait in self._take_long():
-                _log.warning("%s has waited for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
+                _log.warning("%s has been waiting for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
 
     def _take_long(self) -> list[_Wait]:
         with self._changed:

@@ -192,7 +192,7 @@ impl DqnConfig {
         let samples = self.quantile_samples;
         check("quantile_samples", samples, (1..=4_096).contains(&samples), "from 1 to 4096")?;
         let has_torso = self.loss != DqnLoss::ImplicitQuantile || !self.hidden.is_empty();
-        check("hidden", "empty", has_torso, "at least one layer for implicit quantiles")?;
+        check("hidden", "empty", has_torso, "at least one layer when quantiles are implicit")?;
         distribution(self.value_range, self.atoms)
     }
 }
@@ -232,11 +232,11 @@ mod tests {
                     config.hidden = Vec::new();
                     config.loss = DqnLoss::ImplicitQuantile;
                 },
-                "hidden is empty, but it must be at least one layer for implicit quantiles",
+                "hidden is empty, but it must be at least one layer when quantiles are implicit",
             ),
             (
                 |config| config.value_range = [1.0, 1.0],
-                "value_range is [1, 1], but it must be a range upwards",
+                "value_range is [1, 1], but it must be an increasing range",
             ),
         ] {
             let mut config = DqnConfig::default();

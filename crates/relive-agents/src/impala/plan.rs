@@ -28,8 +28,8 @@ fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);
     if of(rows) > steps {
         let expected = format!(
-            "at most the steps of the run, {steps}: a batch has {} fragments (batch_size {}) of {length} steps (sequence_length); make these smaller, or \
-             the run longer",
+            "at most the steps of the run, {steps}: a batch has {} fragments (batch_size {}) of {length} steps \
+             (sequence_length); lower these, or make the run longer",
             rows, settings.batch_size
         );
         return Err(RlError::setting("the number of steps of a batch", of(rows), expected));
@@ -37,8 +37,8 @@ fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let of_all = of(crew.environments());
     if workers > 1 && of_all > steps {
         let expected = format!(
-            "fewer: a fragment of each is {of_all} steps in {} environments, and the run has {steps}; make sequence_length or num_envs smaller, or the run \
-             longer",
+            "fewer: one fragment of each is {of_all} steps in {} environments, but the run has {steps}; lower \
+             sequence_length or num_envs, or make the run longer",
             crew.environments()
         );
         return Err(RlError::setting("actors", workers, expected));

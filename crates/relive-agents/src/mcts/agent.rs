@@ -34,14 +34,14 @@ impl Agent for MctsConfig {
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         if let Some(data) = crew.data() {
             let expected =
-                "none for mcts, which learns from the policies of its searches: recordings have none";
+                "none for mcts, which learns from the policies of its searches; recordings do not have these";
             return Err(RlError::setting("data", data.display(), expected));
         }
         let extras = extras(Discrete::expect(crew.spec())?);
         if self.model == MctsModel::Simulator {
             crew.expect_saved_states(
-                "an environment that can save its state, since it looks ahead in it (all native environments can; the setting model = \
-                 \"learned\" needs none)",
+                "an environment that can save its state, because the agent searches in it (all native \
+                 environments can; model = \"learned\" does not need this)",
             )?;
         }
         let (learner, off_policy) = (crew.learner(MctsLearner::new(self, crew)?)?, self.off_policy());

@@ -142,7 +142,7 @@ impl MctsConfig {
             "n_step",
             self.n_step,
             is_of_one_step,
-            "1 where the model is learned, which is of single steps",
+            "1 if the model is learned, because it predicts single steps",
         )?;
         layers(&self.hidden)?;
         layers(&self.model_hidden)
@@ -173,7 +173,7 @@ mod tests {
             ),
             (
                 |config| (config.model, config.n_step) = (MctsModel::Learned, 3),
-                "n_step is 3, but it must be 1 where the model is learned, which is of single steps",
+                "n_step is 3, but it must be 1 if the model is learned, because it predicts single steps",
             ),
         ] {
             let mut config = MctsConfig::default();

@@ -32,7 +32,7 @@ impl Model for Simulator<'_> {
     fn save(&mut self) -> Result<Vec<u8>> {
         let unsaved = || RlError::Unsuited {
             expected: "an environment that can save its state",
-            got: "none of its state to tell".to_owned(),
+            got: "no state that can be saved".to_owned(),
         };
         self.environment.save().ok_or_else(unsaved)
     }

@@ -53,7 +53,7 @@ impl Recorded {
             let mut adder = off_policy.transitions(crew)(crew.client(), TABLE)?;
             crew.fill(TABLE, &mut adder, || crew.recorded(folder))?;
         } else if crew.env_steps() > 0 {
-            let expected = "0 for an agent that does not act: give it data, and the number of learner_steps";
+            let expected = "0 for an agent that does not act; give it data and learner_steps instead";
             return Err(RlError::setting("env_steps", crew.env_steps(), expected));
         }
         off_policy.batches(crew)

@@ -58,7 +58,7 @@ fn more_workers_than_environments_are_refused() {
     for (agent, environments) in on_policy() {
         let many = RunOptions { actors: 9, ..options(environments[0], STEPS, 1) };
         let error = run(&agent, &many).unwrap_err().to_string();
-        assert_eq!(error, "actors is 9, but it must be at most the number of the agent's environments");
+        assert_eq!(error, "actors is 9, but it must be at most the number of environments of the agent");
     }
 }
 
@@ -106,9 +106,9 @@ fn a_run_of_other_settings_is_not_resumed() {
     };
     of(first, 1).unwrap();
     let error = of(second, 1).unwrap_err().to_string();
-    assert!(error.contains("agent is ppo there, a2c was asked for"), "{error}");
+    assert!(error.contains("agent is ppo there, but a2c was requested"), "{error}");
     let error = of(first, 2).unwrap_err().to_string();
-    assert!(error.contains("seed is 1 there, 2 was asked for"), "{error}");
+    assert!(error.contains("seed is 1 there, but 2 was requested"), "{error}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_run_that_is_too_short_for_a_batch_or_for_its_workers_is_refused() {
     assert!(steps(1, 8, 80).is_ok());
     let error = steps(1, 9, 80).unwrap_err().to_string();
     assert!(
-        error.starts_with("actors is 9, but it must be fewer: a fragment of each is 90 steps"),
+        error.starts_with("actors is 9, but it must be fewer: one fragment of each is 90 steps"),
         "{error}"
     );
 }

@@ -59,7 +59,7 @@ fn what_is_no_recording_of_the_environment_is_told() {
     let learns = |options: RunOptions| run(&agent, &options).unwrap_err().to_string();
     let data = Some(folder.path().to_owned());
     let error = learns(RunOptions { data: data.clone(), ..options("catch/0", 100, 1) });
-    assert!(error.contains("where a run learns from data"), "{error}");
+    assert!(error.contains("for a run that learns from data"), "{error}");
     let elsewhere = RunOptions { data: data.clone(), learner_steps: Some(5), ..options("CartPole-v1", 0, 1) };
     assert!(learns(elsewhere).contains("episode 0"));
     for (agent, expected) in [("ppo", "none for an agent without a replay table"), ("mcts", "none for mcts")]

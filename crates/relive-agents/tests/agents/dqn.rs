@@ -111,9 +111,9 @@ fn tables_that_cannot_be_sampled_as_one_are_refused() {
         |config: DqnConfig, actors| summary("catch/0", config, 300, actors).unwrap_err().to_string();
     let of = |replay_shards| DqnConfig { replay_shards, ..small_dqn() };
     assert_eq!(refused(of(0), 0), "replay_shards is 0, but it must be from 1 to 64");
-    let uneven = "replay_shards is 3, but it must be a divisor of batch_size, or of what is left of it without demonstrations";
+    let uneven = "replay_shards is 3, but it must be a divisor of batch_size, or of batch_size minus the demonstrations";
     assert_eq!(refused(of(3), 0), uneven);
     let narrow = DqnConfig { min_replay_size: 50, max_replay_size: 50, ..of(4) };
-    assert!(refused(narrow, 0).contains("so few that min_replay_size, divided among them, fits into each"));
-    assert!(refused(of(8), 40).contains("fewer where there are so many actors"));
+    assert!(refused(narrow, 0).contains("few enough that each holds its part of min_replay_size"));
+    assert!(refused(of(8), 40).contains("fewer for this number of actors"));
 }

@@ -150,7 +150,7 @@ fn what_cannot_be_shared_is_refused() {
     let said = of("a3c", "{}", &|_| {});
     assert_eq!(
         said,
-        "learners is 2, but it must be 1 for this agent, whose learner does not share its gradients with others"
+        "learners is 2, but it must be 1 for this agent, whose learner cannot share gradients with other learners"
     );
     let said = of("impala", r#"{"batch_size": 2, "num_envs": 3}"#, &|options| options.learners = Some(3));
     assert!(said.contains("learners is 3, but it must be at most batch_size, 2"), "{said}");

@@ -84,5 +84,8 @@ fn an_environment_that_cannot_be_restored_is_refused_before_the_run_begins() {
     });
     let agent: Arc<dyn Agent> = Arc::new(small_mcts());
     let error = run_in(&agent, &options("faulty", 100, 1), &make).unwrap_err().to_string();
-    assert!(error.contains("since it looks ahead in it") && error.contains("model = \"learned\""), "{error}");
+    assert!(
+        error.contains("because the agent searches in it") && error.contains("model = \"learned\""),
+        "{error}"
+    );
 }

@@ -97,7 +97,7 @@ fn files_that_are_no_policies_are_refused() {
     wild[last..].copy_from_slice(&f32::NAN.to_le_bytes());
     let error = loaded(&wild).map(|_| ()).unwrap_err().to_string();
     assert!(
-        error.starts_with("the file of the policy is damaged: ") && error.contains("not finite"),
+        error.starts_with("the policy file is damaged: ") && error.contains("NaN or infinite"),
         "{error}"
     );
     let told = |from: &str, to: &str| {
@@ -107,7 +107,10 @@ fn files_that_are_no_policies_are_refused() {
         loaded(&changed).map(|_| ()).unwrap_err().to_string()
     };
     assert!(told("relive.policy", "another.thing").contains("nothing under relive.policy"));
-    assert!(told(r#"version\":2"#, r#"version\":1"#).contains("it is of version 1, this reads version 2"));
+    assert!(
+        told(r#"version\":2"#, r#"version\":1"#)
+            .contains("it has version 1, but this program reads version 2")
+    );
     assert!(told(r"[8,8]", r"[8,9]").contains("the weights of a policy"));
     assert!(told(r#"agent\":\"dqn"#, r#"agent\":\"dqx"#).contains("dqx"));
     let nowhere = SavedPolicy::load("/nowhere/at/all", &relive_agents::from_json);

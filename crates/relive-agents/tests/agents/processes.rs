@@ -42,7 +42,7 @@ fn served(
     let watch = Watch::new(move |engine: &Engine| {
         for number in 0..workers {
             let client = Client::in_process(engine.clone()).unwrap();
-            // A worker that fails is seen here, also where the run waits for it.
+            // A worker that fails is seen here, also where the run is waiting for it.
             let told = told.clone();
             starting.lock().push(spawn(move || Ok(worker_until(&client, number, &told).unwrap())));
         }
@@ -164,19 +164,19 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
     on_server(&client, small_dqn(), "catch/0", 0).unwrap();
     let error = on_server(&client, small_dqn(), "catch/1", 400).unwrap_err();
     assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
-    assert!(error.to_string().contains("environment is catch/0 there, catch/1 was asked for"), "{error}");
+    assert!(error.to_string().contains("environment is catch/0 there, but catch/1 was requested"), "{error}");
     assert!(error.to_string().contains("relive table drop"), "{error}");
     let ppo: Arc<dyn Agent> = Arc::new(relive_agents::PpoConfig::default());
     let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("agent is dqn there, ppo was asked for; ask for the same"), "{error}");
+    assert!(error.contains("agent is dqn there, but ppo was requested; ask for the same"), "{error}");
     let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
-    assert!(error.contains("learning_rate is 0.001 there, 0.5 was asked for"), "{error}");
+    assert!(error.contains("learning_rate is 0.001 there, but 0.5 was requested"), "{error}");
     let other = DqnConfig { n_step: 1, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
-    assert!(error.contains("n_step is 5 there, 1 was asked for"), "{error}");
+    assert!(error.contains("n_step is 5 there, but 1 was requested"), "{error}");
     assert_eq!(worker(&client, 0).unwrap(), Worked::default(), "it is over still");
     on_server(&client, small_dqn(), "catch/0", 0).unwrap();
 }
@@ -241,5 +241,5 @@ fn a_worker_that_no_round_waits_for_is_refused() {
     });
     let none = RunOptions { processes: Some(Processes::default()), ..options };
     let error = run(&agent, &none).unwrap_err().to_string();
-    assert_eq!(error, "actors is 0, but it must be at least 1, where they are processes");
+    assert_eq!(error, "actors is 0, but it must be at least 1 if the actors are processes");
 }

@@ -29,7 +29,7 @@ pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<
     }
     for table in &from.tables {
         let name = &table.config.name;
-        let written = to.table(name).ok_or_else(|| format!("the table {name} is not there"))?;
+        let written = to.table(name).ok_or_else(|| format!("the table {name} is missing"))?;
         comparison.table(table, written).map_err(|difference| format!("table {name}: {difference}"))?;
     }
     comparison.found.chunks = comparison.chunks.len() as u64;
@@ -77,12 +77,13 @@ impl Comparison {
         for (role, selector) in [("sampler", &mut to.sampler), ("remover", &mut to.remover)] {
             if *selector == SelectorKind::WithoutReplacement {
                 *selector = SelectorKind::Uniform;
-                let text = "without_replacement is called uniform, as dm-reverb's format does not know it";
+                let text =
+                    "without_replacement is saved as uniform, because dm-reverb's format does not have it";
                 self.found.changed.push(format!("table {name}: the {role} {text}"));
             }
         }
         if to.max_bytes.take().is_some() {
-            let text = "max_bytes is left out, as dm-reverb's format does not know it";
+            let text = "max_bytes is omitted, because dm-reverb's format does not have it";
             self.found.changed.push(format!("table {name}: {text}"));
         }
         to

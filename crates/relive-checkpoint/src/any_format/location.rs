@@ -54,11 +54,11 @@ pub fn locate(location: &str) -> Result<Location, Error> {
     match local_path(location) {
         None if is_ours => checkpoint(Format::Relive),
         None => Ok(Location::Root(location.to_owned())),
-        Some(path) if !path.exists() => misplaced(format!("there is nothing at {location}")),
+        Some(path) if !path.exists() => misplaced(format!("{location} does not exist")),
         Some(path) if path.is_file() && is_ours => checkpoint(Format::Relive),
         Some(path) if is_checkpoint(&path) => checkpoint(Format::Reverb),
         Some(path) if path.is_dir() => Ok(Location::Root(location.to_owned())),
-        Some(_) => misplaced(format!("{location} is no checkpoint, nor a folder of checkpoints")),
+        Some(_) => misplaced(format!("{location} is neither a checkpoint nor a folder of checkpoints")),
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
     fn what_is_not_there_and_other_files_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let other = location_of(&folder.path().join("checkpoint-1.relive"));
-        assert_eq!(locate(&other).unwrap_err().to_string(), format!("there is nothing at {other}"));
+        assert_eq!(locate(&other).unwrap_err().to_string(), format!("{other} does not exist"));
         std::fs::write(&other, "").unwrap();
-        let expected = format!("{other} is no checkpoint, nor a folder of checkpoints");
+        let expected = format!("{other} is neither a checkpoint nor a folder of checkpoints");
         assert_eq!(locate(&other).unwrap_err().to_string(), expected);
     }
 }

@@ -26,11 +26,11 @@ impl Older {
             }
             Self::Sharing => {
                 format!(
-                    "older ones need that file, too: `relive checkpoint verify {root}` says which are whole"
+                    "older ones also need that file: `relive checkpoint verify {root}` shows which are intact"
                 )
             }
             Self::None if is_salvaging => {
-                format!("there is no older one; move it out of {root} to begin with empty tables")
+                format!("there is no older one; to start with empty tables, move it out of {root}")
             }
             Self::None => "there is no older one".to_owned(),
         }

@@ -193,7 +193,7 @@ impl Root {
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
-            "older checkpoints are kept, whatever their number, as what was loaded has losses"
+            "keeping all older checkpoints, because the loaded one has losses"
         );
         self.keeps_all.store(true, Ordering::Relaxed);
         let mut writer = self.guard();
@@ -258,11 +258,11 @@ impl Root {
     fn reverb_store(&self) -> Result<reverb::Store, Error> {
         let Some(path) = local_path(&self.location) else {
             let text =
-                format!("dm-reverb's format is for folders of this machine, not for {}", self.location);
+                format!("dm-reverb's format supports only folders on this machine, not {}", self.location);
             return Err(Error::plain(ErrorKind::Location, text));
         };
         let made = std::fs::create_dir_all(&path);
-        made.map_err(|source| Error::io("make the folder", &path, source))?;
+        made.map_err(|source| Error::io("create the folder", &path, source))?;
         Ok(reverb::Store::new(path).keep(self.keep))
     }
 }

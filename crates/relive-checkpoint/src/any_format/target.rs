@@ -24,10 +24,8 @@ impl Target {
     /// `Location` if it already has checkpoints, in either format.
     pub fn new(location: &str, format: Format) -> Result<Self, Error> {
         if let Some(info) = list(location)?.first() {
-            let text = format!(
-                "there are checkpoints in {location} already, such as {}; name a new folder",
-                info.location
-            );
+            let text =
+                format!("{location} already has checkpoints, such as {}; give a new folder", info.location);
             return Err(Error::plain(ErrorKind::Location, text));
         }
         Ok(Self { root: Root::new(location).format(format), format })
@@ -57,7 +55,7 @@ impl Target {
     ) -> Result<Compared, Error> {
         let written = load_one(self.format, &saved.location, &LoadOptions::new().progress(progress))?;
         compare(snapshot, &written.snapshot, self.format).map_err(|difference| {
-            let text = format!("{} is not what it was written from: {difference}", saved.location);
+            let text = format!("{} differs from its source: {difference}", saved.location);
             Error::plain(ErrorKind::Damaged, text)
         })
     }

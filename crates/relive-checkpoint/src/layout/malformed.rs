@@ -5,22 +5,22 @@ use thiserror::Error;
 /// The error of malformed bytes in Relive's format, besides wrong checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
-    #[error("{needed} bytes are announced, and {left} are left")]
+    #[error("{needed} bytes are announced, but {left} are left")]
     Short { needed: u64, left: u64 },
     #[error("{bytes} bytes are left over")]
     Long { bytes: u64 },
     #[error("{what} cannot be {code}")]
     Code { what: &'static str, code: u64 },
-    #[error("a name is no UTF-8 text")]
+    #[error("a name is not UTF-8 text")]
     Text,
     #[error("the field {field} is missing")]
     Missing { field: &'static str },
-    #[error("the field {field} is there twice")]
+    #[error("the field {field} occurs twice")]
     Repeated { field: &'static str },
-    #[error("the field {tag} is not known: a later version of Relive has written it")]
+    #[error("the field {tag} is unknown: a later version of Relive wrote it")]
     UnknownField { tag: u16 },
     #[error("the signature is more than {limit} levels deep")]
     Deep { limit: usize },
-    #[error("{what}: {counted} are counted, and {found} are there")]
+    #[error("{what}: the count is {counted}, but there are {found}")]
     Count { what: &'static str, counted: u64, found: u64 },
 }

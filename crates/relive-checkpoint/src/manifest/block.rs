@@ -45,15 +45,15 @@ pub(crate) struct BlockHead {
 /// Why a block is damaged.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BlockFault {
-    #[error("no block begins here")]
+    #[error("no block starts here")]
     Magic,
-    #[error("the head of the block has a wrong checksum")]
+    #[error("the header of the block has a wrong checksum")]
     HeadChecksum,
     #[error("the content of the block has a wrong checksum")]
     Checksum,
-    #[error("the block has {0} bytes once decoded, the limit is {MAX_BLOCK_BYTES}")]
+    #[error("the decoded block has {0} bytes; the limit is {MAX_BLOCK_BYTES}")]
     Large(u64),
-    #[error("the content of the block cannot be decompressed: {0}")]
+    #[error("cannot decompress the content of the block: {0}")]
     Compression(#[from] CodecError),
     #[error("the block is malformed: {0}")]
     Malformed(#[from] Malformed),

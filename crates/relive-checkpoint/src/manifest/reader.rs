@@ -65,7 +65,7 @@ pub(crate) fn read_manifest(
     reading.check_end(end)?;
     let Parts { first, last, chunks, items } = reading.parts;
     let Some(description) = last.or(first) else {
-        return Err(Error::lost(&Loss::of(&file, 0, "nothing says which tables there are")));
+        return Err(Error::lost(&Loss::of(&file, 0, "the list of tables is missing")));
     };
     if let Some(totals) = description.totals {
         check_chunks(&chunks, totals.chunks, &file, losses)?;
@@ -85,7 +85,7 @@ pub(crate) fn read_description(storage: &dyn Storage, name: &str) -> Result<(Des
     let mut reading = Reading::new(source.as_ref(), &file, losses, until);
     reading.blocks = end.blocks.saturating_sub(1);
     reading.block(end.last)?;
-    let missing = || Error::lost(&Loss::of(&file, end.last, "the last block is no description"));
+    let missing = || Error::lost(&Loss::of(&file, end.last, "the last block is not a description"));
     Ok((reading.parts.last.ok_or_else(missing)?, source.size_bytes()))
 }
 
@@ -101,7 +101,7 @@ fn open(storage: &dyn Storage, name: &str) -> Result<Box<dyn Source>, Error> {
     }
     let size = source.size_bytes();
     if size < (HEADER_BYTES + END_BYTES) as u64 {
-        return Err(Error::lost(&Loss::of(&file, 0, format!("it is cut short: it has {size} bytes"))));
+        return Err(Error::lost(&Loss::of(&file, 0, format!("it is truncated: it has {size} bytes"))));
     }
     Ok(source)
 }
@@ -131,7 +131,7 @@ fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losse
     if found == total {
         return Ok(());
     }
-    let reason = format!("the checkpoint has {total} chunks, and {found} are described");
+    let reason = format!("the checkpoint has {total} chunks, but describes {found}");
     losses.damage(file, losses.first_offset().unwrap_or(0), reason).map(drop)
 }
 
@@ -176,7 +176,7 @@ impl<'a> Reading<'a> {
     fn block(&mut self, at: u64) -> Result<u64, Error> {
         let room = self.until.saturating_sub(at);
         if room < HEAD_BYTES as u64 {
-            return self.skip(at, format!("{room} bytes are no block"));
+            return self.skip(at, format!("{room} bytes are not a block"));
         }
         let head = match walk::read_head(self.source, at) {
             Ok(Ok(head)) => head,
@@ -188,10 +188,11 @@ impl<'a> Reading<'a> {
         };
         let next = at + HEAD_BYTES as u64 + u64::from(head.stored_bytes);
         if next > self.until {
-            return self.skip(at, format!("the block has {} bytes, more than are left", head.stored_bytes));
+            return self
+                .skip(at, format!("the block has {} bytes, more than the file has left", head.stored_bytes));
         }
         if head.number != self.blocks {
-            let reason = format!("this is block {}, and block {} should follow", head.number, self.blocks);
+            let reason = format!("found block {}, but expected block {}", head.number, self.blocks);
             self.losses.damage(self.file, at, reason)?;
         }
         self.blocks = head.number.saturating_add(1);
@@ -285,7 +286,7 @@ impl<'a> Reading<'a> {
         if found != end || !is_whole {
             let End { last, blocks } = end;
             let reason =
-                format!("{blocks} blocks should be here, the last one, a description, at byte {last}");
+                format!("expected {blocks} blocks here, the last one, a description, at byte {last}");
             self.losses.damage(self.file, self.until, reason)?;
         }
         Ok(())

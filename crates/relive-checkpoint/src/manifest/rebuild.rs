@@ -12,11 +12,11 @@ use super::ItemColumns;
 #[derive(Debug, PartialEq, Error)]
 pub(crate) enum ItemFault {
     /// The chunk at this position is missing.
-    #[error("the chunk {position} is not there")]
+    #[error("the chunk {position} is missing")]
     LostChunk { position: u32 },
-    #[error("the item {key} names two chunks of the key {chunk_key}")]
+    #[error("the item {key} refers to two chunks with the key {chunk_key}")]
     SameKey { key: u64, chunk_key: u64 },
-    #[error("the item {key} does not fit its chunks: {source}")]
+    #[error("the item {key} does not match its chunks: {source}")]
     Trajectory { key: u64, source: TrajectoryError },
 }
 

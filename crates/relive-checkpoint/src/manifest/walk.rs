@@ -19,13 +19,13 @@ const SCAN_BYTES: usize = 1 << 20;
 /// Why a file does not start or end like a checkpoint.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum FrameFault {
-    #[error("it does not begin as a checkpoint does")]
+    #[error("it does not start like a checkpoint")]
     Magic,
-    #[error("its version is {0}, and this Relive reads version {VERSION}: a later one has written it")]
+    #[error("its version is {0}, but this Relive reads version {VERSION}: a later version wrote it")]
     Version(u32),
     #[error("its header has a wrong checksum")]
     Header,
-    #[error("it is cut short: it does not end as a checkpoint does")]
+    #[error("it is truncated: it does not end like a checkpoint")]
     End,
     #[error("its end has a wrong checksum")]
     EndChecksum,

@@ -28,8 +28,10 @@ impl Tables<'_> {
         for block in blocks {
             let number = usize::try_from(block.head.subject).unwrap_or(usize::MAX);
             let (Some(table), Some(found)) = (self.tables.get(number), found.get_mut(number)) else {
-                let reason =
-                    format!("the block has items of the table {number}, and there are {}", self.tables.len());
+                let reason = format!(
+                    "the block has items of table number {number}, but there are {} tables",
+                    self.tables.len()
+                );
                 self.losses.damage(self.file, block.offset, reason)?;
                 continue;
             };
@@ -62,7 +64,7 @@ impl Tables<'_> {
         for (position, items) in &block.lack {
             let index = self.known.index_of(*position);
             if index.is_none() && self.losses.first_offset().is_none() {
-                let reason = format!("an item refers to the chunk {position}, which is not described");
+                let reason = format!("an item refers to chunk {position}, which has no description");
                 self.losses.note(Loss {
                     table: Some(table.to_owned()),
                     ..Loss::of(self.file, block.offset, reason)
@@ -77,7 +79,7 @@ impl Tables<'_> {
     fn table(&mut self, table: &TableDescription, found: Found) -> Result<TableSnapshot, Error> {
         let name = &table.config.name;
         if found.seen != table.items {
-            let reason = format!("{} items are counted, and {} are there", table.items, found.seen);
+            let reason = format!("the count is {} items, but there are {}", table.items, found.seen);
             // Only this finds blocks that were lost with their heads; other lost blocks are already counted.
             let charged = self.losses.items_of(name);
             let items = table.items.saturating_sub(found.whole).saturating_sub(charged);

@@ -71,7 +71,7 @@ pub(super) fn save(
     let listing = Listing::read(storage.as_ref())?;
     let number = listing.newest().map_or(1, |newest| newest + 1);
     if number > names::MAX_NUMBER {
-        let text = format!("cannot write {}: there are no more numbers", storage.describe(""));
+        let text = format!("cannot write {}: the checkpoint numbers are used up", storage.describe(""));
         return Err(Error::plain(ErrorKind::Io, text));
     }
     snapshot.tables.iter_mut().filter(|table| !is_sorted(table)).for_each(TableSnapshot::sort);
@@ -108,7 +108,7 @@ fn clean(storage: &dyn Storage, own: Option<String>, made: &[Written]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
     let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));
     if let Err(error) = removed {
-        tracing::warn!(%error, "cannot clean up after a checkpoint that failed; the next one will");
+        tracing::warn!(%error, "cannot clean up after a failed checkpoint; the next one will retry");
     }
 }
 

@@ -67,7 +67,7 @@ impl Store {
         let lock = match storage.lock() {
             Ok(lock) => Some(lock),
             Err(error) if error.is_read_only() => {
-                tracing::warn!(%error, "checkpoints can be loaded from here, and none can be saved");
+                tracing::warn!(%error, "this location is read-only: checkpoints can be loaded from it, but not saved");
                 None
             }
             Err(error) => return Err(error),
@@ -138,7 +138,7 @@ impl Store {
         if names::checkpoint_number(name).is_none() {
             return Err(Error::plain(
                 ErrorKind::Location,
-                format!("{location} is not called as checkpoints are"),
+                format!("{location} does not have the name of a checkpoint"),
             ));
         }
         load(self.storage.as_ref(), name, options, Some(&self.places))
@@ -186,7 +186,7 @@ impl Store {
         let storage = self.storage.as_ref();
         let collected = Listing::read(storage).and_then(|listing| listing.collect(storage, keep));
         if let Err(error) = collected {
-            tracing::warn!(%error, "cannot remove what no checkpoint needs any more; the next one will try again");
+            tracing::warn!(%error, "cannot remove data that no checkpoint needs; the next checkpoint will retry");
         }
     }
 }

@@ -22,7 +22,7 @@ impl<R: BufRead> Inflate<R> {
         let input = self.input.fill_buf()?;
         let before = (self.state.total_in(), self.state.total_out());
         let status = self.state.decompress(input, out, FlushDecompress::None).map_err(|error| {
-            broken(io::ErrorKind::InvalidData, &format!("the compressed stream is broken: {error}"))
+            broken(io::ErrorKind::InvalidData, &format!("the compressed stream is corrupt: {error}"))
         })?;
         self.is_over = status == Status::StreamEnd;
         let advanced = |now: u64, before: u64| usize::try_from(now - before).unwrap_or(usize::MAX);

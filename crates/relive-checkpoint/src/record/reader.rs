@@ -67,16 +67,16 @@ impl RecordReader {
         }
         let length = announced(&self.payload);
         let length =
-            length.ok_or_else(|| self.damaged("its length has a wrong checksum, or is cut short"))?;
+            length.ok_or_else(|| self.damaged("its length has a wrong checksum, or is truncated"))?;
         if length > self.limit {
-            return Err(self.damaged(format!("it has {length} bytes, the limit is {}", self.limit)));
+            return Err(self.damaged(format!("it has {length} bytes; the limit is {}", self.limit)));
         }
         self.fill(length + 4)?;
         let whole = self.payload.len() as u64 == length + 4;
         let (payload, sum) = self.payload.split_last_chunk().unwrap_or((&[], &[0; 4]));
         if !whole || u32::from_le_bytes(*sum) != checksum(payload) {
             let reason =
-                if whole { "its content has a wrong checksum" } else { "the file ends inside of it" };
+                if whole { "its content has a wrong checksum" } else { "the file ends inside the record" };
             return Err(self.damaged(reason));
         }
         Ok(Some(payload))

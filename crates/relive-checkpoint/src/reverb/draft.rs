@@ -34,7 +34,7 @@ impl<'a> Draft<'a> {
     pub(super) fn begin(disk: &'a dyn Disk, root: &Path, time: Time) -> Result<Self, Error> {
         let name = time.to_name();
         let folder = root.join(draft_name(&name));
-        disk.create_folders(&folder).map_err(|source| Error::io("make the folder", &folder, source))?;
+        disk.create_folders(&folder).map_err(|source| Error::io("create the folder", &folder, source))?;
         let (root, files) = (root.to_owned(), Vec::with_capacity(4));
         Ok(Self { disk, root, folder, name, files, is_published: false })
     }

@@ -82,7 +82,7 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
         return;
     }
     if let Err(error) = remove(disk, folder) {
-        tracing::warn!(folder = %folder.display(), %error, "cannot remove what is left of an unfinished checkpoint");
+        tracing::warn!(folder = %folder.display(), %error, "cannot remove the remains of an unfinished checkpoint");
     }
 }
 
@@ -90,7 +90,9 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
 pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let refused = |source| Error::io("remove the checkpoint", folder, source);
     match foreign_file(folder).map_err(refused)? {
-        Some(name) => Err(refused(io::Error::other(format!("it holds {name}, a file of others")))),
+        Some(name) => Err(refused(io::Error::other(format!(
+            "it contains {name}, which does not belong to a checkpoint"
+        )))),
         None => remove_whole(disk, folder).map_err(refused),
     }
 }

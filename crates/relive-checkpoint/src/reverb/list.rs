@@ -39,7 +39,7 @@ pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Er
         return Err(Error::damaged(
             folder,
             None,
-            format!("this is no whole checkpoint: it has no file {DONE}"),
+            format!("the checkpoint is incomplete: it has no file {DONE}"),
         ));
     }
     let mut tables = Vec::new();

@@ -21,7 +21,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     let (losses, ledger) = (Losses::new(options.salvages()), Arc::new(options.ledger()));
     let mut loading = Loading { losses, ledger, ..Loading::default() };
     if !folder.join(DONE).exists() {
-        let error = Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE");
+        let error = Error::damaged(folder, None, "the checkpoint is incomplete: it has no file DONE");
         loading.losses.bear(folder, error)?;
     }
     let progress = options.counter();
@@ -104,7 +104,7 @@ impl Loading {
             let (config, items) = (Arc::new(config), Vec::new());
             self.tables.push(TableSnapshot { config, counters, items, structure: None });
             if self.by_name.insert(name.clone(), self.tables.len() - 1).is_some() {
-                return Err(records.damaged(format!("there is a table `{name}` already")));
+                return Err(records.damaged(format!("the table `{name}` occurs twice")));
             }
             for item in &message.deprecated_items {
                 self.has_old_items = true;
@@ -113,7 +113,7 @@ impl Loading {
             }
         }
         match self.tables.is_empty() {
-            true => Err(Error::damaged(path, None, "there is no table in it")),
+            true => Err(Error::damaged(path, None, "it has no tables")),
             false => Ok(()),
         }
     }
@@ -123,7 +123,7 @@ impl Loading {
         while let Some(record) = records.next()? {
             let message = checkpoint::read_item(record).map_err(|error| records.damaged(error))?;
             if self.has_old_items {
-                return Err(records.damaged(format!("{TABLES} holds items, too")));
+                return Err(records.damaged(format!("{TABLES} also contains items")));
             }
             let added = self.add(&message.table, &message);
             added.or_else(|reason| self.losses.bear_item(path, &message.table, records.damaged(reason)))?;
@@ -133,7 +133,8 @@ impl Loading {
     }
 
     fn add(&mut self, table: &str, message: &PrioritizedItem) -> Result<(), Reason> {
-        let unknown = || format!("item {} is of table `{table}`, which {TABLES} does not have", message.key);
+        let unknown =
+            || format!("item {} belongs to table `{table}`, which {TABLES} does not have", message.key);
         let position = self.by_name.get(table).copied();
         let items = position.and_then(|at| self.tables.get_mut(at)).map(|table| &mut table.items);
         let items = items.ok_or_else(unknown)?;
@@ -156,7 +157,7 @@ impl Loading {
             let counted = counters.inserts.saturating_sub(counters.deletes);
             if counted != items {
                 let name = &table.config.name;
-                let reason = format!("table `{name}` counts {counted} items, but {items} are there");
+                let reason = format!("the count of table `{name}` is {counted} items, but there are {items}");
                 let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
                 self.losses.bear_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
                 // Lost items count as deleted from the table.

@@ -143,7 +143,7 @@ impl Store {
         let old = (found.whole.len() + 1).saturating_sub(self.keep);
         for (_, folder) in found.whole.iter().take(old) {
             if let Err(error) = remove_checkpoint(self.disk.as_ref(), folder) {
-                tracing::warn!(%error, "an old checkpoint stays");
+                tracing::warn!(%error, "cannot remove an old checkpoint");
             }
         }
         Ok(path)

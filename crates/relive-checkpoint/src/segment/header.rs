@@ -12,11 +12,11 @@ const VERSION: u32 = 1;
 /// Why the first bytes of a file are not the segment's header.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum HeaderFault {
-    #[error("it does not begin as a segment does")]
+    #[error("it does not start like a segment")]
     Magic,
-    #[error("its version is {0}, and this Relive reads version {VERSION}: a later one has written it")]
+    #[error("its version is {0}, but this Relive reads version {VERSION}: a later version wrote it")]
     Version(u32),
-    #[error("it is the segment {0}, not the one that its name says")]
+    #[error("it is segment {0}, which does not match its name")]
     Id(SegmentId),
     #[error("its header has a wrong checksum")]
     Checksum,

@@ -76,7 +76,7 @@ impl SegmentReader {
             let head = record::Head::from_bytes(head);
             let next = at + record::HEAD_BYTES as u64 + u64::from(head.length);
             if next > end {
-                return Err(told(&"a record is longer than what is left"));
+                return Err(told(&"a record is longer than the rest of the file"));
             }
             self.fill(at, next).map_err(|error| told(&error))?;
             let bytes = usize::try_from(next - at).ok().and_then(|length| self.buffer.get(..length));

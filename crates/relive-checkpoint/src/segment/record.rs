@@ -31,13 +31,13 @@ pub(crate) struct Head {
 /// Why a record is not the expected chunk.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RecordFault {
-    #[error("the record has {found} bytes, where the checkpoint says {expected}")]
+    #[error("the record has {found} bytes, but the checkpoint expects {expected}")]
     Length { expected: u32, found: u32 },
-    #[error("the record has not the checksum that the checkpoint says")]
+    #[error("the checksum of the record differs from the checkpoint's")]
     OtherChecksum,
     #[error("the record has a wrong checksum")]
     Checksum,
-    #[error("the record is no chunk: {0}")]
+    #[error("the record is not a chunk: {0}")]
     Malformed(#[from] Malformed),
     #[error(transparent)]
     Chunk(#[from] ChunkError),

@@ -125,7 +125,7 @@ impl RealFile {
         let meta = file.metadata()?;
         match meta.is_file() {
             true => Ok(Self { file, size_bytes: meta.len() }),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
         }
     }
 }
@@ -195,7 +195,8 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
             return Ok(Locked::Theirs(theirs));
         }
         Err(TryLockError::Error(error)) => {
-            tracing::warn!(file = %path.display(), %error, "this file system has no locks: see to it that one server writes here");
+            tracing::warn!(file = %path.display(), %error, "this file system does not support locks: make sure \
+                                                            that only one server writes here");
         }
     }
     file.set_len(0)?;

@@ -89,7 +89,7 @@ impl Storage for LocalStorage {
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error> {
         let made = self.disk.read_folder(&self.root).map(drop).or_else(|_| self.make_folder(&self.root));
-        made.map_err(|source| Error::io("make the folder", &self.root, source))?;
+        made.map_err(|source| Error::io("create the folder", &self.root, source))?;
         let path = self.path(LOCK);
         let note = format!("process {}\n", std::process::id());
         let since = Instant::now();
@@ -179,7 +179,7 @@ impl Drop for LocalUpload {
             return;
         }
         if let Err(error) = self.disk.remove_file(&self.draft) {
-            tracing::warn!(file = %self.draft.display(), %error, "cannot remove an unfinished file; the next writer will");
+            tracing::warn!(file = %self.draft.display(), %error, "cannot remove an unfinished file; the next writer will remove it");
         }
     }
 }

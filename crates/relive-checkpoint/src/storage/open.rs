@@ -16,7 +16,7 @@ pub(crate) fn open(location: &str) -> Result<Arc<dyn Storage>, Error> {
             Some(bucket) => Ok(bucket),
             None => {
                 let text = format!(
-                    "cannot use {location}: there is no storage of the kind `{scheme}`; a path, s3://, gs:// and az:// are known"
+                    "cannot use {location}: unknown storage `{scheme}`; use a path, s3://, gs:// or az://"
                 );
                 Err(Error::plain(ErrorKind::Location, text))
             }
@@ -49,7 +49,7 @@ mod tests {
     fn a_kind_that_nobody_knows_is_refused() {
         let error = open("ftp://host/a").map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Location);
-        let expected = "cannot use ftp://host/a: there is no storage of the kind `ftp`; a path, s3://, gs:// and az:// are known";
+        let expected = "cannot use ftp://host/a: unknown storage `ftp`; use a path, s3://, gs:// or az://";
         assert_eq!(error.to_string(), expected);
     }
 

@@ -80,7 +80,7 @@ fn read_into(
     let path = &stored.segment.path;
     file.read_exact_at(content, stored.offset()).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            let reason = format!("the file ends before the end of the chunk {}", chunk.key());
+            let reason = format!("the file ends inside the chunk {}", chunk.key());
             Error::damaged(path, None, reason)
         }
         _ => Error::io("read", path, error),
@@ -95,7 +95,7 @@ fn come_back(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Op
 fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
     if crc32c::crc32c(&content) != stored.place.crc {
         let place = stored.place.offset;
-        let reason = format!("the chunk {} at byte {place} is not what was written", chunk.key());
+        let reason = format!("the chunk {} at byte {place} is corrupt", chunk.key());
         return Err(Error::damaged(&stored.segment.path, None, reason));
     }
     let mut frame = Bytes::from(content);

@@ -54,15 +54,17 @@ impl Tier {
         refuse_checkpoints(&storage)?;
         let lock = storage.lock().map_err(|error| match error.kind() {
             ErrorKind::InUse => {
-                let text =
-                    format!("{}: another server's disk tier is here; use another folder", root.display());
+                let text = format!(
+                    "{}: another server uses this folder for its disk tier; use another folder",
+                    root.display()
+                );
                 Error::plain(ErrorKind::InUse, text)
             }
             _ => error,
         })?;
         remove_leftovers(&storage)?;
         let files = root.join(segment::FOLDER);
-        disk.create_folders(&files).map_err(|source| Error::io("make the folder", &files, source))?;
+        disk.create_folders(&files).map_err(|source| Error::io("create the folder", &files, source))?;
         let segments = Arc::new(Segments::new(max_open_files));
         let (index, moved_bytes, lock) = (Arc::default(), AtomicU64::new(0), Mutex::new(Some(lock)));
         Ok(Self { root, disk, index, segments, moved_bytes, lock })
@@ -123,7 +125,7 @@ fn refuse_checkpoints(storage: &dyn Storage) -> Result<(), Error> {
     match files.iter().find(|file| names::checkpoint_number(&file.name).is_some()) {
         Some(file) => {
             let text = format!(
-                "{root} has checkpoints ({}) and cannot be a disk tier's; use another folder",
+                "{root} has checkpoints ({}), so it cannot be the folder of a disk tier; use another folder",
                 file.name
             );
             Err(Error::plain(ErrorKind::Location, text))

@@ -92,7 +92,8 @@ impl Tier {
             for Frame { chunk, bytes, leaves } in &frames {
                 let head = record::put_head(chunk, bytes, &mut heads);
                 ends.push(heads.len());
-                let at = u32::try_from(offset).map_err(|_| io::Error::other("a step has more than 4 GiB"))?;
+                let at =
+                    u32::try_from(offset).map_err(|_| io::Error::other("a step is larger than 4 GiB"))?;
                 let place = Place { segment: id, offset: at, length: head.length, crc: head.crc };
                 offset = place.end();
                 placed.push(Placed { chunk, place, leaves: *leaves });
@@ -116,7 +117,8 @@ impl Tier {
                 return Some(Frame { chunk, bytes, leaves });
             }
             let read = self.index.get(chunk).map(|stored| self.read(chunk, &stored))?;
-            let bytes = read.inspect_err(|error| tracing::error!(%error, "a chunk cannot be moved")).ok()?;
+            let bytes =
+                read.inspect_err(|error| tracing::error!(%error, "cannot move a chunk to disk")).ok()?;
             Some(Frame { chunk, bytes, leaves })
         };
         chunks.iter().filter_map(frame).collect()

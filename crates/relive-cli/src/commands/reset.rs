@@ -50,9 +50,9 @@ fn outcome(table: &str, waiting: &Waiting) -> String {
     let inserts = counted(waiting.known, "waiting insert");
     match waiting {
         Waiting { known: 0, .. } => format!("table {table} was reset"),
-        Waiting { may_be_more: true, .. } => format!("table {table} was reset; at least {inserts} go on"),
-        Waiting { known: 1, .. } => format!("table {table} was reset; {inserts} goes on"),
-        Waiting { .. } => format!("table {table} was reset; {inserts} go on"),
+        Waiting { may_be_more: true, .. } => format!("table {table} was reset; at least {inserts} remain"),
+        Waiting { known: 1, .. } => format!("table {table} was reset; {inserts} remains"),
+        Waiting { .. } => format!("table {table} was reset; {inserts} remain"),
     }
 }
 
@@ -64,9 +64,9 @@ mod tests {
     fn inserts_that_go_on_are_told() {
         for (known, may_be_more, expected) in [
             (0, false, ""),
-            (1, false, "; 1 waiting insert goes on"),
-            (1_200, false, "; 1,200 waiting inserts go on"),
-            (1_000, true, "; at least 1,000 waiting inserts go on"),
+            (1, false, "; 1 waiting insert remains"),
+            (1_200, false, "; 1,200 waiting inserts remain"),
+            (1_000, true, "; at least 1,000 waiting inserts remain"),
         ] {
             let told = outcome("t", &Waiting { known, may_be_more });
             assert_eq!(told, format!("table t was reset{expected}"));

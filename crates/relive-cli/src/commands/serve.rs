@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Tables of the server: TOML, or dm-reverb's textproto of ReverbServerConfig (.textproto, .pbtxt, .textpb)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Port to listen on, 0 takes a free one [default: the configuration's, else 8000]
+    /// Port to listen on; 0 picks a free one [default: the configuration's, else 8000]
     #[arg(long)]
     port: Option<u16>,
     /// IP address to listen on; 0.0.0.0 or :: opens the server to other machines [default: the configuration's, else
@@ -34,18 +34,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
     bind: Option<IpAddr>,
     /// Bytes of chunks that the server keeps in memory, as in 8GB or 1.5GiB; inserts wait while there are more that
-    /// cannot move to --spill-dir [default: the configuration's, else no bound]
+    /// cannot move to --spill-dir [default: the configuration's, else unlimited]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
     /// How long inserts wait for memory before they fail [default: the configuration's, else 60]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_bytes_wait: Option<Duration>,
-    /// Folder on a fast disk: chunks beyond --max-bytes that were not read lately move there instead of holding
-    /// inserts up [default: the configuration's, else none]
+    /// Folder on a fast disk: chunks beyond --max-bytes that were not read recently move there instead of blocking
+    /// inserts [default: the configuration's, else none]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
-    /// IP address and port for metrics, health and the dashboard, as in 127.0.0.1:9090 [default: the configuration's,
-    /// else none]
+    /// IP address and port of the dashboard, the metrics and the health check, as in 127.0.0.1:9090 [default: the
+    /// configuration's, else none]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     http: Option<SocketAddr>,
     #[command(flatten, next_help_heading = "Security")]
@@ -92,7 +92,7 @@ pub(crate) async fn run(options: Options) -> Result {
 
 fn catch() -> Result<Signals> {
     Signals::catch().map_err(|error| {
-        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
+        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot install signal handlers"))
     })
 }
 
@@ -134,8 +134,8 @@ fn warn_of_standstill(table: &TableConfig) {
     let begin = limiter.samples_per_insert * limiter.min_size_to_sample as f64;
     tracing::warn!(
         table = table.name,
-        "inserts and samples may end up waiting for each other: max_diff {} is below {}, which is \
-         samples_per_insert {} times min_size {}; raise max_diff or lower min_size",
+        "inserts and samples may deadlock: max_diff {} is below {}, which is samples_per_insert {} times \
+         min_size {}; raise max_diff or lower min_size",
         number(limiter.max_diff),
         number(begin),
         number(limiter.samples_per_insert),

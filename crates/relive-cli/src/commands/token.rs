@@ -15,10 +15,10 @@ const TOKEN_BYTES: usize = 32;
 /// Options of `relive token`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Whose token it is; errors and logs name it
+    /// Name of the token's owner, shown in errors and logs
     #[arg(value_name = "NAME")]
     name: String,
-    /// What its holder may do: read (sample, look), write (insert, set priorities, too) or admin (everything)
+    /// What the token permits: read (sample and inspect), write (also insert and set priorities) or admin (everything)
     #[arg(value_name = "ROLE", value_parser = role)]
     role: Role,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result {
     let token = random()?;
     let line = token_line(&options.name, options.role, &token);
-    let line = line.map_err(|error| Failure::usage(format!("the name {:?}: {error}", options.name)))?;
+    let line = line.map_err(|error| Failure::usage(format!("invalid name {:?}: {error}", options.name)))?;
     output::line(&format!("token: {token}"))?;
     output::line(&format!("line:  {line}"))?;
     Ok(())

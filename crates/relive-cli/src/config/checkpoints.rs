@@ -12,7 +12,7 @@ pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, Misfit> {
     if keep == Some(0) {
         return Err(root
             .key("checkpoint_keep")
-            .misfit("at least the newest checkpoint is kept; write 1 or more"));
+            .misfit("must be at least 1: the newest checkpoint is always kept"));
     }
     Ok(Keys {
         dir: document.checkpoint_dir.clone(),

@@ -31,9 +31,9 @@ fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_CONFIG_BYTES) {
-        return Err(io::Error::other(format!("it is larger than {} MiB", MAX_CONFIG_BYTES >> 20)));
+        return Err(io::Error::other(format!("the file is larger than {} MiB", MAX_CONFIG_BYTES >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("the file is not UTF-8 text"))
 }
 
 fn is_textproto(path: &Path, text: &str) -> bool {

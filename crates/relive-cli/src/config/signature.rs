@@ -29,7 +29,7 @@ struct SpecEntry {
 pub(super) fn signature(value: Value, place: &Place) -> Result<Signature, Misfit> {
     let signature = nest(value, place, 0)?;
     if signature.is_empty() {
-        return Err(place.misfit("it has no column; leave it out, or give a column { shape, dtype }"));
+        return Err(place.misfit("the signature has no columns; omit it, or give a column { shape, dtype }"));
     }
     Ok(signature)
 }
@@ -55,7 +55,7 @@ fn nest(value: Value, place: &Place, depth: usize) -> Result<Signature, Misfit> 
             values.into_iter().enumerate().map(element).collect::<Result<_, _>>().map(Nest::List)
         }
         other => Err(place.misfit(format!(
-            "{} is no column; write {{ shape = [...], dtype = \"float32\" }}",
+            "{} is not a column; write {{ shape = [...], dtype = \"float32\" }}",
             other.type_str()
         ))),
     }
@@ -83,7 +83,7 @@ fn dims(sizes: &[i64], place: &Place) -> Result<Vec<Option<u32>>, Misfit> {
         -1 => Ok(None),
         size => u32::try_from(size).map(Some).map_err(|_| {
             let range = u32::MAX;
-            place.key("shape").misfit(format!("size {size} is neither -1 (unknown) nor from 0 to {range}"))
+            place.key("shape").misfit(format!("size {size} must be -1 (variable) or from 0 to {range}"))
         }),
     };
     sizes.iter().map(dim).collect()
@@ -98,15 +98,15 @@ fn bound(value: &Value, spec: &TensorSpec, place: &Place) -> Result<Tensor, Misf
     let mut bytes = Vec::new();
     for number in numbers {
         push_element(&mut bytes, spec.dtype, number)
-            .ok_or_else(|| place.misfit(format!("{number} is not a bound of type {}", spec.dtype)))?;
+            .ok_or_else(|| place.misfit(format!("{number} is not a valid bound of type {}", spec.dtype)))?;
     }
     Tensor::new(spec.dtype, shape, Bytes::from(bytes)).map_err(|error| place.misfit(error))
 }
 
 fn known_shape(spec: &TensorSpec, place: &Place) -> Result<Shape, Misfit> {
     let known = spec.shape.as_ref().and_then(|sizes| sizes.iter().copied().collect::<Option<Vec<u32>>>());
-    let sizes =
-        known.ok_or_else(|| place.misfit("a bound for each element needs a shape without unknown sizes"))?;
+    let sizes = known
+        .ok_or_else(|| place.misfit("a bound for each element requires a shape without variable sizes"))?;
     Ok(Shape::from(sizes.as_slice()))
 }
 

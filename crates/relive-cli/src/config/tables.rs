@@ -11,13 +11,13 @@ use super::signature;
 /// Checks and converts the tables, which are at `place`.
 pub(super) fn tables(entries: Vec<TableEntry>, place: &Place) -> Result<Vec<TableConfig>, Misfit> {
     if entries.is_empty() {
-        return Err(place.misfit("a server needs at least one table; add [[table]] with a name"));
+        return Err(place.misfit("the configuration must have at least one table; add [[table]] with a name"));
     }
     let mut names = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
         if !names.insert(entry.name.as_str()) {
             let reason =
-                format!("{:?} is the name of an earlier table; every table needs its own", entry.name);
+                format!("{:?} is the name of an earlier table; table names must be unique", entry.name);
             return Err(place.index(index).key("name").misfit(reason));
         }
     }
@@ -76,11 +76,10 @@ fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableCo
         return Err(place.key(key).misfit("`kind` sets this already; remove one of the two"));
     }
     let Some(max_size) = entry.max_size else {
-        return Err(place.key("max_size").misfit("`kind` needs a max_size"));
+        return Err(place.key("max_size").misfit("`kind` requires a max_size"));
     };
-    let size = u32::try_from(max_size).map_err(|_| {
-        place.key("max_size").misfit(format!("at most {} is possible, it is {max_size}", i32::MAX))
-    })?;
+    let size = u32::try_from(max_size)
+        .map_err(|_| place.key("max_size").misfit(format!("must be at most {}, got {max_size}", i32::MAX)))?;
     Ok(match kind {
         KindEntry::Queue => TableConfig::queue(&entry.name, size),
         KindEntry::Stack => TableConfig::stack(&entry.name, size),

@@ -168,7 +168,7 @@ fn signatures_nest_and_carry_bounds() {
 #[test]
 fn bad_documents_are_told_with_line_and_key() {
     for (text, line, expected) in [
-        ("", None, "table: a server needs at least one table; add [[table]] with a name"),
+        ("", None, "table: the configuration must have at least one table; add [[table]] with a name"),
         (
             "prot = 1",
             Some(1),
@@ -178,7 +178,7 @@ fn bad_documents_are_told_with_line_and_key() {
         (
             "port = 1\nmax_bytes = '2XB'",
             Some(2),
-            "max_bytes: \"2XB\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+            "max_bytes: \"2XB\" is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
         ),
         (
             "max_bytes = 1.5",
@@ -193,12 +193,12 @@ fn bad_documents_are_told_with_line_and_key() {
         (
             "checkpoint_dir = 'd'\ncheckpoint_every = '10'",
             Some(2),
-            "checkpoint_every: \"10\" is no time above 0 and of at most 7d; write 90s, 10m or 1h",
+            "checkpoint_every: \"10\" is not a time above 0 and at most 7d; write 90s, 10m or 1h",
         ),
         (
             "checkpoint_keep = 0",
             Some(1),
-            "checkpoint_keep: at least the newest checkpoint is kept; write 1 or more",
+            "checkpoint_keep: must be at least 1: the newest checkpoint is always kept",
         ),
         (
             "checkpoint_format = 'zip'",
@@ -219,9 +219,9 @@ fn bad_documents_are_told_with_line_and_key() {
         (
             "[[table]]\nname = 'a'\n[[table]]\nname = 'a'",
             Some(4),
-            "table[1].name: \"a\" is the name of an earlier table; every table needs its own",
+            "table[1].name: \"a\" is the name of an earlier table; table names must be unique",
         ),
-        ("[[table]]\nname = ''", Some(2), "table[0].name: a table needs a name that is not empty"),
+        ("[[table]]\nname = ''", Some(2), "table[0].name: the name of a table must not be empty"),
         ("port = 1\nport = 2", Some(2), "duplicate key"),
         ("port = \n", Some(1), "string values must be quoted, expected literal string"),
     ] {
@@ -239,27 +239,27 @@ fn bad_tables_are_told_with_the_key() {
         ),
         (
             "shards = 2\nkind = 'queue'\nmax_size = 9",
-            "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
-             Prioritized, or shards = 1",
+            "table[0].shards: table \"t\" cannot have 2 shards: its sampler Fifo needs all items in one place; \
+             use Uniform or Prioritized, or use shards = 1",
         ),
         (
             "rate_limiter = { min_size = 100 }\nmax_size = 10",
-            "table[0].rate_limiter: table \"t\" could never be sampled: it holds 10 items at most (max_size), and its rate limiter \
-             lets samples through from 100 items on (min_size_to_sample); raise max_size or lower min_size_to_sample",
+            "table[0].rate_limiter: table \"t\" could never be sampled: max_size is 10, but its rate limiter \
+             requires 100 items (min_size_to_sample); raise max_size or lower min_size_to_sample",
         ),
-        ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, it is 65"),
+        ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, got 65"),
         (
             "max_size = 'x'",
             "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",
         ),
-        ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, it is 0"),
+        ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, got 0"),
         (
             "max_bytes = 0",
-            "table[0].max_bytes: \"0\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+            "table[0].max_bytes: \"0\" is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
         ),
         (
             "max_bytes = '-1MB'",
-            "table[0].max_bytes: \"-1MB\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+            "table[0].max_bytes: \"-1MB\" is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
         ),
         (
             "max_times_sampled = 3_000_000_000",
@@ -281,10 +281,10 @@ fn bad_tables_are_told_with_the_key() {
         ),
         (
             "remover = { prioritized = nan }",
-            "table[0].remover: the priority exponent of the remover of table \"t\" must be finite, it is NaN",
+            "table[0].remover: the priority exponent of the remover of table \"t\" must be finite, got NaN",
         ),
         ("kind = 'ring'", "table[0].kind: unknown variant `ring`, expected `queue` or `stack`"),
-        ("kind = 'queue'", "table[0].max_size: `kind` needs a max_size"),
+        ("kind = 'queue'", "table[0].max_size: `kind` requires a max_size"),
         (
             "sampler = 'fifo'\nkind = 'queue'\nmax_size = 1",
             "table[0].sampler: `kind` sets this already; remove one of the two",
@@ -313,10 +313,10 @@ fn bad_rate_limiters_are_told_with_the_spellings() {
             ".min_sze: unknown field `min_sze`, expected one of `min_size`, `samples_per_insert`, `error_buffer`, \
              `min_diff`, `max_diff`, `queue`, `stack`",
         ),
-        ("{ min_size = 0 }", ": min_size_to_sample must be at least 1, it is 0"),
+        ("{ min_size = 0 }", ": min_size_to_sample must be at least 1, got 0"),
         (
             "{ samples_per_insert = 0, min_size = 1, error_buffer = 9 }",
-            ": samples_per_insert must be a finite number above 0, it is 0.0",
+            ": samples_per_insert must be a finite number above 0, got 0.0",
         ),
         (
             "{ samples_per_insert = 3, min_size = 1, error_buffer = [2, 7] }",
@@ -336,24 +336,24 @@ fn bad_rate_limiters_are_told_with_the_spellings() {
 #[test]
 fn bad_signatures_are_told_with_the_path() {
     for (signature, expected) in [
-        ("{}", ": it has no column; leave it out, or give a column { shape, dtype }"),
-        ("{ a = 3 }", ".a: integer is no column; write { shape = [...], dtype = \"float32\" }"),
+        ("{}", ": the signature has no columns; omit it, or give a column { shape, dtype }"),
+        ("{ a = 3 }", ".a: integer is not a column; write { shape = [...], dtype = \"float32\" }"),
         (
             "{ a = { dtype = 'float32', shap = [] } }",
             ".a: unknown field `shap`, expected one of `dtype`, `shape`, `name`, `minimum`, `maximum`",
         ),
         (
             "{ a = { dtype = 'float32', shape = [-2] } }",
-            ".a.shape: size -2 is neither -1 (unknown) nor from 0 to 4294967295",
+            ".a.shape: size -2 must be -1 (variable) or from 0 to 4294967295",
         ),
         ("{ a = [{ dtype = 'int8', minimum = 0 }] }", ".a[0]: give both minimum and maximum, or neither"),
         (
             "{ a = { dtype = 'int8', minimum = 0, maximum = 128 } }",
-            ".a.maximum: 128 is not a bound of type int8",
+            ".a.maximum: 128 is not a valid bound of type int8",
         ),
         (
             "{ a = { dtype = 'int8', minimum = [0], maximum = 1 } }",
-            ".a.minimum: a bound for each element needs a shape without unknown sizes",
+            ".a.minimum: a bound for each element requires a shape without variable sizes",
         ),
     ] {
         assert_eq!(
@@ -411,10 +411,10 @@ fn bad_textprotos_are_told_with_the_line_or_the_table() {
         )
     );
     assert_eq!(problem("100", "'100'").0, Some(7));
-    assert_eq!(problem("8123", "81230"), (None, "port must be from 0 to 65535, it is 81230".to_owned()));
+    assert_eq!(problem("8123", "81230"), (None, "port must be from 0 to 65535, got 81230".to_owned()));
     let (line, text) = problem("sampler", "# sampler");
     assert_eq!(line, None);
     assert!(text.contains("replay") && text.contains("sampler is not set"), "{text}");
     let empty = textproto::parse("port: 1").unwrap_err();
-    assert_eq!(empty.text, "a server needs at least one table; add tables { table_name: ... }");
+    assert_eq!(empty.text, "the configuration must have at least one table; add tables { table_name: ... }");
 }

@@ -16,10 +16,12 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     let message =
         textproto::server_config(text).map_err(|error| Problem { line: error.line, text: error.reason })?;
     if message.tables.is_empty() {
-        return Err(whole("a server needs at least one table; add tables { table_name: ... }".to_owned()));
+        return Err(whole(
+            "the configuration must have at least one table; add tables { table_name: ... }".to_owned(),
+        ));
     }
     let port = u16::try_from(message.port)
-        .map_err(|_| whole(format!("port must be from 0 to 65535, it is {}", message.port)))?;
+        .map_err(|_| whole(format!("port must be from 0 to 65535, got {}", message.port)))?;
     let table = |table: &PriorityTableCheckpoint| {
         // As dm-reverb's server, which accepts tables that could never be sampled.
         let config = config_from_wire(table).map(|config| config.allow_never_sampled(true));

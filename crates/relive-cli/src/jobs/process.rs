@@ -62,7 +62,7 @@ impl Process {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(()) };
         kill_process(pid, Signal::KILL).map_err(|error| {
-            Failure::text(Kind::Runtime, format!("process {} is not killed: {error}", self.pid))
+            Failure::text(Kind::Runtime, format!("cannot kill process {}: {error}", self.pid))
         })
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
     match begins_well && name.len() <= MAX_NAME && name.chars().all(is_good) {
         true => Ok(name.to_owned()),
         false => Err(format!(
-            "it must be 1 to {MAX_NAME} letters, digits, dashes, dots or underscores, a letter or digit first"
+            "must be 1 to {MAX_NAME} letters, digits, dashes, dots or underscores, starting with a letter or digit"
         )),
     }
 }
@@ -93,13 +93,13 @@ impl Job {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let name = &record.job.name;
                     return Err(Failure::usage(format!(
-                        "--name {name}: there is a job of this name; give another one, or end that: relive job stop {name}"
+                        "--name {name}: a job with this name exists; give another name, or stop that job: relive job stop {name}"
                     )));
                 }
-                Err(error) => tracing::debug!("no job is listed in {}: {error}", folder.display()),
+                Err(error) => tracing::debug!("cannot list this job in {}: {error}", folder.display()),
             }
         }
-        tracing::debug!("this run is not listed as a job: there is no place for its file");
+        tracing::debug!("this run is not listed as a job: no folder for its file is available");
         Ok(None)
     }
 }

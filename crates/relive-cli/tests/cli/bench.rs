@@ -87,24 +87,24 @@ fn people_get_a_summary_on_stderr_and_json_on_stdout() {
 fn what_cannot_be_measured_is_explained() {
     let served = Served::start(".toml", TABLES);
     for (args, code, expected) in [
-        ("insert", 2, "choose a table with --table; the server has: described, queue, replay"),
+        ("insert", 2, "the server has several tables; choose one with --table: described, queue, replay"),
         ("insert --table x", 2, "the server has no table \"x\"; it has: described, queue, replay"),
         (
             "insert --table described",
             2,
-            "table \"described\" has a signature, which items of random bytes do not have; use a table without one",
+            "table \"described\" has a signature, which the random items of the benchmark do not fit; use a table without a signature",
         ),
         (
             "sample --table replay --seconds 0.2 --json",
             4,
-            "no batch of samples was completed within 200ms: needs 1 more items in the table (has 0, \
+            "no batch of samples completed within 200ms: needs 1 more items in the table (has 0, \
              min_size_to_sample is 1); try --fill or mixed",
         ),
         (
             "insert --table queue --batch 200 --seconds 0.2 --json",
             4,
-            "no flush was completed within 200ms: needs 1 more samples (cursor 100.0, max_diff is \
-             100.0); try mixed, a smaller --batch or more --seconds",
+            "no flush completed within 200ms: needs 1 more samples (cursor 100.0, max_diff is \
+             100.0); try mixed, a smaller --batch or a longer --seconds",
         ),
     ] {
         let (actual, _, stderr) = bench(&served.address, args);
@@ -117,8 +117,8 @@ fn memory_is_named_where_inserts_wait_for_it() {
     let served = Served::start(".toml", "max_bytes = '100kB'\n[[table]]\nname = 'replay'\n");
     let (code, _, stderr) = bench(&served.address, "insert --bytes 40000 --batch 200 --seconds 0.5 --json");
     assert_eq!(code, Some(4), "{stderr}");
-    let begin = "relive: error: no flush was completed within 500ms: server memory: chunks take ";
-    let end = ", max_bytes is 100.0 kB; remove items, or give the server more --max-bytes\n";
+    let begin = "relive: error: no flush completed within 500ms: server memory: chunks take ";
+    let end = ", max_bytes is 100.0 kB; remove items, or raise the server's --max-bytes\n";
     assert!(stderr.starts_with(begin) && stderr.ends_with(end), "{stderr}");
 }
 
@@ -139,5 +139,5 @@ fn a_server_that_is_lost_is_told_at_the_end() {
     served.child.kill().unwrap();
     let (code, _, stderr) = running.join().unwrap();
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(stderr.contains("was lost"), "{stderr}");
+    assert!(stderr.contains("lost the server at"), "{stderr}");
 }

@@ -59,7 +59,7 @@ fn servers_and_tools_take_the_url_of_a_bucket() {
     assert!(good(&["convert", &url, text(&theirs), "--format", "reverb"]).contains(": 3 items, "));
     let copy = format!("{url}/copy");
     let told = good(&["convert", text(&theirs), &copy, "--format", "relive"]);
-    assert!(told.contains(&format!(" is now {copy}/checkpoint-0000000001.relive: 3 items, ")), "{told}");
+    assert!(told.contains(&format!(" to {copy}/checkpoint-0000000001.relive: 3 items, ")), "{told}");
     assert!(good(&["prune", &url, "--keep", "1"]).contains("1 checkpoint removed"));
 
     for url in [&url, &copy] {

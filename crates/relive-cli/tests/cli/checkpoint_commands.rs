@@ -77,7 +77,7 @@ fn ls_lists_both_formats_by_time() {
         second["written_at_s"].as_f64().unwrap() > 1.7e9
             && second["own_bytes"].as_u64() < second["total_bytes"].as_u64()
     );
-    assert!(listed["checkpoints"][2]["error"].as_str().unwrap().contains("cut short"), "{listed}");
+    assert!(listed["checkpoints"][2]["error"].as_str().unwrap().contains("truncated"), "{listed}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn an_empty_folder_has_no_checkpoints() {
         &["inspect", &nowhere],
         &["convert", &nowhere, "elsewhere", "--format", "reverb"],
     ] {
-        assert_eq!(bad(args), (2, format!("there is nothing at {nowhere}")));
+        assert_eq!(bad(args), (2, format!("{nowhere} does not exist")));
     }
     assert_eq!(bad(&["ls", "ftp://host/folder"]).0, 2);
 }
@@ -184,7 +184,10 @@ fn convert_goes_both_ways_and_the_servers_find_the_same() {
     let (root, paths) = three("convert");
     let [theirs, ours] = ["convert-theirs", "convert-ours"].map(folder);
     let told = good(&["convert", text(&root), text(&theirs), "--format", "reverb"]);
-    assert!(told.starts_with(&format!("{} is now {}/20", paths[2].display(), theirs.display())), "{told}");
+    assert!(
+        told.starts_with(&format!("converted {} to {}/20", paths[2].display(), theirs.display())),
+        "{told}"
+    );
     assert!(
         told.contains(": 3 items, 3 chunks, ") && told.trim_end().ends_with(", read back and compared"),
         "{told}"
@@ -210,8 +213,8 @@ fn convert_goes_both_ways_and_the_servers_find_the_same() {
     for (format, root) in [("reverb", &theirs), ("relive", &ours)] {
         let (code, error) = bad(&["convert", text(&paths[1]), text(root), "--format", format]);
         assert_eq!(code, 2);
-        let begin = format!("there are checkpoints in {} already, such as ", root.display());
-        assert!(error.starts_with(&begin) && error.ends_with("; name a new folder"), "{error}");
+        let begin = format!("{} already has checkpoints, such as ", root.display());
+        assert!(error.starts_with(&begin) && error.ends_with("; give a new folder"), "{error}");
     }
 }
 
@@ -244,7 +247,7 @@ fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
     std::fs::write(&segment, content).unwrap();
     let to = folder("convert-damaged-to");
     let told = good(&["convert", text(&ours), text(&to), "--format", "reverb", "--salvage"]);
-    let begin = format!("lost: 1 item of table `replay` in all\nlost: {}, at byte ", segment.display());
+    let begin = format!("lost: 1 item of table `replay` in total\nlost: {}, at byte ", segment.display());
     assert!(told.starts_with(&begin) && told.contains(": 1 item of 2, 1 chunk, "), "{told}");
 }
 
@@ -257,7 +260,7 @@ fn a_conversion_of_which_nothing_is_left_fails() {
     let to = folder("convert-lost-to");
     let (code, error) = bad(&["convert", text(&theirs), text(&to), "--format", "relive", "--salvage"]);
     let begin = format!(
-        "{}: nothing can be salvaged, all 2 items are lost, and nothing was written; ",
+        "{}: nothing can be salvaged, all 2 items are lost; no checkpoint was written; ",
         theirs.display()
     );
     assert!(code == 1 && error.starts_with(&begin) && error.contains(text(&items)), "{error}");
@@ -270,7 +273,7 @@ fn what_is_about_a_folder_names_it_when_given_one_checkpoint() {
     let path = checkpoint(&root, &[1.0], &[]);
     let (code, error) = bad(&["ls", text(&path)]);
     let expected = format!(
-        "{} is one checkpoint, and ls lists all of a folder: name {}",
+        "{} is a single checkpoint, but ls lists all checkpoints of a folder; give {}",
         path.display(),
         root.display()
     );

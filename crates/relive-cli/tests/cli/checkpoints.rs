@@ -100,7 +100,7 @@ fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
     let begin = format!("relive: error: cannot load the newest checkpoint: {}, at byte ", new.display());
     assert!(error.starts_with(&begin), "{error}");
     let advice = format!(
-        "; --salvage loads what is whole; --checkpoint {} loads an older one, which does not need that file",
+        "; --salvage loads the intact part; --checkpoint {} loads an older one, which does not need that file",
         old.display()
     );
     assert!(error.ends_with(&advice), "{error}");
@@ -127,11 +127,11 @@ fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
     }
     std::fs::remove_file(root.join("checkpoint-0000000002.relive")).unwrap();
     let only = refusal(&args(TOML, &root, &[])).1;
-    assert!(only.ends_with("; --salvage loads what is whole; there is no older one"), "{only}");
+    assert!(only.ends_with("; --salvage loads the intact part; there is no older one"), "{only}");
     std::fs::copy(root.join(names(&root)[0].clone()), root.join("checkpoint-0000000002.relive")).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &[]));
     let advice = format!(
-        "; --salvage loads what is whole; older ones need that file, too: `relive checkpoint verify {}` says which are whole",
+        "; --salvage loads the intact part; older ones also need that file: `relive checkpoint verify {}` shows which are intact",
         root.display()
     );
     assert!(code == Some(1) && error.ends_with(&advice), "{error}");
@@ -147,16 +147,16 @@ fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
     std::fs::write(&new, &content[..50]).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let older = format!(
-        "; nothing of it can be salvaged; --checkpoint {} loads an older one, which does not need that file",
+        "; no part of it can be salvaged; --checkpoint {} loads an older one, which does not need that file",
         old.display()
     );
     assert!(code == Some(1) && error.ends_with(&older), "{error}");
     let chosen = ["--salvage", "--checkpoint", new.to_str().unwrap()];
-    assert!(refusal(&args(TOML, &root, &chosen)).1.ends_with("; nothing of it can be salvaged"));
+    assert!(refusal(&args(TOML, &root, &chosen)).1.ends_with("; no part of it can be salvaged"));
     std::fs::remove_file(&old).unwrap();
     let (_, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let none =
-        format!("; there is no older one; move it out of {} to begin with empty tables", root.display());
+        format!("; there is no older one; to start with empty tables, move it out of {}", root.display());
     assert!(error.ends_with(&none), "{error}");
 }
 
@@ -166,8 +166,8 @@ fn checkpoints_that_come_too_often_are_refused() {
     let fixed =
         ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", "d", "--checkpoint-every"];
     for (every, told) in [
-        ("1ms", "relive: error: --checkpoint-every is 1ms, at least 1s is possible\n"),
-        ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is no time"),
+        ("1ms", "relive: error: --checkpoint-every must be at least 1s, got 1ms\n"),
+        ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is not a time"),
     ] {
         let (code, _, stderr) = outcome(&[&fixed[..], &[every]].concat());
         assert!(code == Some(2) && stderr.starts_with(told), "{stderr}");
@@ -183,7 +183,7 @@ fn a_server_tells_which_checkpoint_it_began_with() {
     assert_eq!((status.loaded.as_deref(), status.last), (path.to_str(), None));
     let (code, shown, _) = outcome(&["info", &served.address]);
     assert_eq!(code, Some(0));
-    let told = format!("no checkpoint yet since the start, which loaded {}\n", path.display());
+    let told = format!("no checkpoint yet since the server started from {}\n", path.display());
     assert!(shown.contains(&told), "{shown}");
     stop(served);
 }
@@ -198,7 +198,7 @@ fn a_damaged_checkpoint_of_dm_reverb_is_refused_and_salvaged_as_well() {
     let (code, error) = refusal(&args(TOML, &root, &[]));
     assert_eq!(code, Some(1));
     for part in
-        ["cannot load the newest checkpoint", path.to_str().unwrap(), "; --salvage loads what is whole"]
+        ["cannot load the newest checkpoint", path.to_str().unwrap(), "; --salvage loads the intact part"]
     {
         assert!(error.contains(part), "{part} in {error}");
     }
@@ -214,7 +214,10 @@ fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
     checkpoint(&root, &[1.0], &[]);
     let (code, error) = refusal(&args("[[table]]\nname = 'other'\n", &root, &[]));
     assert_eq!(code, Some(2));
-    assert!(error.contains("a table `replay`, which is not configured; the tables are: other"), "{error}");
+    assert!(
+        error.contains("a table `replay`, which is not configured; the configured tables are: other"),
+        "{error}"
+    );
     assert!(error.contains("--checkpoint-tables"), "{error}");
     let served = start("[[table]]\nname = 'other'\n", &root, &["--checkpoint-tables"]);
     let info = Client::connect(&served.address).unwrap().server_info().unwrap();
@@ -257,10 +260,7 @@ fn without_a_folder_a_checkpoint_is_refused() {
     ] {
         let (code, _, stderr) = outcome(&[&["serve", "--config", config.to_str().unwrap()], flags].concat());
         assert_eq!(code, Some(2));
-        let expected = format!(
-            "{} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir",
-            flags[0]
-        );
+        let expected = format!("{} requires a folder for checkpoints; give --checkpoint-dir", flags[0]);
         assert_eq!(stderr, format!("relive: error: {expected}\n"));
     }
 }
@@ -295,7 +295,8 @@ fn a_folder_of_dm_reverb_is_taken_over_and_the_newest_counts_whatever_its_format
         "{log:?}"
     );
     assert!(
-        log.iter().any(|line| line.contains("those of dm-reverb's stay until `relive checkpoint prune")),
+        log.iter()
+            .any(|line| line.contains("those in dm-reverb's format remain until `relive checkpoint prune")),
         "{log:?}"
     );
     assert!(theirs.exists() && Path::new(&ours).exists());
@@ -369,6 +370,6 @@ fn a_folder_that_cannot_be_written_is_read_and_the_rest_is_told() {
     let error = Client::connect(&served.address).unwrap().checkpoint().unwrap_err().to_string();
     assert!(error.contains("relive.lock: Permission denied"), "{error}");
     let log = log_of(served);
-    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("none can be saved")), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("but not saved")), "{log:?}");
     open(&checkpoints, 0o755);
 }

@@ -172,7 +172,7 @@ async fn inserts_that_go_on_after_a_reset_are_told() {
     }
     let (code, stdout, stderr) = outcome(&["reset", &address, "queue"]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!(stdout, "table queue was reset; 2 waiting inserts go on\n");
+    assert_eq!(stdout, "table queue was reset; 2 waiting inserts remain\n");
     inserts.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
@@ -190,7 +190,7 @@ fn a_server_that_goes_away_while_watched_is_told() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{stderr}");
-    let begin = format!("relive: error: the server at {} was lost: ", served.address);
+    let begin = format!("relive: error: lost the server at {}: ", served.address);
     assert!(stderr.starts_with(&begin), "{stderr}");
 }
 
@@ -212,8 +212,8 @@ fn something_that_is_no_replay_server_is_told() {
     for args in [&["info", &address][..], &["reset", &address, "t"], &["bench", &address, "insert"]] {
         let (code, _, stderr) = outcome(args);
         let expected = format!(
-            "relive: error: something listens at {address}, but it does not speak Relive's protocol; check the address; a server with \
-             TLS needs https:// or --tls-ca\n"
+            "relive: error: a process listens at {address}, but it does not speak Relive's protocol; check the \
+             address; a server with TLS requires https:// or --tls-ca\n"
         );
         assert_eq!((code, stderr), (Some(3), expected));
     }
@@ -225,8 +225,7 @@ fn nobody_there_is_told_at_once() {
     let (code, _, stderr) = outcome(&["info", &address]);
     assert_eq!(code, Some(3));
     let expected = format!(
-        "relive: error: cannot connect to {address}: Connection refused (os error 111); check the address and that the \
-         server runs\n"
+        "relive: error: cannot connect to {address}: Connection refused (os error 111); check the address and that the server is running\n"
     );
     assert_eq!(stderr, expected);
 }

@@ -31,7 +31,7 @@ fn endless(jobs: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A folder of jobs, of which there are none.
+/// A folder of jobs, of which there are no weights.
 fn no_jobs() -> std::path::PathBuf {
     let jobs = folder();
     std::fs::create_dir_all(&jobs).unwrap();
@@ -65,7 +65,7 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     let (jobs, saved) = (no_jobs(), folder());
     let (code, stdout, stderr) = job(&jobs, &["ls"]);
     assert!(
-        code == Some(0) && stdout.starts_with("name") && stderr.contains("no job runs"),
+        code == Some(0) && stdout.starts_with("name") && stderr.contains("no job is running"),
         "{stdout}{stderr}"
     );
     let checkpoints = ["--checkpoint-dir", text(&saved), "--checkpoint-every", "1000000000000"];
@@ -83,8 +83,8 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     let workers = stdout.lines().skip_while(|line| !line.starts_with("worker ")).skip(1);
     assert_eq!(workers.filter(|line| line.starts_with(['0', '1'])).count(), 2, "{stdout}");
     let told = logged(&jobs, "worker 1 on ");
-    assert!(told.contains("driver on ") && told.contains("| nodes with workers join by: "), "{told}");
-    assert!(told.contains("| acts for ppo in CartPole-v1"), "{told}");
+    assert!(told.contains("driver on ") && told.contains("| to add a node with workers: "), "{told}");
+    assert!(told.contains("| acting for ppo in CartPole-v1"), "{told}");
     let following = ["job", "logs", "walk", "--follow"];
     let mut following = command(&following);
     let following = following
@@ -136,13 +136,16 @@ fn a_job_that_was_killed_is_told_of_once() {
     let listed = || job(&jobs, &["ls", "--json"]).1;
     while !(listed().contains("\"one\"") && listed().contains("\"two\"")) {}
     let (code, _, stderr) = job(&jobs, &["top"]);
-    assert!(code == Some(2) && stderr.contains("which job? There are one, two"), "{stderr}");
+    assert!(
+        code == Some(2) && stderr.contains("this machine has several jobs; name one of them: one, two"),
+        "{stderr}"
+    );
     for driver in &mut drivers {
         driver.kill().unwrap();
         driver.wait().unwrap();
     }
     let (code, _, stderr) = job(&jobs, &["logs", "one"]);
-    assert!(code == Some(1) && stderr.contains("the job one is over"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("job one is over"), "{stderr}");
     let (_, stdout, _) = job(&jobs, &["ls"]);
     assert!(stdout.contains("two") && stdout.contains("killed") && !stdout.contains("one"), "{stdout}");
     assert_eq!(listed(), "[]\n");
@@ -152,7 +155,7 @@ fn a_job_that_was_killed_is_told_of_once() {
 fn what_is_no_job_is_refused() {
     let jobs = no_jobs();
     let (code, _, stderr) = job(&jobs, &["stop"]);
-    assert!(code == Some(2) && stderr.contains("no job runs on this machine"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("no job is running on this machine"), "{stderr}");
     let nobody = free_address();
     let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
     for what in ["top", "logs", "stop"] {
@@ -165,7 +168,7 @@ fn what_is_no_job_is_refused() {
     assert!(code == Some(1) && stderr.contains("has no run of an agent"), "{stderr}");
     let (code, _, stderr) =
         outcome(&["rl", "train", "ppo", "--env", "catch/0", "--steps", "10", "--name", "x"]);
-    assert!(code == Some(2) && stderr.contains("--name needs --on processes"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("--name requires --on processes"), "{stderr}");
 }
 
 #[test]

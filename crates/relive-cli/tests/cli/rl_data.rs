@@ -20,14 +20,17 @@ fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
     let bc = ["rl", "train", "bc", "--env", "deep_sea/0", "--data", text(&data), "--learner-steps", "60"];
     let evaluate = ["--evaluate-every", "20", "--evaluate-episodes", "2"];
     let told = succeeds(&[&bc[..], &evaluate, &["--log-dir", text(&log), "--plot", text(&curve)]].concat());
-    assert!(told.starts_with("deep_sea/0: 60 learner steps from data;"), "{told}");
+    assert!(told.starts_with("deep_sea/0: 60 learner steps on data;"), "{told}");
     assert!(!told.contains("episodes") && !told.contains("insert"), "it had none: {told}");
     let across = |path: &Path| std::fs::read_to_string(path).unwrap();
     let again = folder().with_extension("svg");
     for more in [&[][..], &["--of", "evaluator"]] {
         succeeds(&[&["rl", "plot", text(&log), "--out", text(&again)], more].concat());
         for drawn in [across(&curve), across(&again)] {
-            assert!(drawn.contains("steps of the learner") && drawn.contains("without exploring"), "{drawn}");
+            assert!(
+                drawn.contains("steps of the learner") && drawn.contains("without exploration"),
+                "{drawn}"
+            );
         }
         // The picture is not of one place: the line goes from the left to the right.
         let line = across(&again);
@@ -53,7 +56,8 @@ fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
     let record = ["rl", "record", "--env", "CartPole-v1", "--policy", "demonstrator", "--out", text(&out)];
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2), "{stderr}");
-    let told = "--policy demonstrator: CartPole-v1 has no demonstrator; give random, or the file of a trained policy";
+    let told =
+        "--policy demonstrator: CartPole-v1 has no demonstrator; use random, or the file of a trained policy";
     assert!(stderr.contains(told), "{stderr}");
     let (code, _, stderr) = outcome(&["rl", "record", "--env", "catch/0", "--out", "/proc/shown"]);
     assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
@@ -105,7 +109,7 @@ fn recorded_episodes_are_learned_from_and_shown() {
     );
     assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
     let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
-    assert!(code == Some(2) && stderr.contains("a share from 0 to 1"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("a number from 0 to 1"), "{stderr}");
 
     let (config, figures) = (small(), file(".json", ""));
     let train =

@@ -35,7 +35,7 @@ fn the_place_of_a_killed_worker_works_again_soon() {
         let replay = tables.inserted("replay");
         kill(children(driver.child())[0]);
         let pause = tables.wait_for(in_flight + 2, table);
-        driver.says("has ended by signal 9: starting it anew");
+        driver.says("ended with signal 9: restarting it");
         assert!(tables.inserted("replay") >= replay);
         println!("{agent}: {pause:?} until the next item of the place");
         assert!(pause < Duration::from_secs(10), "{agent}: {pause:?}");
@@ -68,9 +68,9 @@ fn a_synchronous_run_waits_for_a_worker_that_is_stopped_and_says_so() {
     let tables = Tables::at(&address);
     tables.wait_for(3, "weights");
     workers[1].signal("STOP");
-    driver.says("the run waits for `rounds of workers`");
+    driver.says("the run is waiting for `rounds of workers`");
     let before = tables.inserted("weights");
-    driver.says("the run waits for `rounds of workers`");
+    driver.says("the run is waiting for `rounds of workers`");
     assert_eq!(tables.inserted("weights"), before, "nothing is learned meanwhile");
     workers[1].signal("CONT");
     tables.wait_for(3, "weights");
@@ -140,10 +140,10 @@ fn another_driver_takes_over_on_a_server_after_the_lease() {
     wait_until("the run learns", || tables.inserted("weights") >= 5);
     first.kill();
     let replay = tables.inserted("replay");
-    worker.says("no driver is at work: waiting for one");
+    worker.says("no driver is active: waiting for one");
     let since = Instant::now();
     let mut second = driver("40000");
-    second.says("waiting 5 s for signs of it");
+    second.says("waiting 5 s for its heartbeat");
     tables.wait_for(1, "weights");
     println!("the next driver learns after {:?}", since.elapsed());
     assert!(since.elapsed() < PATIENCE / 4, "{:?}", since.elapsed());
@@ -176,8 +176,8 @@ fn a_run_goes_on_when_its_killed_server_is_back() {
     driver.says("the server does not answer: waiting for it");
     worker.says("the server does not answer: waiting for it");
     let _back = serve(port);
-    driver.says("going on");
-    worker.says("going on");
+    driver.says("continuing");
+    worker.says("continuing");
     let replay = tables.inserted("replay");
     assert!(replay > 0, "it has the tables of the run");
     wait_until("the worker's items come again", || tables.inserted("replay") > replay);

@@ -48,7 +48,7 @@ fn a_run_goes_on_and_takes_its_far_worker_back_when_the_network_is_back() {
         let before = far.ticks();
         tables.wait_for(50, "weights");
         hosts.plug();
-        far.says("going on");
+        far.says("continuing");
         wait_until("the far worker acts again", || far.ticks() > before + 20);
     }
     learner.signal("INT");
@@ -85,7 +85,7 @@ fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
     let tables = Tables::at(ADDRESS);
     tables.wait_for(3, "weights");
     hosts.unplug();
-    learner.says("the run waits for `rounds of workers`");
+    learner.says("the run is waiting for `rounds of workers`");
     let _elsewhere = worker(&hosts, Host::Near, "1");
     let pause = tables.wait_for(3, "weights");
     assert!(pause < PATIENCE / 4, "{pause:?}");

@@ -68,7 +68,7 @@ fn a_script_for_slurm_and_its_token_are_written_once() {
     ];
     let (code, stdout, stderr) = outcome(&[&given, &TRAIN[..]].concat());
     assert_eq!((code, &*stdout), (Some(0), "sbatch catch.sbatch\n"), "{stderr}");
-    for part in ["written in ", "catch.sbatch, catch.token", "\nwatch: squeue ", "\nstop: scancel "] {
+    for part in ["wrote to ", "catch.sbatch, catch.token", "\nwatch: squeue ", "\nstop: scancel "] {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
     let [script, token] = ["catch.sbatch", "catch.token"].map(|name| out.join(name));
@@ -111,12 +111,12 @@ fn what_cannot_be_launched_is_told() {
     let slurm: Vec<&str> = slurm.iter().map(String::as_str).collect();
     for (given, part) in [
         (vec!["--", "dqn"], "required arguments were not provided: --env"),
-        (vec!["--", "dqn", "--env", "catch/0", "--on", "threads"], "none of --on, --actors, --listen"),
+        (vec!["--", "dqn", "--env", "catch/0", "--on", "threads"], "except --on, --actors, --listen"),
         (vec!["--", "dqn", "--env", "catch/0", "--stepz", "1"], "--stepz"),
         (vec!["--", "dqn", "--env", "catch/99"], "catch/99"),
         (vec!["--", "dqn", "--env", "Pendulum-v1"], "discrete"),
         (vec!["--", "dqn", "--env", "catch/0", "--set", "epsilon=7"], "epsilon"),
-        (vec!["--", "dqn", "--env", "catch/0", "--token-file", "t"], "none for tokens and TLS"),
+        (vec!["--", "dqn", "--env", "catch/0", "--token-file", "t"], "and those for tokens and TLS"),
         (vec!["--name", "My Job", "--", "dqn", "--env", "catch/0"], "the name of the job is \"My Job\""),
         (vec!["--actors", "0", "--", "dqn", "--env", "catch/0"], "0 is not in 1..=64"),
     ] {

@@ -56,7 +56,7 @@ fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
     assert!(!driver.wait().unwrap().success());
     let named =
         said.contains("learners: member 1 (") && said.contains(&format!("process {learner}) is lost"));
-    assert!(named && said.contains("goes on from the newest"), "{said}");
+    assert!(named && said.contains("resumes from the newest"), "{said}");
     let again = run("30000");
     let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(code == Some(0) && stderr.contains("resumed from"), "{}: {stderr}", words(&again));
@@ -89,16 +89,19 @@ fn learners_that_cannot_be_are_refused() {
         |more: &[&str], expected: &str| refused(&[&["ppo", "--env", "CartPole-v1"], more].concat(), expected);
     ppo(&["--learners", "0"], "--learners");
     ppo(&["--learners", "65"], "--learners");
-    ppo(&["--learners", "2", "--on", "serial"], "--learners needs --actors of at least 1");
-    ppo(&["--learners", "2", "--actors", "0"], "--learners needs --actors of at least 1");
-    ppo(&["--learners", "2", "--on", "processes", "--server", "127.0.0.1:1"], "does not go with --server");
+    ppo(&["--learners", "2", "--on", "serial"], "--learners requires --actors of at least 1");
+    ppo(&["--learners", "2", "--actors", "0"], "--learners requires --actors of at least 1");
+    ppo(
+        &["--learners", "2", "--on", "processes", "--server", "127.0.0.1:1"],
+        "cannot be combined with --server",
+    );
     refused(
         &["a3c", "--env", "CartPole-v1", "--learners", "2"],
-        "learners is 2, but it must be 1 for this agent, whose learner does not share its gradients with others",
+        "learners is 2, but it must be 1 for this agent, whose learner cannot share gradients with other learners",
     );
     let data = folder();
     refused(
         &["bc", "--env", "catch/0", "--data", text(&data), "--learner-steps", "5", "--learners", "2"],
-        "--data does not go with --learners",
+        "--data cannot be combined with --learners",
     );
 }

@@ -111,14 +111,14 @@ fn the_places_of_a_killed_node_are_given_to_another_and_the_run_goes_on() {
     assert_eq!(its.len(), 2);
     let mut second = node(&address, "b", "3", &[]);
     let line = told(&mut second, "this node has places for 0 of its 3 workers");
-    assert!(line.contains("goes in rounds, which its 2 actors make parts of"), "{line}");
+    assert!(line.contains("has synchronous rounds, for exactly 2 actors"), "{line}");
     first.kill().unwrap();
     first.wait().unwrap();
     while its.iter().any(|worker| is_running(*worker)) {
         std::thread::yield_now();
     }
-    let line = told(&mut driver, "a has given no sign of life for 5 s");
-    assert!(line.contains("the places of its 2 workers are given to others"), "{line}");
+    let line = told(&mut driver, "a has sent no heartbeat for 5 s");
+    assert!(line.contains("the places of its 2 workers go to other nodes"), "{line}");
     let shown =
         nodes(&address, |nodes| workers(nodes) == 2 && nodes.iter().all(|node| node["env_steps"] != 0));
     let states: Vec<&str> = shown.iter().map(|node| node["state"].as_str().unwrap()).collect();
@@ -136,8 +136,8 @@ fn a_node_starts_its_workers_anew_and_gives_its_places_back_when_it_is_ended() {
     let mut first = node(&address, "a", "1", &[]);
     nodes(&address, |nodes| workers(nodes) == 1);
     kill(children(&first)[0]);
-    let line = told(&mut first, "starting it anew");
-    assert!(line.contains("worker 0 has ended by signal 9"), "{line}");
+    let line = told(&mut first, "restarting it");
+    assert!(line.contains("worker 0 ended with signal 9"), "{line}");
     nodes(&address, |nodes| nodes[0]["restarts"] == 1 && workers(nodes) == 1);
     let second = node(&address, "b", "1", &[]);
     signal(&first, "TERM");
@@ -175,7 +175,7 @@ fn nodes_that_cannot_join_say_why() {
     for (option, value, expected) in [
         ("--name", "a b", "letters, digits"),
         ("--actors", "0", "1..=4096"),
-        ("--listen", "0.0.0.0:0", "no address that other nodes reach"),
+        ("--listen", "0.0.0.0:0", "other nodes cannot connect to"),
     ] {
         let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
         let (code, _, stderr) = outcome(&["rl", "node", "--join", &server.address, option, value]);
@@ -202,7 +202,7 @@ fn a_node_does_not_act_for_another_run_than_the_one_it_has_joined() {
     let output = node.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let expected =
-        "the run in this node is another one: environment is catch/0 there, deep_sea/0 was asked for";
+        "this node has a different run: environment is catch/0 there, but deep_sea/0 was requested";
     assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
     driver.kill().unwrap();
     driver.wait().unwrap();

@@ -40,7 +40,11 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     let cluster = ["--nodes", "4", "--actors", "16", "--envs", "16", "--cpus", "8"];
     let [one, other] = [(); 2].map(|()| planned(&SMALL, &[&kept[..], &cluster].concat()));
     assert!(one.0 == Some(0) && one.1 == other.1, "{one:?} {other:?}");
-    assert!(one.2.contains("ppo acts in 4 environments: a run in 16 needs other settings"), "{}", one.2);
+    assert!(
+        one.2.contains("ppo acts in 4 environments; a run in 16 environments needs other settings"),
+        "{}",
+        one.2
+    );
     assert_eq!(std::fs::read_to_string(&costs).unwrap(), measured);
     let (_, stdout, _) = planned(&SMALL[..9], &kept);
     assert!(stdout.contains("first bottleneck") && stdout.contains("1 machine of"), "{stdout}");
@@ -48,13 +52,13 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     let (code, _, stderr) = planned(&["ppo", "--env", "CartPole-v1"], &kept);
     assert!(code == Some(2) && stderr.contains("num_envs is 4 there"), "{stderr}");
     let (code, _, stderr) = planned(&["impala", "--env", "CartPole-v1"], &kept);
-    assert!(code == Some(2) && stderr.contains("agent is ppo there, impala was asked for"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("agent is ppo there, but impala was requested"), "{stderr}");
 }
 
 #[test]
 fn what_cannot_be_planned_is_refused() {
     let (code, _, stderr) = planned(&["bc", "--env", "catch/0"], &[]);
-    assert!(code == Some(2) && stderr.contains("bc learns from recorded episodes alone"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("bc learns only from recorded episodes"), "{stderr}");
     let damaged = file(".json", "{}");
     let (code, _, stderr) = planned(&SMALL, &["--costs", text(&damaged)]);
     assert!(code == Some(2) && stderr.contains("--costs") && stderr.contains("missing field"), "{stderr}");

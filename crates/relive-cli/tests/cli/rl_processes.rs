@@ -147,7 +147,7 @@ fn a_signal_ends_a_run_whose_server_is_away() {
     signal(&driver, "INT");
     let output = driver.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && stderr.contains("the run was told to stop"), "{stderr}");
+    assert!(output.status.code() == Some(1) && stderr.contains("the run was stopped"), "{stderr}");
     // It waits for a server that is away as long as it is to go on.
     assert!(since.elapsed() < Duration::from_secs(25), "{stderr}");
 }
@@ -161,7 +161,7 @@ fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         let told = stderr
             .lines()
-            .filter(|line| !line.starts_with("nodes with workers join by: "))
+            .filter(|line| !line.starts_with("to add a node with workers: "))
             .collect::<Vec<_>>();
         assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
         assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
@@ -269,8 +269,8 @@ fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
             std::thread::yield_now();
         }
         kill(children(&driver)[0]);
-        let told = lines.find(|line| line.contains("starting it anew")).expect("it is told");
-        assert!(told.contains("has ended by signal 9"), "{told}");
+        let told = lines.find(|line| line.contains("restarting it")).expect("it is told");
+        assert!(told.contains("ended with signal 9"), "{told}");
         while children(&driver).iter().filter(|child| is_running(**child)).count() < 2 {
             std::thread::yield_now();
         }
@@ -331,7 +331,7 @@ fn a_server_that_is_not_there_is_told() {
     for begin in [&train[..], &["rl", "worker", "--join"]] {
         let (code, _, stderr) = outcome(&[begin, &[&address, "--timeout", "1.5"]].concat());
         assert_eq!(code, Some(3), "{stderr}");
-        assert!(stderr.contains("waiting for it, up to 1.5 s"), "{stderr}");
+        assert!(stderr.contains("waiting up to 1.5 s"), "{stderr}");
         assert!(stderr.contains(&format!("relive: error: cannot connect to {address}")), "{stderr}");
     }
 }
@@ -368,12 +368,12 @@ fn who_waits_says_so_and_there_is_one_learner() {
         assert!(told, "{args:?} has ended without {expected}");
         child
     };
-    let mut worker = waiting(&worker, "no driver is at work: waiting for one");
+    let mut worker = waiting(&worker, "no driver is active: waiting for one");
     worker.kill().unwrap();
-    let mut driver = waiting(&train, "the run waits for ");
+    let mut driver = waiting(&train, "the run is waiting for ");
     let (code, _, stderr) = outcome(&train);
     assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("another driver is at work on this server's run"), "{stderr}");
+    assert!(stderr.contains("another driver is active for this server's run"), "{stderr}");
     driver.kill().unwrap();
     for mut child in [worker, driver] {
         child.wait().unwrap();
@@ -397,7 +397,7 @@ fn a_worker_that_a_run_has_no_place_for_is_refused_and_the_run_goes_on() {
         "4000",
     ];
     let driver = spawn(&[&train[..], &["--no-spawn", "--server", &server.address]].concat());
-    for (number, expected) in [("3", "below the number of actors"), ("4294967295", "below 65536")] {
+    for (number, expected) in [("3", "below the run's number of actors"), ("4294967295", "below 65536")] {
         let (code, _, stderr) = outcome(&["rl", "worker", "--join", &server.address, "--number", number]);
         assert_eq!(code, Some(2), "{stderr}");
         assert!(stderr.contains("the number of the worker is ") && stderr.contains(expected), "{stderr}");

@@ -101,7 +101,7 @@ fn a_sweep_goes_on_from_what_is_finished() {
 
     let (code, _, stderr) = outcome(&[&sweep[..], &["300"]].concat());
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("another run in") && stderr.contains("--steps"), "{stderr}");
+    assert!(stderr.contains("another run (") && stderr.contains("--steps"), "{stderr}");
     let other = ["200", "--set", "n_step=2"];
     let (code, _, stderr) = outcome(&[&sweep[..], &other].concat());
     assert!(code == Some(2) && stderr.contains("n_step = 2"), "{stderr}");
@@ -113,7 +113,7 @@ fn a_run_without_an_episode_is_not_in_the_report() {
     let (settings, lengths) = (["--set", "hidden=[8]"], ["--seeds", "1", "--steps", "30"]);
     let sweep = ["rl", "sweep", "dqn", "--env", "MountainCar-v0,catch/0", "--out", text(&out)];
     let told = succeeds(&[&sweep[..], &settings, &lengths].concat());
-    assert!(told.contains("dqn in MountainCar-v0, seed 1: no episode has come to its end"), "{told}");
+    assert!(told.contains("dqn in MountainCar-v0, seed 1: no episode is complete"), "{told}");
     assert!(told.contains("report.html of 1 of 2 runs"), "{told}");
     assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
 }
@@ -134,10 +134,13 @@ fn what_cannot_be_swept_is_told_before_anything_runs() {
         ),
         (&["dqn,ppo", "--env", "catch/0", "--set", "epochs=3"], "dqn in catch/0: --set epochs=3: "),
         (&["dqn,dqfd", "--env", "deep_sea/0,CartPole-v1"], "dqfd in CartPole-v1, seed 1: "),
-        (&["dqn,bc", "--env", "catch/0"], "bc: it learns from recorded episodes alone; give --data PATH"),
+        (
+            &["dqn,bc", "--env", "catch/0"],
+            "bc: this agent learns only from recorded episodes; give --data PATH",
+        ),
         (
             &["bc", "--env", "catch/0", "--data", "/nowhere", "--learner-steps", "9"],
-            "--data needs --evaluate-every",
+            "--data requires --evaluate-every",
         ),
         (
             &[
@@ -176,7 +179,7 @@ fn agents_that_learn_from_data_are_swept() {
     let lengths = ["--learner-steps", "60", "--evaluate-every", "20", "--evaluate-episodes", "2"];
     let told = succeeds(&[&sweep[..], &["--data", text(&data)], &lengths].concat());
     assert_eq!(told.lines().count(), 5, "four runs and the report: {told}");
-    assert!(told.contains("bc in deep_sea/0, seed 2: 60 learner steps from data"), "{told}");
+    assert!(told.contains("bc in deep_sea/0, seed 2: 60 learner steps on data"), "{told}");
     let report = out.join("report");
     let page = read(&report.join("bc.md"));
     assert!(
@@ -188,7 +191,7 @@ fn agents_that_learn_from_data_are_swept() {
         text(&data)
     );
     assert!(page.contains(&command), "{page}");
-    let of_data = "Learned from 3 recorded episodes of 30 steps in all; their return: 0.99.";
+    let of_data = "Learned from 3 recorded episodes with 30 steps in total; their return: 0.99.";
     assert!(page.contains(of_data) && page.contains("(curves-from-data-deep_sea_0.svg)"), "{page}");
     let curves = read(&report.join("curves-from-data-deep_sea_0.svg"));
     assert!(curves.contains("steps of the learner") && !report.join("radar.svg").exists(), "{curves}");
@@ -208,22 +211,19 @@ fn a_sweep_has_its_folder_for_itself_and_ends_in_order() {
     }
     let (code, _, stderr) = outcome(&endless);
     assert_eq!(code, Some(2), "{stderr}");
-    let told = format!("--out: another sweep is at work in {} (process {})", text(&out), child.id());
+    let told = format!("--out: another sweep is using {} (process {})", text(&out), child.id());
     assert!(stderr.contains(&told), "{stderr}");
     signal(&child, "TERM");
     let output = child.wait_with_output().unwrap();
     let [told, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!(
         (output.status.code(), told.as_str()),
-        (Some(0), "no report: none of 2 runs is finished with an episode at its end\n")
+        (Some(0), "no report: none of the 2 runs is finished and has a complete episode\n")
     );
-    assert!(stderr.contains("the same command goes on with what is not finished"), "{stderr}");
+    assert!(stderr.contains("the same command resumes with the unfinished runs"), "{stderr}");
     // What was begun is not finished, and the folder is free again.
     let shorter =
         [&sweep[..], &["--out", text(&out), "--steps", "1000000000000", "--episodes", "3"]].concat();
     let (code, _, stderr) = outcome(&shorter);
-    assert!(
-        code == Some(2) && stderr.contains("another run in") && stderr.contains("--episodes"),
-        "{stderr}"
-    );
+    assert!(code == Some(2) && stderr.contains("another run (") && stderr.contains("--episodes"), "{stderr}");
 }

@@ -31,14 +31,17 @@ fn commands_show_tokens_over_tls() {
     assert_eq!(with_token("token-of-the-boss", &reset), (Some(0), String::new()));
     let (code, stderr) = with_token("token-of-the-eye-1", &reset);
     assert_eq!(code, Some(6), "{stderr}");
-    assert!(stderr.contains("Reset needs the role admin; the token \"eye\" has the role read"), "{stderr}");
+    assert!(
+        stderr.contains("Reset requires the role admin, but the token \"eye\" has the role read"),
+        "{stderr}"
+    );
     let worker = ["rl", "worker", "--join", &served.address, "--timeout", "5"];
     let (code, stderr) = with_token("", &worker);
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("TLS"), "{stderr}");
     let (code, stderr) = with_token("", &["info", &served.address, "--tls-ca", text(&cert)]);
     assert_eq!(code, Some(6), "{stderr}");
-    assert!(stderr.contains("asks for a token"), "{stderr}");
+    assert!(stderr.contains("requires a token"), "{stderr}");
     let token = file(".token", "token-of-the-eye-1\n");
     let info = ["info", &served.address, "--tls-ca", text(&cert), "--token-file", text(&token)];
     let (code, stdout, stderr) = outcome(&info);
@@ -68,7 +71,7 @@ fn what_a_server_cannot_use_ends_its_start() {
     let config = file(".toml", TABLE);
     let broken = file(".tokens", "eye read short\n");
     for (more, expected) in [
-        (&["--token-file", text(&broken)][..], "the token has 5 characters"),
+        (&["--token-file", text(&broken)][..], "the token must have 16 to 1024 characters, got 5"),
         (&["--tls-cert", "nowhere.pem"], "--tls-key"),
         (&["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
         (&["--tls-client-ca", "nowhere.pem"], "--tls-cert"),

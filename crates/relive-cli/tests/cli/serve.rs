@@ -53,7 +53,7 @@ fn a_port_in_use_is_named() {
     assert_eq!((code, stdout.as_str()), (Some(5), ""));
     let begin = format!("relive: error: cannot listen on {address}: ");
     assert!(stderr.starts_with(&begin), "{stderr}");
-    assert!(stderr.trim_end().ends_with("stop it or choose another port (0 takes a free one)"), "{stderr}");
+    assert!(stderr.trim_end().ends_with("stop it, or choose another port (0 picks a free one)"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1);
 }
 
@@ -92,9 +92,9 @@ fn bad_bounds_on_memory_are_told_in_one_line() {
         (
             "--max-bytes",
             "8G",
-            "\"8G\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+            "\"8G\" is not a number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
         ),
-        ("--max-bytes", "0", "\"0\" is no number of bytes"),
+        ("--max-bytes", "0", "\"0\" is not a number of bytes"),
         ("--max-bytes-wait", "-1", "number of seconds above 0"),
     ] {
         let argument = format!("{option}={value}");
@@ -131,7 +131,7 @@ fn a_limiter_that_may_stand_still_is_warned_of() {
     let mut served = Served::start(".toml", &format!("{TOML}{limiter}\n[[table]]\nname = 'fine'\n"));
     signal(&served.child, "TERM");
     let log = BufReader::new(served.child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let warnings = log.filter(|line| line.contains("waiting for each other")).collect::<Vec<_>>();
+    let warnings = log.filter(|line| line.contains("may deadlock")).collect::<Vec<_>>();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     for part in ["WARN", "replay", "max_diff 5 is below 20", "samples_per_insert 2 times min_size 10"] {
         assert!(warnings[0].contains(part), "{part} in {warnings:?}");

@@ -42,10 +42,7 @@ fn tables_are_paused_and_resumed() {
     assert!(done(&["info", at]).contains("  paused: samples\n"));
     let told = done(&["table", "resume", at, "replay"]);
     assert!(told.starts_with("table replay: samples was paused, is running\n"), "{told}");
-    assert_eq!(
-        done(&["table", "resume", at, "queue"]).lines().next(),
-        Some("table queue: nothing is other than before")
-    );
+    assert_eq!(done(&["table", "resume", at, "queue"]).lines().next(), Some("table queue: nothing changed"));
 }
 
 #[test]
@@ -56,11 +53,11 @@ fn tables_are_added_and_dropped() {
     let more = more.to_str().unwrap();
     assert_eq!(
         done(&["table", "add", at, "--config", more, "b"]),
-        "table b was added, for at most 5 items\n"
+        "table b was added, with a max_size of 5 items\n"
     );
     let told = done(&["table", "add", at, "--config", more]);
-    assert!(told.contains("table b is there already and stays as it is\n"), "{told}");
-    assert!(told.contains("table a was added, for at most 1,000,000 items\n"), "{told}");
+    assert!(told.contains("table b already exists and was not changed\n"), "{told}");
+    assert!(told.contains("table a was added, with a max_size of 1,000,000 items\n"), "{told}");
     assert_eq!(done(&["table", "drop", at, "replay"]), "table replay was dropped\n");
     let (code, stdout, stderr) = outcome(&["table", "drop", at, "replay"]);
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
@@ -72,13 +69,13 @@ fn what_makes_no_sense_is_told_in_one_line() {
     let served = Served::start(".toml", TOML);
     let at = served.address.as_str();
     for (args, code, expected) in [
-        (vec!["table", "set", at, "replay"], 2, "nothing to set; give at least one rule"),
+        (vec!["table", "set", at, "replay"], 2, "no rule was given; give at least one"),
         (
             vec!["table", "set", at, "replay", "--max-size", "0"],
             1,
             "max_size of table \"replay\" must be from 1",
         ),
-        (vec!["table", "set", at, "replay", "--max-bytes", "many"], 2, "is no number of bytes"),
+        (vec!["table", "set", at, "replay", "--max-bytes", "many"], 2, "is not a number of bytes"),
         (vec!["table", "pause", at, "replay", "--inserts", "--samples"], 2, "cannot be used with"),
         (vec!["table", "pause", at, "none"], 1, "Priority table none was not found"),
     ] {

@@ -32,7 +32,7 @@ fn wrong_command_lines_are_told_in_one_line() {
         ),
         (
             &["info", "h:1", "--log-level", "inof"],
-            "--log-level \"inof\" is not a log filter; use off, error, warn, info, debug, trace, or target=level pairs",
+            "--log-level \"inof\" is not a valid log filter; use off, error, warn, info, debug, trace, or target=level pairs",
         ),
     ] {
         let (code, stdout, stderr) = outcome(args);

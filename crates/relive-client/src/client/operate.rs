@@ -38,7 +38,7 @@ impl Client {
     /// `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
     pub async fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
         if change.is_empty() {
-            return Err(Error::invalid("change_table: nothing is to be changed; set at least one rule"));
+            return Err(Error::invalid("change_table: no rule is set; set at least one"));
         }
         match self.backend.target() {
             Target::Server(server) => server.change_table(table, &change, self.timeout()).await,

@@ -158,7 +158,11 @@ impl Job {
         let Task { name, count, command, resources } = task;
         expect_name("the name of a task", name)?;
         if self.tasks.iter().filter(|other| other.name == *name).count() > 1 {
-            return Err(LaunchError::job("the name of two tasks", format_args!("{name:?}"), "different"));
+            return Err(LaunchError::job(
+                "the name of more than one task",
+                format_args!("{name:?}"),
+                "different",
+            ));
         }
         expect_count(name, *count)?;
         if resources.cpus == 0 {
@@ -177,7 +181,7 @@ impl Job {
     fn expect_word(&self, task: &str, word: &Word) -> Result<()> {
         match word {
             Word::Text(text) if text.contains('\0') => {
-                let what = format_args!("a word of {task}'s command");
+                let what = format_args!("an argument of {task}'s command");
                 Err(LaunchError::job(what, format_args!("{text:?}"), "without a zero byte"))
             }
             Word::HostOf(other, _) if self.task(other).is_none() => {
@@ -202,7 +206,8 @@ fn expect_name(what: &str, name: &str) -> Result<()> {
     if begins && name.len() <= MAX_NAME && name.bytes().all(is_fit) && !name.ends_with('-') {
         return Ok(());
     }
-    let expected = "24 lowercase letters, digits and dashes at most, with a letter at the beginning and no dash at the end";
+    let expected =
+        "at most 24 lowercase letters, digits and dashes, starting with a letter and not ending with a dash";
     Err(LaunchError::job(what, format_args!("{name:?}"), expected))
 }
 
@@ -212,6 +217,6 @@ fn expect_variable(name: &str) -> Result<()> {
     if begins && name.bytes().all(is_fit) {
         return Ok(());
     }
-    let expected = "letters, digits and _, and no digit at the beginning";
+    let expected = "letters, digits and _, not starting with a digit";
     Err(LaunchError::job("the name of a variable", format_args!("{name:?}"), expected))
 }

@@ -20,7 +20,7 @@ impl Launcher for Manual {
             {
                 let what = format_args!("the address in {}'s command", task.name);
                 let expected =
-                    "written out: nobody knows yet on which machine a task will be started by hand";
+                    "given explicitly: with manual starts, the task's machine is not known in advance";
                 return Err(LaunchError::job(what, "that of another task", expected));
             }
             for number in 0..task.count {

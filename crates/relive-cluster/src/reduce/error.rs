@@ -27,7 +27,7 @@ pub enum RingError {
         reason: String,
     },
     /// The meeting rejects this member.
-    #[error("the meeting at {address} refuses this member: {reason}")]
+    #[error("the meeting at {address} refused this member: {reason}")]
     Refused {
         /// Its address.
         address: String,
@@ -35,7 +35,7 @@ pub enum RingError {
         reason: String,
     },
     /// A member has died, has failed, or no longer answers.
-    #[error("member {rank} ({address}) is lost: {reason}")]
+    #[error("lost member {rank} ({address}): {reason}")]
     Lost {
         /// Its rank.
         rank: u32,
@@ -45,14 +45,15 @@ pub enum RingError {
         reason: String,
     },
     /// A member has left the ring normally.
-    #[error("member {rank} has left the ring: what all of them did is over")]
+    #[error("member {rank} has left the ring, which ends it for all members")]
     Left {
         /// Its rank.
         rank: u32,
     },
     /// Live members do not join a call.
     #[error(
-        "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower than the timeout allows, or it hangs"
+        "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower \
+         than the timeout allows, or it hangs; raise the timeout if it is only slow"
     )]
     Late {
         /// The number of the call, from 1.
@@ -63,14 +64,14 @@ pub enum RingError {
         who: String,
     },
     /// A call was cancelled while it waited.
-    #[error("the call of the ring was ended: {reason}")]
+    #[error("the call of the ring was interrupted: {reason}")]
     Interrupted {
         /// The reason.
         reason: String,
     },
     /// Members make different calls.
     #[error(
-        "member {rank} calls {theirs}, and this member {own}: all members must make the same calls in the same order"
+        "member {rank} called {theirs}, but this member called {own}; all members must make the same calls in the same order"
     )]
     Mismatch {
         /// The preceding member.

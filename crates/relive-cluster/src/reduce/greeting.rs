@@ -56,7 +56,7 @@ impl Greeting {
 
     pub(super) fn read(mut from: Reader) -> io::Result<Greeting> {
         if from.text()? != MAGIC {
-            return Err(invalid("it is no member of a ring, or of another version"));
+            return Err(invalid("it is not a member of a ring, or has another version"));
         }
         let (rank, ranks) = (from.rank()?, from.rank()?);
         let (job, token) = (from.text()?, from.text()?);
@@ -69,13 +69,13 @@ impl Greeting {
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
         if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
-            return Some("its token is not the ring's; give the token that the first member has".to_owned());
+            return Some("its token is wrong; use the token of the first member".to_owned());
         }
         if self.job != *job {
-            return Some(format!("it is of the job `{}`, the ring is of `{job}`", self.job));
+            return Some(format!("it belongs to job `{}`, but the ring belongs to job `{job}`", self.job));
         }
         if self.ranks != *ranks {
-            return Some(format!("it expects {} members, the ring has {ranks}", self.ranks));
+            return Some(format!("it expects {} members, but the ring has {ranks}", self.ranks));
         }
         if self.rank == 0 || self.rank >= *ranks {
             return Some(format!("its rank is {}, but it must be 1 to {}", self.rank, ranks - 1));
@@ -110,7 +110,7 @@ pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<Memb
             .collect::<io::Result<_>>()
             .map(Ok),
         1 => from.text().map(Err),
-        _ => Err(invalid("it is no meeting of a ring")),
+        _ => Err(invalid("it is not the meeting of a ring")),
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
             (&(|g: &mut Greeting| g.token = "secreT".into()) as &dyn Fn(&mut Greeting), "token"),
             (&|g: &mut Greeting| g.token.clear(), "token"),
             (&|g: &mut Greeting| g.job = "b".into(), "job `b`"),
-            (&|g: &mut Greeting| g.ranks = 2, "expects 2 members, the ring has 3"),
+            (&|g: &mut Greeting| g.ranks = 2, "expects 2 members, but the ring has 3"),
             (&|g: &mut Greeting| g.rank = 3, "rank is 3, but it must be 1 to 2"),
             (&|g: &mut Greeting| g.rank = 0, "rank is 0"),
         ] {

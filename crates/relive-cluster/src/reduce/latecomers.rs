@@ -74,11 +74,11 @@ impl Latecomer {
 }
 
 fn refusal(message: Reader, options: &RingOptions, members: &[MemberAddress]) -> String {
-    let Ok(greeting) = Greeting::read(message) else { return "it is no member of a ring".to_owned() };
+    let Ok(greeting) = Greeting::read(message) else { return "it is not a member of a ring".to_owned() };
     let taken = || {
         let rank = greeting.rank;
         let by = members.get(rank as usize).map_or_else(String::new, |place| format!(" by {place}"));
-        format!("rank {rank} is taken{by}: all {} members of the ring are there", options.ranks)
+        format!("rank {rank} is taken{by}: all {} members of the ring are present", options.ranks)
     };
     greeting.refusal(options).unwrap_or_else(taken)
 }

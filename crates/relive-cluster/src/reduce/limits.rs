@@ -28,7 +28,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(50);
 /// How long a call waits before it logs for whom.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 
-/// The number of signs of life that a member sends within the allowed silence.
+/// The number of heartbeats that a member sends within the allowed silence.
 pub(super) const BEATS_IN_SILENCE: u32 = 8;
 
 /// The maximum size of a read: the bytes are still in the processor's cache when they are added.

@@ -37,7 +37,7 @@ impl Meeting {
             Ok((listener, address))
         });
         let (listener, at) =
-            opened.map_err(|error| RingError::meeting(&address, format!("it cannot be opened: {error}")))?;
+            opened.map_err(|error| RingError::meeting(&address, format!("cannot listen there: {error}")))?;
         Ok(Meeting { listener, address: at, options })
     }
 
@@ -64,7 +64,7 @@ impl Meeting {
                 let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
                 let (seconds, who) = (self.options.meeting.as_secs_f64(), missing.join(", "));
                 return Err(told(format!(
-                    "of {ranks} members these have not come within {seconds} s: {who}"
+                    "these of the {ranks} members did not join within {seconds} s: {who}"
                 )));
             }
             match self.listener.accept() {
@@ -80,9 +80,7 @@ impl Meeting {
             peers.push((rank, socket));
         }
         for (rank, socket) in &mut peers {
-            welcome(&places)
-                .send(socket)
-                .map_err(|error| told(format!("member {rank} has gone: {error}")))?;
+            welcome(&places).send(socket).map_err(|error| told(format!("member {rank} is gone: {error}")))?;
         }
         let latecomers = Latecomers::of(self.listener, &self.options);
         linked(0, &self.options, (places, peers), &data, Some(latecomers))
@@ -97,7 +95,9 @@ impl Meeting {
             .and_then(Greeting::read);
         let greeting = match greeted {
             Ok(greeting) => greeting,
-            Err(error) => return tracing::debug!("a connection to the meeting is no member's: {error}"),
+            Err(error) => {
+                return tracing::debug!("a connection to the meeting is not from a member: {error}");
+            }
         };
         let is_taken = |place: &Option<(TcpStream, MemberAddress)>| {
             place.as_ref().is_some_and(|(socket, _)| is_open(socket))
@@ -142,7 +142,7 @@ impl Ring {
             Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
         });
         let (data, answered, first) =
-            joined.map_err(|error| told(format!("it has ended before all were there: {error}")))?;
+            joined.map_err(|error| told(format!("it ended before all members had joined: {error}")))?;
         let mut places =
             answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
         // Member 0 listens at the address where this one has reached it.
@@ -176,7 +176,7 @@ fn reached(address: &str, until: Instant) -> io::Result<TcpStream> {
             Err(error) => error,
         };
         if Instant::now() + LOOK_EVERY >= until || error.kind() == ErrorKind::InvalidInput {
-            return Err(io::Error::new(error.kind(), format!("it cannot be reached: {error}")));
+            return Err(io::Error::new(error.kind(), format!("cannot connect: {error}")));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -184,7 +184,7 @@ fn reached(address: &str, until: Instant) -> io::Result<TcpStream> {
 
 fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
     let addresses = address.to_socket_addrs()?;
-    let mut last = io::Error::new(ErrorKind::InvalidInput, "the name stands for no address");
+    let mut last = io::Error::new(ErrorKind::InvalidInput, "the name has no address");
     for address in addresses {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match TcpStream::connect_timeout(&address, left) {

@@ -52,7 +52,7 @@ impl Reader {
     fn take(&mut self, count: usize) -> io::Result<&[u8]> {
         let end = self.at.checked_add(count);
         let part =
-            end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| invalid("it ends too early"))?;
+            end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(|| invalid("it is truncated"))?;
         self.at += count;
         Ok(part)
     }
@@ -94,7 +94,7 @@ impl Reader {
 fn checked(length: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
     if length > MAX_MESSAGE_BYTES {
-        return Err(invalid("it is no member of a ring, or of another version"));
+        return Err(invalid("it is not a member of a ring, or has another version"));
     }
     Ok(length)
 }
@@ -103,11 +103,11 @@ fn read_exact(from: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io:
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(ErrorKind::TimedOut, "it says nothing"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "it does not send anything"));
         }
         from.set_read_timeout(Some(left))?;
         match from.read(bytes) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it has closed the connection")),
+            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
             Ok(count) => bytes = &mut bytes[count..],
             Err(error)
                 if matches!(

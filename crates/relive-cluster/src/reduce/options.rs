@@ -49,7 +49,7 @@ impl RingOptions {
             return refused(
                 "rank",
                 rank.to_string(),
-                format!("0 to {}, as ranks is {}", self.ranks - 1, self.ranks),
+                format!("0 to {}, because ranks is {}", self.ranks - 1, self.ranks),
             );
         }
         for (name, text) in [("job", &self.job), ("token", &self.token)] {

@@ -229,7 +229,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.end(Some("it has ended before the others"));
+        self.end(Some("it ended before the others"));
     }
 }
 
@@ -269,6 +269,6 @@ fn told(head: &Head) -> String {
     let mut next = || numbers.next().unwrap_or(0);
     let (kind, len, number) = (next(), next(), next());
     let name =
-        CALLS.iter().find(|(call, _)| *call as u64 == kind).map_or("something unknown", |(_, name)| name);
+        CALLS.iter().find(|(call, _)| *call as u64 == kind).map_or("an unknown operation", |(_, name)| name);
     format!("{name} of {len} bytes as call {number}")
 }

@@ -217,7 +217,7 @@ fn unless_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
 /// The number of read bytes; `None` if there is no data.
 fn unless_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match unless_full(read)? {
-        Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it has closed the connection")),
+        Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
         count => Ok(count),
     }
 }

@@ -1,4 +1,4 @@
-//! Detects which members of the ring are alive: each sends signs of life to member 0.
+//! Detects which members of the ring are alive: each sends heartbeats to member 0.
 //!
 //! A member has a connection to member 0, in addition to those of the ring. Both sides send messages on it
 //! several times within the allowed silence. A message has four fields (see [`message`](super::message)):
@@ -132,7 +132,7 @@ impl Watch {
         let state = self.0.state.lock();
         let late = (0_u32..).zip(&state.calls).filter(|(_, calls)| **calls < call).map(|(rank, _)| rank);
         let told: Vec<String> = late.map(|rank| self.0.named(rank)).collect();
-        if told.is_empty() { "members that do not go on".to_owned() } else { told.join(" and ") }
+        if told.is_empty() { "members that do not continue".to_owned() } else { told.join(" and ") }
     }
 
     /// Notifies the others that this member has finished, or why it failed.
@@ -219,19 +219,19 @@ impl Watched {
                 Ok(Some(message)) => {
                     peer.heard = Instant::now();
                     if self.note(peer.rank, message).is_err() {
-                        return self.lose(peer, "what it sends is no message of a ring");
+                        return self.lose(peer, "its data is not a message of a ring");
                     }
                 }
                 Ok(None) => break,
-                Err(_) => return self.lose(peer, "what it sends is no message of a ring"),
+                Err(_) => return self.lose(peer, "its data is not a message of a ring"),
             }
         }
         if !is_open {
-            return self.lose(peer, "its process has ended, or the connection to it is cut");
+            return self.lose(peer, "its process has ended, or the connection to it is broken");
         }
         if peer.heard.elapsed() >= self.silence {
             let seconds = self.silence.as_secs_f64();
-            self.lose(peer, &format!("nothing was heard of it for {seconds} s: its process is stopped, or its machine is not reached"));
+            self.lose(peer, &format!("it has been silent for {seconds} s: its process is stopped, or its machine is unreachable"));
         }
     }
 

@@ -37,7 +37,7 @@ impl Messages {
             }
         };
         if length > most {
-            let text = format!("a message has {length} bytes, but it may have {most}");
+            let text = format!("a message has {length} bytes; the limit is {most}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         while self.buffer.len() < 4 + length {
@@ -52,11 +52,11 @@ impl Messages {
         self.buffer.reserve(room);
         match tokio::time::timeout(SILENCE, self.socket.read_buf(&mut self.buffer)).await {
             Ok(Ok(0)) => {
-                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection"))
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side closed the connection"))
             }
             Ok(read) => read.map(drop),
             Err(_) => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing has come for {SILENCE:?}")))
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing was received for {SILENCE:?}")))
             }
         }
     }
@@ -71,7 +71,10 @@ pub(super) async fn write(socket: &mut WriteHalf<Socket>, parts: &[Bytes]) -> io
         // In pieces, since a whole message may take longer than the allowed silence of a live peer.
         for piece in part.chunks(TRUSTED_BYTES) {
             tokio::time::timeout(SILENCE, socket.write_all(piece)).await.map_err(|_| {
-                io::Error::new(io::ErrorKind::TimedOut, format!("nothing was taken for {SILENCE:?}"))
+                io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("the other side read nothing for {SILENCE:?}"),
+                )
             })??;
         }
     }

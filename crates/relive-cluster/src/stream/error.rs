@@ -15,7 +15,7 @@ pub enum StreamError {
         reason: String,
     },
     /// The reader rejects this writer.
-    #[error("the reader at {address} refuses shard {shard}: {reason}")]
+    #[error("the reader at {address} refused shard {shard}: {reason}")]
     Refused {
         /// The reader's address.
         address: String,
@@ -25,9 +25,7 @@ pub enum StreamError {
         reason: String,
     },
     /// The shard was restarted elsewhere.
-    #[error(
-        "shard {shard} has begun anew elsewhere, for the time {by}: this one, begun for the time {epoch}, is to end"
-    )]
+    #[error("shard {shard} was restarted elsewhere with epoch {by}; this one, with epoch {epoch}, must end")]
     Replaced {
         /// The shard.
         shard: u32,
@@ -37,14 +35,14 @@ pub enum StreamError {
         by: u64,
     },
     /// The reader wants no more.
-    #[error("the reader of shard {shard} wants no more")]
+    #[error("the reader of shard {shard} wants no more items")]
     Closed {
         /// The shard.
         shard: u32,
     },
     /// The reader is unreachable.
     #[error(
-        "nothing was heard of the reader at {address} for {silence:.0?}, and at last: {reason}; shard {shard} ends"
+        "the reader at {address} has been silent for {silence:.0?} (last error: {reason}); shard {shard} ends"
     )]
     Lost {
         /// The reader's address.
@@ -57,7 +55,7 @@ pub enum StreamError {
         reason: String,
     },
     /// An item is too large.
-    #[error("an item of shard {shard} has {bytes} bytes, but it may have {most}")]
+    #[error("an item of shard {shard} has {bytes} bytes; the limit is {most}")]
     TooLarge {
         /// The shard.
         shard: u32,
@@ -70,7 +68,7 @@ pub enum StreamError {
     #[error("{0}")]
     Failed(String),
     /// The shard already has a reader.
-    #[error("shard {shard} has a reader already")]
+    #[error("shard {shard} already has a reader")]
     Taken {
         /// The shard.
         shard: u32,

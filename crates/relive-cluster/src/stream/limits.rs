@@ -6,7 +6,7 @@ use std::time::Duration;
 /// several round trips of any network.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// An idle writer sends a sign of life after this time, which also restores lost credit.
+/// An idle writer sends a heartbeat after this time, which also restores lost credit.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// After this silence, a side considers the connection dead: three heartbeats, and a late one.

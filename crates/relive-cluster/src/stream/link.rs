@@ -48,7 +48,7 @@ pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
             }
             state.sending.silence(shared.now())
         };
-        tracing::debug!("the stream of shard {} to {address} has broken: {reason}", shared.options.shard);
+        tracing::debug!("the stream of shard {} to {address} broke: {reason}", shared.options.shard);
         if silence >= shared.options.lease {
             let (address, shard, reason) = (address.to_owned(), shared.options.shard, reason.to_string());
             return shared.give_up(StreamError::Lost { address, shard, silence, reason });

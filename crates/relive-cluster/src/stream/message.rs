@@ -31,7 +31,7 @@ impl Item {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromShard {
     /// Asks for the reader's position: when a connection begins, when no answer arrived, and periodically as
-    /// a sign of life.
+    /// a heartbeat.
     Hello {
         /// The epoch of the shard.
         epoch: u64,

@@ -140,7 +140,7 @@ async fn accept(shared: Arc<Listening>, listener: TcpListener) {
                 connections.push(serving);
             }
             Err(error) => {
-                tracing::warn!("a writer of a stream could not be accepted: {error}");
+                tracing::warn!("cannot accept the writer of a stream: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -151,11 +151,11 @@ async fn serve(shared: Arc<Listening>, socket: TcpStream, peer: SocketAddr) {
     match tokio::time::timeout(JOIN_TIMEOUT, joined(&shared, socket)).await {
         Ok(Ok((slot, epoch, messages, socket))) => {
             if let Err(error) = slot_connection(&slot, epoch, messages, socket).await {
-                tracing::debug!("the stream of a shard at {peer} has broken: {error}");
+                tracing::debug!("the stream of a shard at {peer} broke: {error}");
             }
         }
-        Ok(Err(error)) => tracing::warn!("{peer} is no writer of a stream here: {error}"),
-        Err(_) => tracing::warn!("{peer} has not said in {JOIN_TIMEOUT:?} which shard it writes"),
+        Ok(Err(error)) => tracing::warn!("{peer} is not the writer of a stream: {error}"),
+        Err(_) => tracing::warn!("{peer} did not say within {JOIN_TIMEOUT:?} which shard it writes"),
     }
 }
 
@@ -172,9 +172,7 @@ async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<Joined> {
     let join = Join::from_bytes(messages.next(MAX_JOIN_BYTES).await?);
     let refusal = match &join {
         Err(text) => Some(text.clone()),
-        Ok(join) if !shared.access.admits(&join.token) => {
-            Some("the token is not the one of this job".to_owned())
-        }
+        Ok(join) if !shared.access.admits(&join.token) => Some("the token is not this job's".to_owned()),
         Ok(_) => None,
     };
     let (Ok(join), None) = (join, &refusal) else {

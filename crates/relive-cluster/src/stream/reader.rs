@@ -61,7 +61,7 @@ impl Pull<Result<Bytes, StreamError>> for ShardReader {
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> relive_flow::Result<()> {
-        Err(checkpoint.refusal("a stream from another host is where its shard is, which is saved there"))
+        Err(checkpoint.refusal("a stream from another host is saved on the host of its shard"))
     }
 }
 

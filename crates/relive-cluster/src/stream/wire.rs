@@ -85,11 +85,13 @@ impl Join {
         match bytes.try_get_u16_le() {
             Ok(VERSION) => {}
             Ok(version) => {
-                return Err(format!("it speaks version {version}, and this side version {VERSION}"));
+                return Err(format!(
+                    "it uses version {version} of the protocol, but this side uses version {VERSION}"
+                ));
             }
-            Err(_) => return Err("its first message is cut off".to_owned()),
+            Err(_) => return Err("its first message is truncated".to_owned()),
         }
-        let cut_off = |_| "its first message is cut off".to_owned();
+        let cut_off = |_| "its first message is truncated".to_owned();
         let shard = bytes.try_get_u32_le().map_err(cut_off)?;
         let epoch = bytes.try_get_u64_le().map_err(cut_off)?;
         Ok(Join { shard, epoch, token: bytes })
@@ -146,9 +148,9 @@ impl FromShard {
             Ok(FromShard::Items { epoch, first: bytes.try_get_u64_le()?, items: Vec::new() })
         };
         if kind != 1 && kind != 2 {
-            return Err(format!("a message is of kind {kind}"));
+            return Err(format!("a message has the unknown kind {kind}"));
         }
-        let mut message = read(&mut bytes).map_err(|_| "a message is cut off".to_owned())?;
+        let mut message = read(&mut bytes).map_err(|_| "a message is truncated".to_owned())?;
         if let FromShard::Items { items, .. } = &mut message {
             *items = items_of(bytes)?;
         }
@@ -195,10 +197,10 @@ fn items_to_parts(epoch: u64, first: u64, items: &[Item]) -> Vec<Bytes> {
 }
 
 fn items_of(mut bytes: Bytes) -> Result<Vec<Item>, String> {
-    let cut_off = |_| "a message of items is cut off".to_owned();
+    let cut_off = |_| "a message of items is truncated".to_owned();
     let count = bytes.try_get_u32_le().map_err(cut_off)? as usize;
     if count > MAX_ITEMS {
-        return Err(format!("a message has {count} items, but it may have {MAX_ITEMS}"));
+        return Err(format!("a message has {count} items; the limit is {MAX_ITEMS}"));
     }
     let mut heads = Vec::with_capacity(count.min(bytes.len() / 5));
     for _ in 0..count {
@@ -207,14 +209,14 @@ fn items_of(mut bytes: Bytes) -> Result<Vec<Item>, String> {
     }
     let item = |(kind, length): (u8, usize)| {
         if length > bytes.len() {
-            return Err("a message of items is cut off".to_owned());
+            return Err("a message of items is truncated".to_owned());
         }
         let content = bytes.split_to(length);
         match kind {
             0 => Ok(Item::Data(content)),
             1 => Ok(Item::Failed(String::from_utf8_lossy(&content).into_owned())),
             2 => Ok(Item::End),
-            kind => Err(format!("an item is of kind {kind}")),
+            kind => Err(format!("an item has the unknown kind {kind}")),
         }
     };
     heads.into_iter().map(item).collect()
@@ -252,8 +254,8 @@ impl ToShard {
                 _ => return Ok(None),
             }))
         };
-        let message = read(&mut bytes).map_err(|_| "a message is cut off".to_owned())?;
-        message.ok_or_else(|| "a message is of no kind that is known".to_owned())
+        let message = read(&mut bytes).map_err(|_| "a message is truncated".to_owned())?;
+        message.ok_or_else(|| "a message has an unknown kind".to_owned())
     }
 }
 
@@ -320,7 +322,10 @@ mod tests {
     fn who_is_no_writer_is_told_so() {
         let refused = |bytes: &'static [u8]| Join::from_bytes(Bytes::from_static(bytes)).unwrap_err();
         assert_eq!(refused(b"GET / HTTP/1.1"), "it does not speak the protocol of streams");
-        assert_eq!(refused(b"\0RLVS\x09\0"), "it speaks version 9, and this side version 1");
-        assert_eq!(refused(b"\0RLVS\x01\0\0"), "its first message is cut off");
+        assert_eq!(
+            refused(b"\0RLVS\x09\0"),
+            "it uses version 9 of the protocol, but this side uses version 1"
+        );
+        assert_eq!(refused(b"\0RLVS\x01\0\0"), "its first message is truncated");
     }
 }

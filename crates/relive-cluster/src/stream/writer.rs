@@ -30,7 +30,7 @@ impl ShardWriter {
         let shared = Arc::new(Outgoing::new(options));
         let broken = |error: std::io::Error| StreamError::Address {
             address: address.to_owned(),
-            reason: format!("no thread for its connection: {error}"),
+            reason: format!("cannot start the thread of its connection: {error}"),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(broken)?;
         let (link, to) = (Arc::clone(&shared), address.to_owned());

@@ -79,7 +79,7 @@ fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
     refused(&|job| job.tasks[0].count = 65_537, "from 1 to 65536");
     refused(&|job| job.tasks[0].command.clear(), "the name of a program");
     refused(&|job| job.tasks[0].resources.cpus = 0, "processors of workers is 0");
-    refused(&|job| job.tasks.push(job.tasks[0].clone()), "the name of two tasks is \"workers\"");
+    refused(&|job| job.tasks.push(job.tasks[0].clone()), "the name of more than one task is \"workers\"");
     refused(&|job| job.environment[0].0 = "1=2".to_owned(), "the name of a variable is \"1=2\"");
     let elsewhere = Word::HostOf("learner".to_owned(), ":7000".to_owned());
     refused(

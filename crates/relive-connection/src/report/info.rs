@@ -38,8 +38,7 @@ impl ServerInfo {
         let id = message.tables_state_id.unwrap_or_default();
         let tables = message.table_info.iter().map(table::info_from_wire).collect::<Result<Vec<_>, _>>();
         let tables = tables.map_err(|error| {
-            let text =
-                format!("server_info: the server describes a table in a way that makes no sense: {error}");
+            let text = format!("server_info: the server sent an invalid description of a table: {error}");
             Error::with_source(ErrorKind::Protocol, text, error)
         })?;
         Ok(ServerInfo::new(StateId { high: id.high, low: id.low }, tables))

@@ -177,7 +177,7 @@ pub(crate) fn unreadable_checkpoint(error: WireError) -> Error {
 }
 
 fn unreadable(error: WireError) -> Error {
-    let text = format!("status: the server describes a table in a way that makes no sense: {error}");
+    let text = format!("status: the server sent an invalid description of a table: {error}");
     Error::with_source(ErrorKind::Protocol, text, error)
 }
 

@@ -65,7 +65,7 @@ impl Waiter {
             },
             who: (*waiter.who).to_owned(),
             waiting: waiter.waiting,
-            reason: reason.unwrap_or_else(|| "stands behind others".to_owned()),
+            reason: reason.unwrap_or_else(|| "queued behind other calls".to_owned()),
             missing: waiter.shortfall.map_or(0, |missing| missing.missing()),
             wanted: waiter.wanted,
             taken: 0,

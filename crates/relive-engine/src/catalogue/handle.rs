@@ -391,7 +391,7 @@ fn check_extensions(config: &TableConfig, extensions: &[Box<dyn Extension>]) -> 
     match extensions.len() {
         0 => Ok(()),
         several => {
-            let reason = format!("it has {several} extensions, which look at all items; leave them out");
+            let reason = format!("it has {several} extensions, which need all items in one place; omit them");
             Err(config.not_shardable(reason))
         }
     }

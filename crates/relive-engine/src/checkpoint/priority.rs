@@ -19,7 +19,7 @@ pub(crate) fn lower() {
         let lowered = getpriority_process(None)
             .and_then(|nice| setpriority_process(None, nice.saturating_add(NICER).min(NICEST)));
         if let Err(error) = lowered {
-            tracing::debug!(%error, "the checkpoint's thread keeps its priority");
+            tracing::debug!(%error, "cannot lower the priority of the checkpoint's thread");
         }
     }
 }

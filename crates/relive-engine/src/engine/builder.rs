@@ -213,7 +213,7 @@ fn started(inner: Inner) -> Result<Engine, BuildError> {
         // The clock holds the engine only while it asks it for something.
         let weak = Arc::downgrade(&inner);
         let begun = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
-        begun.map_err(|error| BuildError::no_thread("checkpoints by the clock", &error))?;
+        begun.map_err(|error| BuildError::no_thread("scheduled checkpoints", &error))?;
     }
     Ok(Engine::of(inner))
 }

@@ -72,7 +72,7 @@ fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Jo
             }
             // Logged here, not by the waiting callers: they may be gone.
             Err(error) => {
-                tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones stay valid");
+                tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones remain valid");
             }
         }
     }
@@ -81,5 +81,5 @@ fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Jo
 
 fn panicked(panic: &(dyn Any + Send)) -> EngineError {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref().map(String::as_str));
-    EngineError::checkpoint(Panicked { message: text.unwrap_or("it did not say why").to_owned() })
+    EngineError::checkpoint(Panicked { message: text.unwrap_or("it gave no reason").to_owned() })
 }

@@ -32,7 +32,7 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
         .collect();
     if stored.signature != given.signature {
         let told = |config: &TableConfig| match &config.signature {
-            Some(signature) => format!("one of {} columns", signature.len()),
+            Some(signature) => format!("a signature of {} columns", signature.len()),
             None => "none".to_owned(),
         };
         let (table, stored, given) = (given.name.clone(), told(stored), told(given));
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(found[3], "table t: max_bytes is 1000 in the checkpoint and none in the configuration");
         assert_eq!(
             found[9],
-            "table t: signature is one of 1 columns in the checkpoint and none in the configuration"
+            "table t: signature is a signature of 1 columns in the checkpoint and none in the configuration"
         );
     }
 }

@@ -44,7 +44,9 @@ impl Engine {
 
     fn cold_failure(&self) -> String {
         let failure = self.disk_tier().and_then(|tier| tier.failure());
-        failure.map_or_else(String::new, |failure| format!(", as chunks cannot be moved to disk ({failure})"))
+        failure.map_or_else(String::new, |failure| {
+            format!(", because chunks cannot be moved to disk ({failure})")
+        })
     }
 
     /// The tables with the most bytes in memory, as text.

@@ -122,7 +122,11 @@ fn restored(
     }
     let (handle, left) = TableHandle::restored(config, extensions, state, rng, memory)?;
     if left > 0 {
-        tracing::warn!(table = handle.name(), items = left, "items left the table: it may hold less now");
+        tracing::warn!(
+            table = handle.name(),
+            items = left,
+            "items were evicted: the table's limits are now lower"
+        );
     }
     Ok(handle)
 }

@@ -41,7 +41,7 @@ impl MemoryStatus {
         let resident = bytes(self.chunks.resident_bytes());
         let coming = match self.reserved_bytes {
             0 => String::new(),
-            reserved => format!(" and {} are on their way", bytes(reserved)),
+            reserved => format!(" and {} are in flight", bytes(reserved)),
         };
         let stuck = match &self.spill_error {
             Some(error) => format!("; chunks cannot be moved to disk: {error}"),
@@ -58,7 +58,7 @@ pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
             format!("{}, of which the disk tier leaves {} to writers", bytes(max), bytes(gate))
         }
         (Some(max), _) => bytes(max),
-        (None, _) => "not bounded".to_owned(),
+        (None, _) => "unlimited".to_owned(),
     }
 }
 

@@ -95,7 +95,7 @@ impl ShardedTable {
     pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
         let reason = self.queue.remove(id).map(|_| match self.sample_shortfall() {
             Some(shortfall) => shortfall.to_string(),
-            None => "other requests came first".to_owned(),
+            None => "other requests were served first".to_owned(),
         });
         slot.given_up(&self.config.name, reason, since)
     }

@@ -29,7 +29,7 @@ impl TableCore {
             let mut state = self.shared.state.lock();
             state.remove_sample(id).map(|_| match state.table.sample_shortfall() {
                 Some(shortfall) => shortfall.to_string(),
-                None => "other requests came first".to_owned(),
+                None => "other requests were served first".to_owned(),
             })
         };
         slot.given_up(self.name(), reason, since)
@@ -48,7 +48,11 @@ impl TableCore {
     pub(crate) fn count_undelivered(&self, samples: usize) {
         if samples > 0 {
             self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
-            tracing::debug!(table = self.name(), samples, "samples had no taker any more");
+            tracing::debug!(
+                table = self.name(),
+                samples,
+                "samples were dropped: their callers had disconnected"
+            );
         }
     }
 

@@ -66,7 +66,7 @@ impl State {
                 table = self.table.config().name,
                 item = waiter.item.key,
                 from = &*waiter.who,
-                "insert given up: the rate limiter did not allow it in time"
+                "dropped an insert: the rate limiter did not permit it in time"
             );
             after.given_up.push(waiter.item);
         }

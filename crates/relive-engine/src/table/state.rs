@@ -130,7 +130,7 @@ impl Slot<SampleResult> {
             |reason| EngineError::Timeout { table: table.to_owned(), waited: since.elapsed(), reason };
         match reason {
             Some(reason) => Err(timeout(reason)),
-            None => self.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
+            None => self.take().unwrap_or_else(|| Err(timeout("the samples were already taken".to_owned()))),
         }
     }
 }

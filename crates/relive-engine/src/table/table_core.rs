@@ -126,7 +126,7 @@ impl TableCore {
         let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
         let (outcome, after) = self.locked(|change| change.insert(item, &origin));
         if let Err(error) = outcome {
-            tracing::warn!(from = &**who, %error, "an extension's insert was refused");
+            tracing::warn!(from = &**who, %error, "a table refused an extension's insert");
         }
         after
     }
@@ -139,7 +139,7 @@ impl TableCore {
             let Effect::InsertInto { table: name, item } = effect;
             let Some(core) = peers.core_of(&name, item.key) else {
                 let (table, target) = (from.name(), &*name);
-                tracing::warn!(table, target, "an extension names a table that does not exist");
+                tracing::warn!(table, target, "the target table of an extension does not exist");
                 continue;
             };
             let who: Arc<str> = format!("extension of table {}", from.name()).into();

@@ -96,7 +96,7 @@ impl Digits {
         let labels = content(&path, LABELS.1, &[])?;
         let images = pixels.len() / PIXELS;
         if labels.len() != images {
-            return Err(refused(&path, format_args!("{images} labels, as there are images"), labels.len()));
+            return Err(refused(&path, format_args!("{images} labels, the number of images"), labels.len()));
         }
         if let Some(label) = labels.iter().find(|label| u32::from(**label) >= DIGITS) {
             return Err(refused(&path, "labels below 10", label));
@@ -108,19 +108,20 @@ impl Digits {
 /// The bytes after the header of a file with rows of this shape. The header is the magic number, the number of rows,
 /// and the shape, each as 32 bits.
 fn content(path: &Path, magic: u32, shape: &[u32]) -> Result<Vec<u8>, EnvError> {
-    let bytes = std::fs::read(path).map_err(|error| refused(path, "a file of MNIST, unpacked", error))?;
+    let bytes = std::fs::read(path).map_err(|error| refused(path, "an unpacked MNIST file", error))?;
     let number = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let found = number(0);
     if found != Some(magic) {
         let actual = found.map_or("a shorter file".to_owned(), |found| format!("{found:#06x}"));
-        return Err(refused(path, format_args!("a file that begins with {magic:#06x}"), actual));
+        return Err(refused(path, format_args!("a file that starts with {magic:#06x}"), actual));
     }
     let is_shape = shape.iter().enumerate().all(|(at, size)| number(2 + at) == Some(*size));
     let row: u64 = shape.iter().map(|size| u64::from(*size)).product();
     let (expected, begin) = (number(1).map_or(0, |rows| u64::from(rows) * row), 8 + 4 * shape.len());
     let content = bytes.get(begin..).unwrap_or_default();
     if !is_shape || content.is_empty() || content.len() as u64 != expected {
-        let wanted = format_args!("a header, and rows of {row} bytes, as many as it says, at least one");
+        let wanted =
+            format_args!("a header, and at least one row of {row} bytes, as many as the header says");
         return Err(refused(path, wanted, format_args!("{} bytes", bytes.len())));
     }
     Ok(content.to_vec())
@@ -215,7 +216,7 @@ mod tests {
         let told = |folder: &Path| Mnist::new(folder, 1).unwrap_err().to_string();
         assert!(told(Path::new("/nowhere")).contains("/nowhere/train-images-idx3-ubyte"));
         let folder = files("labels", &[1, 2]);
-        assert!(told(&folder).contains("3 labels, as there are images"), "{}", told(&folder));
+        assert!(told(&folder).contains("3 labels, the number of images"), "{}", told(&folder));
         let folder = files("labels", &[1, 2, 10]);
         assert!(told(&folder).contains("labels below 10, got 10"), "{}", told(&folder));
         std::fs::write(folder.join(IMAGES.0), [0x1f, 0x8b, 8, 0]).unwrap();

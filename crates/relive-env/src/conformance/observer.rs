@@ -26,7 +26,7 @@ pub(super) struct Observer<E> {
 impl<E: Environment> Observer<E> {
     pub(super) fn new(environment: E, seed: u64) -> Result<Self, Violation> {
         let spec = environment.spec();
-        spec.validate().map_err(|error| Violation::new("specs describe something", error))?;
+        spec.validate().map_err(|error| Violation::new("specs are not empty", error))?;
         let buffer =
             |nest| Buffer::for_nest(nest, 1).map_err(|error| Violation::new("specs fit into memory", error));
         let (observation, actions) = (buffer(&spec.observations)?, buffer(&spec.actions)?);
@@ -37,7 +37,7 @@ impl<E: Environment> Observer<E> {
     pub(super) fn reset(&mut self) -> Result<Seen, Violation> {
         let step = self.environment.reset(self.observation.view_mut());
         let seen = self.seen(step)?;
-        Violation::unless(seen.step.first(), "a reset answers FIRST", format_args!("{:?}", seen.step))?;
+        Violation::unless(seen.step.first(), "a reset returns FIRST", format_args!("{:?}", seen.step))?;
         Ok(seen)
     }
 
@@ -65,17 +65,17 @@ impl<E: Environment> Observer<E> {
     }
 
     fn seen(&self, step: Result<TimeStep, EnvError>) -> Result<Seen, Violation> {
-        let step = step.map_err(|error| Violation::new("what the spec allows does not fail", error))?;
+        let step = step.map_err(|error| Violation::new("actions that the spec allows do not fail", error))?;
         let spec = self.environment.spec();
         self.observation
             .check_row(0, &spec.observations)
-            .map_err(|error| Violation::new("observations are as their spec", error))?;
+            .map_err(|error| Violation::new("observations match their spec", error))?;
         let (low, high) = spec.rewards.bounds(0);
         let rewarded = step.step_type == StepType::First || (low..=high).contains(&step.reward);
-        Violation::unless(rewarded, "rewards are as their spec", step.reward)?;
+        Violation::unless(rewarded, "rewards match their spec", step.reward)?;
         let (low, high) = spec.discounts.bounds(0);
         let discounted = (low.max(0.0)..=high.min(1.0)).contains(&step.discount);
-        Violation::unless(discounted, "discounts are as their spec, within 0..=1", step.discount)?;
+        Violation::unless(discounted, "discounts match their spec, and are in 0..=1", step.discount)?;
         if step.first() {
             let neutral = step.reward == 0.0 && step.discount == 1.0;
             Violation::unless(neutral, "a FIRST has reward 0 and discount 1", format_args!("{step:?}"))?;

@@ -21,7 +21,7 @@ pub(super) fn episodes_are_sequences<E: Environment>(make: &impl Fn() -> E) -> R
         let after = observer.step()?.step;
         let expected_first = before.last();
         let rule = if expected_first {
-            "a step after a LAST answers FIRST"
+            "a step after LAST returns FIRST"
         } else {
             "MID and LAST follow FIRST and MID"
         };
@@ -52,7 +52,7 @@ pub(super) fn a_reset_is_possible_at_any_time<E: Environment>(
     observer.step()?;
     observer.reset()?;
     let next = observer.step()?.step;
-    Violation::unless(!next.first(), "a step after a reset answers MID or LAST", format_args!("{next:?}"))
+    Violation::unless(!next.first(), "a step after a reset returns MID or LAST", format_args!("{next:?}"))
 }
 
 pub(super) fn the_same_seed_gives_the_same_trajectory<E: Environment>(
@@ -72,7 +72,7 @@ pub(super) fn observations_are_written_whole<E: Environment>(make: &impl Fn() ->
     for index in 0..STEPS {
         one.soil(0);
         other.soil(1);
-        same("all of an observation is written", index, &one.step()?, &other.step()?)?;
+        same("every byte of an observation is written", index, &one.step()?, &other.step()?)?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(super) fn observations_are_written_whole<E: Environment>(make: &impl Fn() ->
 pub(super) fn what_the_spec_forbids_is_refused<E: Environment>(
     make: &impl Fn() -> E,
 ) -> Result<(), Violation> {
-    const RULE: &str = "an action that the spec forbids is refused, and changes nothing";
+    const RULE: &str = "an action that the spec forbids is refused and changes nothing";
     let (mut tried, mut untried) = (Observer::new(make(), 7)?, Observer::new(make(), 7)?);
     tried.reset()?;
     untried.reset()?;
@@ -99,7 +99,7 @@ pub(super) fn what_the_spec_forbids_is_refused<E: Environment>(
     for action in wrong {
         let answer = tried.environment.step(action, tried.observation.view_mut());
         let refused = matches!(answer, Err(EnvError::Action(_)));
-        Violation::unless(refused, RULE, format_args!("{action:?} was answered {answer:?}"))?;
+        Violation::unless(refused, RULE, format_args!("{action:?} returned {answer:?}"))?;
     }
     for index in 0..STEPS / 10 {
         same(RULE, index, &tried.step()?, &untried.step()?)?;
@@ -108,7 +108,7 @@ pub(super) fn what_the_spec_forbids_is_refused<E: Environment>(
 }
 
 pub(super) fn other_memory_is_refused<E: Environment>(make: &impl Fn() -> E) -> Result<(), Violation> {
-    const RULE: &str = "memory that is not laid out for the observation is refused";
+    const RULE: &str = "memory with the wrong layout for the observation is refused";
     let mut environment = make();
     let unlike = Nest::List(vec![Nest::Leaf(ArraySpec::new("", DType::UInt16, [3])); 2]);
     let longer = environment.spec().observations.map(|spec| {
@@ -127,7 +127,7 @@ pub(super) fn other_memory_is_refused<E: Environment>(make: &impl Fn() -> E) -> 
 }
 
 pub(super) fn saved_state_is_all_there_is<E: Environment>(make: &impl Fn() -> E) -> Result<(), Violation> {
-    const RULE: &str = "a restored environment goes on as the saved one";
+    const RULE: &str = "a restored environment continues like the saved one";
     let mut saved = Observer::new(make(), 8)?;
     for _ in 0..STEPS / 6 {
         saved.step()?;
@@ -142,7 +142,7 @@ pub(super) fn saved_state_is_all_there_is<E: Environment>(make: &impl Fn() -> E)
     }
     let refused = state.split_last().map(|(_, short)| restored.environment.restore(short));
     let refused = matches!(refused, None | Some(Err(EnvError::State(_))));
-    Violation::unless(refused, "state that is cut short is refused", format_args!("{} bytes", state.len()))
+    Violation::unless(refused, "truncated state is refused", format_args!("{} bytes", state.len()))
 }
 
 fn same(rule: &'static str, index: usize, one: &Seen, other: &Seen) -> Result<(), Violation> {

@@ -117,7 +117,7 @@ impl ArraySpec {
             Domain::Any => Ok(()),
             Domain::Bounded { minimum, maximum } => {
                 if [minimum, maximum].iter().any(|bounds| bounds.len() != 1 && bounds.len() != count) {
-                    return wrong("one bound, or one per element");
+                    return wrong("one bound, or one for each element");
                 }
                 let ordered = (0..count).map(|index| self.bounds(index)).all(|(low, high)| low <= high);
                 if ordered { Ok(()) } else { wrong("minimum <= maximum") }

@@ -48,10 +48,14 @@ impl<E: Environment> Vectorized<E> {
     pub fn from_environments(environments: Vec<E>) -> Result<Self, EnvError> {
         checked_count(environments.len())?;
         let spec = environments.first().map(|first| first.spec().clone());
-        let spec = spec.ok_or_else(|| EnvError::Failed("there is no environment".to_owned()))?;
+        let spec = spec.ok_or_else(|| EnvError::Failed("no environment".to_owned()))?;
         if let Some(row) = environments.iter().position(|other| *other.spec() != spec) {
-            let expected = "environments that take and give the same";
-            return Err(EnvError::Spec(Mismatch::boxed(format_args!("row {row}"), expected, "another spec")));
+            let expected = "environments with the same spec";
+            return Err(EnvError::Spec(Mismatch::boxed(
+                format_args!("row {row}"),
+                expected,
+                "a different spec",
+            )));
         }
         Ok(Self { environments, spec, first_row: 0 })
     }

@@ -52,7 +52,7 @@ impl Worker {
         let thread = Builder::new()
             .name(format!("relive-env-{first}"))
             .spawn(move || run(environments, &incoming, &outgoing))
-            .map_err(|error| EnvError::Failed(format!("no thread could be started: {error}")))?;
+            .map_err(|error| EnvError::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Self { first, share: Some(share), orders: Some(orders), results, thread: Some(thread) })
     }
 

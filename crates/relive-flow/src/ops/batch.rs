@@ -99,7 +99,7 @@ impl<T: Send + 'static> Flow<T> {
     /// `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn batch(self, size: usize) -> Flow<Vec<T>> {
-        let fault = (size == 0).then_some("a batch has at least one item");
+        let fault = (size == 0).then_some("a batch must have at least one item");
         self.then_unless(fault, format!("batch({size})"), |upstream| Batch {
             upstream,
             size,

@@ -50,7 +50,7 @@ where
             Err(held) if self.since >= self.every.saturating_mul(2) => {
                 self.since = 0;
                 let text = format!(
-                    "for {} items there was no moment without items in the hands of operators ({}); these are not saved",
+                    "operators have held items at every moment for {} items ({}); items that operators hold cannot be saved",
                     self.every,
                     holding(&held)
                 );
@@ -131,7 +131,7 @@ impl<T: Send + 'static> Flow<T> {
     {
         let name = format!("checkpoint({every})");
         if every == 0 {
-            let fault = "there is at least one item between two checkpoints";
+            let fault = "the interval between checkpoints must be at least one item";
             return self.then_unless(Some(fault), name, |upstream| upstream);
         }
         let metrics = self.metrics.clone();
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Flow<T> {
     /// [`ErrorKind::Unsaved`]: an operator cannot be saved, or currently holds items.
     pub fn save(&mut self) -> Result<GraphState> {
         written(&mut *self.pull, &self.metrics)?.map_err(|held| {
-            let text = format!("items in the hands of operators are not saved: {}", holding(&held));
+            let text = format!("items that operators hold cannot be saved: {}", holding(&held));
             FlowError::new(ErrorKind::Unsaved, text)
         })
     }

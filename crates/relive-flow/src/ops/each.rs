@@ -185,7 +185,7 @@ impl<T: Send + 'static> Flow<T> {
     pub fn zip_with_source(self) -> Flow<(Source, T)> {
         self.each("zip_with_source", |node, number, Tagged { item, source }| {
             let known =
-                source.ok_or("the item has no source: it does not come from a shard, or from several");
+                source.ok_or("the item has no single source: it comes from no shard, or from several");
             let known = node.try_call(source, number, || known)?;
             Ok(Some(Tagged { item: (known, item), source }))
         })

@@ -46,7 +46,7 @@ impl<T: Send + 'static> Pull<T> for Ahead<T> {
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        Err(checkpoint.refusal("what a thread has made ahead cannot be saved"))
+        Err(checkpoint.refusal("items that a thread has prefetched cannot be saved"))
     }
 }
 
@@ -57,8 +57,11 @@ impl<T: Send + 'static> Flow<T> {
     pub fn prefetch(self, depth: usize) -> Flow<T> {
         let name = format!("prefetch({depth})");
         if depth == 0 {
-            return self
-                .then_unless(Some("nothing is made ahead with a depth of 0"), name, |upstream| upstream);
+            return self.then_unless(
+                Some("a depth of 0 prefetches nothing; the depth must be at least 1"),
+                name,
+                |upstream| upstream,
+            );
         }
         let (node, metrics) = (self.node.clone(), self.metrics.clone());
         let stream = Prefetch::Waits(ShardFlow::one(&name, self));

@@ -51,7 +51,7 @@ impl<T: Send + 'static> Flow<T> {
     /// pull.
     #[must_use]
     pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
-        let fault = (buffer == 0).then_some("the buffer holds at least one item");
+        let fault = (buffer == 0).then_some("the buffer must hold at least one item");
         self.then_unless(fault, format!("shuffle({buffer})"), |upstream| Shuffle {
             upstream,
             size: buffer,

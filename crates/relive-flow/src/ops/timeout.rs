@@ -34,7 +34,7 @@ impl<T> Pull<T> for Timeout<T> {
         }
         self.until = None;
         let place = self.node.place(None, self.node.items());
-        let text = format!("it did not come within {:?}", self.within);
+        let text = format!("no item arrived within {:?}", self.within);
         Poll::Ready(Some(Err(FlowError::at(ErrorKind::Late, place, text))))
     }
 

@@ -64,7 +64,8 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn window(self, size: usize, step: usize) -> Flow<Vec<T>> {
-        let fault = (size == 0 || step == 0).then_some("a window has at least one item, and so has a step");
+        let fault =
+            (size == 0 || step == 0).then_some("the size and the step of a window must be at least 1");
         self.then_unless(fault, format!("window({size}, {step})"), |upstream| Window {
             upstream,
             size,

@@ -138,8 +138,8 @@ impl<T: Send + 'static> Exchange<T> {
         }
         if idle.blocked > 0 {
             let text = format!(
-                "repartition({}): {MAX_WAITING} items wait for new shard {} and nobody pulls it, while new shard {number} waits for its \
-                 next; pull both evenly, or gather them with gather_async",
+                "repartition({}): {MAX_WAITING} items wait for new shard {}, which nothing pulls, while new \
+                 shard {number} waits for its next item; pull both evenly, or gather them with gather_async",
                 self.new.len(),
                 idle.by
             );
@@ -229,7 +229,7 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
         exchange.old.checkpoint(checkpoint, Taken::InTurn)?;
         let (old, new) = (exchange.old.live(), exchange.new.len());
         if exchange.next.len() != old || exchange.next.iter().any(|to| *to >= new) {
-            return Err(checkpoint.refusal("it was saved with other shards"));
+            return Err(checkpoint.refusal("it was saved with different shards"));
         }
         Ok(())
     }
@@ -262,7 +262,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         if shards == 0 {
             let refused: Make<T, ()> = Arc::new(|_| {
                 let node = Node::new("repartition(0)", Vec::new());
-                Flow::refused(node, Metrics::default(), "there must be at least one new shard")
+                Flow::refused(node, Metrics::default(), "the number of new shards must be at least 1")
             });
             let plans = vec![plan(0, refused)];
             return ParFlow { plans, executor, around: None, on_failure: OnFailure::default() };

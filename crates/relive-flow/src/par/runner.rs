@@ -31,7 +31,7 @@ impl<T: Send + 'static> Runner<T> {
                 checkpoint.count(wanted);
                 flow.checkpoint(checkpoint)
             }
-            Runner::Thread(_) => Err(checkpoint.refusal("shards in threads cannot be saved")),
+            Runner::Thread(_) => Err(checkpoint.refusal("shards that run in threads cannot be saved")),
         }
     }
 

@@ -72,7 +72,7 @@ impl<T: Send + 'static> Worker<T> {
         let name = flow.name().to_owned();
         let thread = sync::spawn(&name, move || of_thread.run(flow, around.as_ref()));
         let thread = thread.map_err(|error| {
-            FlowError::new(ErrorKind::Operator, format!("a thread for a shard cannot be started: {error}"))
+            FlowError::new(ErrorKind::Operator, format!("cannot start a thread for a shard: {error}"))
         })?;
         Ok(Self { shared, thread: Some(thread), taken: VecDeque::new() })
     }

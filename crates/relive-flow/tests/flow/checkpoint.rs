@@ -148,31 +148,37 @@ fn what_cannot_be_saved_is_named() {
     let numbers = || Flow::from_iter("numbers", 0..100);
     let kept = |_: &GraphState| Ok::<_, String>(());
     let mut ahead = numbers().prefetch(2);
-    assert_eq!(unsaved(ahead.save()), "prefetch(2): what a thread has made ahead cannot be saved");
+    assert_eq!(unsaved(ahead.save()), "prefetch(2): items that a thread has prefetched cannot be saved");
     let mut threads = ParFlow::from_range(&Executor::Threads, 10, 2).gather_sync();
     threads.save().unwrap();
     threads.next().unwrap().unwrap();
     threads.next().unwrap().unwrap();
-    assert_eq!(unsaved(threads.save()), "gather_sync of 2 shards: shards in threads cannot be saved");
+    assert_eq!(
+        unsaved(threads.save()),
+        "gather_sync of 2 shards: shards that run in threads cannot be saved"
+    );
     let mut silent = Flow::from_pull("table", crate::faults::Silent);
     assert_eq!(
         unsaved(silent.save()),
-        "table: it does not say where it is (Pull::checkpoint), and so cannot be saved"
+        "table: it does not implement Pull::checkpoint, so it cannot be saved"
     );
     let mut shuffled = numbers().shuffle(4, 1);
     shuffled.next().unwrap().unwrap();
-    assert_eq!(unsaved(shuffled.save()), "items in the hands of operators are not saved: shuffle(4) has 3");
+    assert_eq!(unsaved(shuffled.save()), "items that operators hold cannot be saved: shuffle(4) has 3");
     let mut told = numbers().shuffle(4, 1).checkpoint(5, kept);
     let places: Vec<_> = (0..12).filter(|_| told.next().unwrap().is_err()).collect();
     assert_eq!(places, [10]);
     let mut told = numbers().shuffle(4, 1).checkpoint(5, kept).into_iter().filter_map(Result::err);
     assert_eq!(
         unsaved(Err::<(), _>(told.next().unwrap())),
-        "checkpoint(5) failed at item 10: for 5 items there was no moment without items in the hands of operators (shuffle(4) has 3); these \
-         are not saved"
+        "checkpoint(5) failed at item 10: operators have held items at every moment for 5 items (shuffle(4) \
+         has 3); items that operators hold cannot be saved"
     );
     let refused = numbers().checkpoint(0, kept).next().unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "checkpoint(0): there is at least one item between two checkpoints");
+    assert_eq!(
+        refused.to_string(),
+        "checkpoint(0): the interval between checkpoints must be at least one item"
+    );
     let mut full = numbers().checkpoint(2, |_| Err("the disk is full"));
     let told = std::iter::from_fn(|| full.next()).find_map(Result::err).unwrap();
     assert_eq!(
@@ -185,32 +191,32 @@ fn what_cannot_be_saved_is_named() {
 #[test]
 fn what_was_saved_of_another_graph_is_refused() {
     let numbers = || Flow::from_iter("numbers", 0..100);
-    let other = "what was saved is of another graph: ";
+    let other = "the checkpoint is of a different graph: ";
     let state = numbers().filter(|_| true).take(5).save().unwrap();
     let told = unsaved(numbers().for_each(|number| number).take(5).restore(&state));
-    assert_eq!(told, format!("{other}it has `filter` where this one has `for_each`"));
+    assert_eq!(told, format!("{other}it has `filter` where this graph has `for_each`"));
     assert_eq!(
         unsaved(numbers().restore(&GraphState::default())),
-        format!("{other}it has nothing where this one has `numbers`")
+        format!("{other}it has nothing where this graph has `numbers`")
     );
     let mut cut = numbers().save().unwrap();
     cut.operators[0].numbers.pop();
-    assert_eq!(unsaved(numbers().restore(&cut)), format!("{other}numbers was saved with other numbers"));
+    assert_eq!(unsaved(numbers().restore(&cut)), format!("{other}numbers was saved with other settings"));
     let mut more = numbers().save().unwrap();
     more.operators[0].numbers.push(1);
-    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}numbers was saved with other numbers"));
+    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}numbers was saved with other settings"));
     more = numbers().save().unwrap();
     more.operators.push(more.operators[0].clone());
-    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}there is `numbers` left over"));
+    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}it also has `numbers`"));
     let union = || Flow::union([numbers(), numbers()], Order::RoundRobin);
     let mut many = union().save().unwrap();
     many.operators[0].numbers[2] = u64::MAX;
-    assert_eq!(unsaved(union().restore(&many)), "union: it was saved with other flows");
+    assert_eq!(unsaved(union().restore(&many)), "union: it was saved with different flows");
     let dealt = || ParFlow::from_range(&Executor::Serial, 9, 2).repartition(2).gather_async(Async::default());
     let mut flow = dealt();
     flow.next().unwrap().unwrap();
     let mut far = flow.save().unwrap();
     // Items, errors, the shard that is asked next, how many there are, and where the next item of the first one goes.
     far.operators[1].numbers[4] = 7;
-    assert_eq!(unsaved(dealt().restore(&far)), "repartition(2): it was saved with other shards");
+    assert_eq!(unsaved(dealt().restore(&far)), "repartition(2): it was saved with different shards");
 }

@@ -20,24 +20,27 @@ fn numbers() -> Flow<u32> {
 #[test]
 fn what_makes_no_sense_is_refused_by_the_first_pull() {
     let invalid = |text: &str| (ErrorKind::Invalid, text.to_owned());
-    assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch has at least one item"));
-    assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer holds at least one item"));
+    assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch must have at least one item"));
+    assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer must hold at least one item"));
     for (size, step) in [(0, 1), (1, 0)] {
-        let text = format!("window({size}, {step}): a window has at least one item, and so has a step");
+        let text = format!("window({size}, {step}): the size and the step of a window must be at least 1");
         assert_eq!(fault(numbers().window(size, step)), invalid(&text));
     }
-    assert_eq!(fault(numbers().prefetch(0)), invalid("prefetch(0): nothing is made ahead with a depth of 0"));
+    assert_eq!(
+        fault(numbers().prefetch(0)),
+        invalid("prefetch(0): a depth of 0 prefetches nothing; the depth must be at least 1")
+    );
     let none: [Flow<u32>; 0] = [];
-    assert_eq!(fault(Flow::union(none, Order::Ready)), invalid("union: there are no flows to be joined"));
+    assert_eq!(fault(Flow::union(none, Order::Ready)), invalid("union: a union needs at least one flow"));
     for (weights, text) in [
-        (vec![Weight::Times(1.0)], "union: there are 1 weights for 2 flows"),
+        (vec![Weight::Times(1.0)], "union: got 1 weights for 2 flows; give one for each"),
         (
             vec![Weight::All; 2],
-            "union: all weights are `All`, so that nothing is waited for; give one of the flows a number",
+            "union: all weights are `All`, so the union would never wait for an item; give one of the flows a number",
         ),
-        (vec![Weight::Times(-0.5); 2], "union: a weight must be a number above 0, but one is -0.5"),
-        (vec![Weight::UpTo(0); 2], "union: a weight must be a number above 0, but one is 0"),
-        (vec![Weight::Times(f64::NAN); 2], "union: a weight must be a number above 0, but one is NaN"),
+        (vec![Weight::Times(-0.5); 2], "union: a weight must be a number above 0, got -0.5"),
+        (vec![Weight::UpTo(0); 2], "union: a weight must be a number above 0, got 0"),
+        (vec![Weight::Times(f64::NAN); 2], "union: a weight must be a number above 0, got NaN"),
     ] {
         assert_eq!(fault(Flow::union([numbers(), numbers()], Order::weighted(weights))), invalid(text));
     }
@@ -46,12 +49,9 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
 #[test]
 fn a_ratio_that_nothing_could_keep_is_refused() {
     let told = |ratio| fault(Flow::in_ratio(numbers(), numbers(), ratio)).1;
-    assert_eq!(
-        told(Ratio::exact(0.0, 1)),
-        "in_ratio(0): samples_per_insert must be a number above 0, but it is 0"
-    );
+    assert_eq!(told(Ratio::exact(0.0, 1)), "in_ratio(0): samples_per_insert must be a number above 0, got 0");
     let ratio = Ratio { tolerance: 3.0, ..Ratio::exact(4.0, 1) };
-    assert_eq!(told(ratio), "in_ratio(4): the tolerance must be at least 4, but it is 3");
+    assert_eq!(told(ratio), "in_ratio(4): the tolerance must be at least 4, got 3");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_graph_that_waits_for_itself_says_so() {
     assert_eq!(one.next().unwrap().unwrap(), 0);
     let error = one.next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock);
-    assert!(error.to_string().starts_with("copy 0 of 2: this copy is as far ahead as it may be"), "{error}");
+    assert!(error.to_string().starts_with("copy 0 of 2: this copy is ahead by the limit"), "{error}");
     let late = one.next_within(Duration::from_millis(1)).unwrap().unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Timeout);
     drop(other);
@@ -170,7 +170,7 @@ fn a_copy_that_waited_before_the_other_went_on_is_no_deadlock() {
 fn a_source_is_known_of_what_comes_from_a_shard() {
     assert_eq!(
         fault(numbers().zip_with_source()).1,
-        "zip_with_source failed at item 0: the item has no source: it does not come from a shard, or from several"
+        "zip_with_source failed at item 0: the item has no single source: it comes from no shard, or from several"
     );
     let par = ParFlow::from_range(&Executor::Serial, 4, 2);
     let known = par.gather_async(Async::default()).zip_with_source();
@@ -197,7 +197,7 @@ fn an_item_that_does_not_come_in_time_is_an_error_and_the_next_pull_waits_anew()
         for _ in 0..3 {
             let error = flow.next().unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Late);
-            assert_eq!(error.to_string(), "timeout(1ms) failed at item 0: it did not come within 1ms");
+            assert_eq!(error.to_string(), "timeout(1ms) failed at item 0: no item arrived within 1ms");
         }
     }
     let mut patient = Flow::from_pull("table", Silent).timeout(Duration::from_hours(1));

@@ -101,7 +101,7 @@ fn errors_call_operators_by_their_names() {
         assert_eq!(flow.monitor().operators()[3].errors, 3);
     }
     let fault = Flow::from_iter("numbers", 0..3).batch(0).named("pairs").next().unwrap().unwrap_err();
-    assert_eq!(fault.to_string(), "pairs: a batch has at least one item");
+    assert_eq!(fault.to_string(), "pairs: a batch must have at least one item");
 }
 
 proptest! {

@@ -109,8 +109,8 @@ fn no_more_items_wait_than_may_and_none_for_shards_that_are_gone() {
         assert_eq!(error.kind(), ErrorKind::Deadlock);
         assert_eq!(
             error.to_string(),
-            "repartition(2): 1000 items wait for new shard 1 and nobody pulls it, while new shard 0 waits for its next; pull both evenly, \
-             or gather them with gather_async"
+            "repartition(2): 1000 items wait for new shard 1, which nothing pulls, while new shard 0 waits for \
+             its next item; pull both evenly, or gather them with gather_async"
         );
         assert!(made.load(Ordering::SeqCst) <= 2_010, "{made:?}");
         drop(other);
@@ -156,7 +156,7 @@ fn no_new_shards_are_refused() {
         .unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string()),
-        (ErrorKind::Invalid, "repartition(0): there must be at least one new shard".to_owned())
+        (ErrorKind::Invalid, "repartition(0): the number of new shards must be at least 1".to_owned())
     );
 }
 

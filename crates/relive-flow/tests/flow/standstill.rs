@@ -54,8 +54,8 @@ fn copies_of_which_one_is_made_ahead_stand_still_where_the_other_is_taken_more_o
         let (items, text) = deadlock(weighted([one.prefetch(depth), other], [1.0, 3.0]));
         assert!(items >= 4, "{items}");
         let expected = format!(
-            "copy 1 of 2: this copy is as far ahead as it may be (1), and waits for others for ever; pull all of them, or allow a larger lead: \
-             copy 0 of 2 is pulled by prefetch({depth}), whose items nobody takes"
+            "copy 1 of 2: this copy is ahead by the limit (1), and would wait forever for the others; pull all \
+             copies, or allow a larger lead: prefetch({depth}) pulls copy 0 of 2, but nothing takes its items"
         );
         assert_eq!(text, expected);
     }
@@ -79,7 +79,7 @@ fn a_copy_that_this_thread_has_pulled_and_pulls_no_more_is_not_waited_for() {
         error
     });
     assert_eq!(error.kind(), ErrorKind::Deadlock);
-    assert!(error.to_string().ends_with("copy 0 of 2 is pulled by a thread that waits here"), "{error}");
+    assert!(error.to_string().ends_with("a thread that is waiting here pulls copy 0 of 2"), "{error}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_copy_that_is_never_pulled_is_given_up_soon() {
     let started = Instant::now();
     assert_eq!(one.next().unwrap().unwrap(), 0);
     let error = one.next().unwrap().unwrap_err();
-    assert!(error.to_string().ends_with("nobody pulls copy 1 of 2"), "{error}");
+    assert!(error.to_string().ends_with("nothing pulls copy 1 of 2"), "{error}");
     assert!(started.elapsed() < NEVER / 2);
 }
 
@@ -186,7 +186,7 @@ proptest! {
             prop_assert_eq!(first.0.len(), 20 * case.copies.len());
         }
         if let Some(error) = first.1 {
-            prop_assert!(error.contains("as far ahead as it may be"), "{}", error);
+            prop_assert!(error.contains("ahead by the limit"), "{}", error);
         }
     }
 }

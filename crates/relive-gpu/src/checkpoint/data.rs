@@ -130,7 +130,7 @@ pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     let mut first = [0; 16];
     file.read_exact_at(&mut first, 0).map_err(|error| unreadable(&path, 0, 16, error))?;
     if first[..8] != MAGIC || first[8..] != number.to_le_bytes() {
-        return Err(Error::corrupt(format!("{} is no file of rows of this number", path.display())));
+        return Err(Error::corrupt(format!("{} is not a file of rows with this number", path.display())));
     }
     Ok(file)
 }
@@ -143,7 +143,7 @@ pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u
     let found = crc32c::crc32c(buffer);
     if found != extent.crc {
         return Err(Error::corrupt(format!(
-            "bytes {} to {} of {} have crc {found:08x}, not {:08x} as the manifest says",
+            "bytes {} to {} of {} have crc {found:08x}, but the manifest has {:08x}",
             extent.offset,
             extent.offset + extent.bytes,
             path.display(),

@@ -75,7 +75,7 @@ impl Checkpoint {
             4 => Removal::MaxTimesSampled(manifest.max_times_sampled),
             other => {
                 return Err(Error::invalid(format!(
-                    "the checkpoint's store removed by strategy {other}, a callback; pass options with one"
+                    "the checkpoint's store used removal strategy {other}, a callback; pass options with a callback"
                 )));
             }
         };
@@ -113,8 +113,8 @@ impl Checkpoint {
         let saved = [manifest.capacity, manifest.rank, manifest.ranks, manifest.removal];
         if said != saved || options.removal.max_times_sampled() != manifest.max_times_sampled {
             return Err(Error::invalid(format!(
-                "options of capacity {}, rank {} of {} and {:?}; the checkpoint has capacity {}, rank {} of {}, removal {} with at \
-                 most {} samples: begin with Checkpoint::options",
+                "the options have capacity {}, rank {} of {} and {:?}, but the checkpoint has capacity {}, \
+                 rank {} of {}, removal {} with at most {} samples; start from Checkpoint::options",
                 options.capacity,
                 options.rank,
                 options.ranks,

@@ -134,7 +134,7 @@ impl Manifest {
         };
         if from.left() > 0 {
             return Err(Error::corrupt(format!(
-                "{what} goes on for {} bytes after its last group",
+                "{what} has {} extra bytes after its last group",
                 from.left()
             )));
         }
@@ -150,7 +150,7 @@ impl Manifest {
                 return Err(format!("row {row} of {}", self.capacity));
             };
             if std::mem::replace(seen, true) {
-                return Err(format!("row {row} comes twice"));
+                return Err(format!("row {row} occurs twice"));
             }
         }
         if let Some(row) = seen.iter().position(|seen| !seen) {
@@ -195,7 +195,7 @@ impl Manifest {
             return if count == 0 {
                 Ok(())
             } else {
-                Err(format!("{count} rows in an order that follows from the rows"))
+                Err(format!("{count} rows in an order that must follow from the rows"))
             };
         }
         let mut order = self.order.clone();
@@ -205,7 +205,7 @@ impl Manifest {
         if order == rows {
             Ok(())
         } else {
-            Err("the order of removal has other rows than are selectable".to_owned())
+            Err("the order of removal does not have exactly the selectable rows".to_owned())
         }
     }
 
@@ -239,23 +239,26 @@ fn check_frame(from: &mut Cursor<'_>, bytes: &[u8], what: &str) -> Result<()> {
     let magic = from.take(8)?;
     if magic != MAGIC {
         return Err(Error::corrupt(format!(
-            "{what} begins with {magic:02x?}, which no checkpoint of a store does"
+            "{what} is not a checkpoint of a store: it starts with {magic:02x?}"
         )));
     }
     let version = from.u32()?;
     if version != VERSION {
         return Err(Error::corrupt(format!(
-            "{what} has version {version}; this program knows version {VERSION}"
+            "{what} has version {version}; this program supports version {VERSION}"
         )));
     }
     let crc = from.u32()?;
     let length = from.u64()?;
     if length != wide(bytes.len()) {
-        return Err(Error::corrupt(format!("{what} has {} bytes; it says {length}", bytes.len())));
+        return Err(Error::corrupt(format!(
+            "{what} has {} bytes, but its header says {length}",
+            bytes.len()
+        )));
     }
     let found = crc32c::crc32c(&bytes[COVERED..]);
     if found != crc {
-        return Err(Error::corrupt(format!("{what} has crc {found:08x}, not {crc:08x} as it says")));
+        return Err(Error::corrupt(format!("{what} has crc {found:08x}, but its header says {crc:08x}")));
     }
     Ok(())
 }
@@ -381,7 +384,7 @@ mod tests {
         type Change = fn(&mut Manifest);
         let changes: [(Change, &str); 9] = [
             (|m| m.free[0] = 3, "row 3 of 3"),
-            (|m| m.free[0] = 0, "row 0 comes twice"),
+            (|m| m.free[0] = 0, "row 0 occurs twice"),
             (|m| m.free.clear(), "row 1 is neither"),
             (|m| m.generations[0] = 5, "row 0 is not at place 0"),
             (|m| m.rows[0].weight = f32::NAN, "weight NaN"),

@@ -53,7 +53,7 @@ impl Store {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
             return Err(Error::invalid(
-                "the folder to save into is an empty path; give \".\" for the working directory",
+                "the path of the folder is empty; use \".\" for the working directory",
             ));
         }
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
@@ -97,7 +97,7 @@ impl Store {
         })?;
         if manifest.schema != *self.schema() || manifest.capacity != self.capacity() {
             return Err(Error::invalid(format!(
-                "{} has a checkpoint of {} trajectories of {}; this store has {} of {}: choose another folder",
+                "{} has a checkpoint of {} trajectories of {}, but this store has {} of {}; choose another folder",
                 folder.display(),
                 manifest.capacity,
                 manifest.schema.describe(),
@@ -275,7 +275,7 @@ fn write_groups(
         let pinned = pinned.take().ok_or_else(|| Error::unavailable("a group was written twice"))?;
         data::write(&file, group, &pinned).map_err(|error| failed("write", &path, error))
     })?;
-    file.sync_all().map_err(|error| failed("make durable", &path, error))?;
+    file.sync_all().map_err(|error| failed("sync", &path, error))?;
     files::sync_folder(folder)?;
     Ok(work.into_iter().map(|group| group.into_inner().0).collect())
 }
@@ -313,7 +313,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::unavailable(format!(
-            "another save into {} is under way; wait for it, or choose another folder",
+            "another save into {} is in progress; wait for it, or choose another folder",
             folder.display()
         ))),
         Err(error) => Err(failed("lock", &path, error.into())),

@@ -197,7 +197,7 @@ fn damage_is_reported_with_its_place() {
     fs::write(&data, &bytes[..bytes.len() - 1]).unwrap();
     assert!(Store::load(folder.path()).unwrap_err().to_string().contains("ends before byte"));
     fs::write(&data, [0; 16]).unwrap();
-    assert!(Store::load(folder.path()).unwrap_err().to_string().contains("is no file of rows"));
+    assert!(Store::load(folder.path()).unwrap_err().to_string().contains("is not a file of rows"));
     fs::remove_file(&data).unwrap();
     assert!(Store::load(folder.path()).unwrap_err().to_string().contains("is missing"));
     fs::remove_file(folder.path().join("store.manifest")).unwrap();

@@ -59,7 +59,9 @@ pub struct BatchColumn<'a> {
 impl Ring {
     pub(super) fn new(plan: BatchPlan, schema: Schema, count: usize) -> Result<Arc<Self>> {
         if count == 0 {
-            return Err(Error::invalid("a ring of 0 batches; 2 let one be used while the next is made"));
+            return Err(Error::invalid(
+                "a ring needs at least 1 batch; with 2, one is used while the next is created",
+            ));
         }
         let rows = narrow(plan.rows);
         let mut free = Vec::with_capacity(count);
@@ -87,7 +89,7 @@ impl Ring {
         }
         let memory = free.pop().ok_or_else(|| {
             Error::unavailable(format!(
-                "all {} batches were in use for {patience:?}; drop some, or make a larger ring",
+                "all {} batches were in use for {patience:?}; drop some, or create a larger ring",
                 self.count
             ))
         })?;

@@ -92,8 +92,8 @@ impl Collector {
     ///
     /// # Errors
     /// The trajectories are of another store, or exceed the rows of a batch; the numbers of steps and trajectories
-    /// differ; a step is beyond its trajectory's length; or the batch is of another collector. `Unavailable` if a store
-    /// on another machine does not answer within the network's patience, or its connection is lost; pin the
+    /// differ; a step is beyond its trajectory's length; or the batch belongs to another collector. `Unavailable` if a
+    /// store on another machine does not answer within the network's patience, or its connection is lost; pin the
     /// trajectories again then.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
@@ -175,26 +175,28 @@ impl Collector {
         let shared = &*self.shared;
         if !pinned.reader().is(&shared.reader) {
             return Err(Error::invalid(
-                "the trajectories were pinned by another reader than the collector's",
+                "the trajectories were pinned by a reader other than the collector's",
             ));
         }
         if !batch.belongs_to(&shared.ring) {
-            return Err(Error::invalid("the batch is of another collector"));
+            return Err(Error::invalid("the batch belongs to another collector"));
         }
         let (rows, most) = (pinned.rows().len(), shared.options.rows);
         if wide(rows) > most {
-            return Err(Error::invalid(format!("{rows} trajectories; a batch has at most {most} rows")));
+            return Err(Error::invalid(format!(
+                "got {rows} trajectories; a batch can have at most {most} rows"
+            )));
         }
         if steps.len() != rows {
             return Err(Error::invalid(format!(
-                "{} steps for {rows} trajectories; pass one for each",
+                "got {} steps for {rows} trajectories; pass one for each",
                 steps.len()
             )));
         }
         let beyond = pinned.rows().iter().zip(steps).find(|(row, step)| **step > row.length);
         if let Some((row, step)) = beyond {
             return Err(Error::invalid(format!(
-                "step {step} of trajectory {}, which has {} steps; it may be 0 to that number",
+                "step {step} of trajectory {}, which has {} steps; a step must be from 0 to that number",
                 row.index, row.length
             )));
         }

@@ -37,8 +37,8 @@ impl Convert {
             && matches!(cast.to, Float16 | BFloat16 | Float32 | Float64);
         if !possible || (from, cast.to) == (Float64, Float64) || !cast.scale.is_finite() {
             return Err(Error::invalid(format!(
-                "column {:?} cannot be cast from {} to {} with scale {}: from uint8 and floats to floats, by a finite scale, \
-                 and not from float64 to itself",
+                "column {:?} cannot be cast from {} to {} with scale {}; supported are casts from uint8 and \
+                 floats to floats with a finite scale, except from float64 to float64",
                 column.name,
                 from.numpy_name(),
                 cast.to.numpy_name(),
@@ -114,7 +114,7 @@ pub(super) fn pad_bytes(dtype: DType, value: f64, column: &str) -> Result<[u8; 1
     let mut bytes = [0; 16];
     let element = element(dtype, value).ok_or_else(|| {
         Error::invalid(format!(
-            "the padding value {value} of column {column:?} is no {}; use one that is, or 0",
+            "the padding value {value} of column {column:?} is not a valid {}; use a valid one, or 0",
             dtype.numpy_name()
         ))
     })?;

@@ -77,7 +77,7 @@ impl BatchPlan {
     pub(crate) fn new(segment: &Segment, windows: &[Window], rows: u64) -> Result<Self> {
         if rows == 0 || windows.is_empty() || windows.len() > MAX_WINDOWS {
             return Err(Error::invalid(format!(
-                "a batch of {rows} rows and {} windows; it needs a row, and 1 to {MAX_WINDOWS} windows",
+                "a batch must have at least 1 row and 1 to {MAX_WINDOWS} windows, got {rows} rows and {} windows",
                 windows.len()
             )));
         }

@@ -51,7 +51,7 @@ impl<'a> Remote<'a> {
             }
             if more > MAX_ANSWER_BYTES {
                 return Err(Error::invalid(format!(
-                    "a row of {more} bytes of {}; over a network it may have {MAX_ANSWER_BYTES}: shorten the windows",
+                    "a row of {} has {more} bytes; the limit over a network is {MAX_ANSWER_BYTES}; shorten the windows",
                     self.lease.what()
                 )));
             }

@@ -166,5 +166,8 @@ fn real_driver(_number: u32) -> Result<Box<dyn Driver>> {
 
 #[cfg(not(feature = "cuda"))]
 fn not_built() -> crate::Error {
-    crate::Error::new(crate::ErrorKind::Unavailable, "no GPU: relive-gpu is built without its feature `cuda`")
+    crate::Error::new(
+        crate::ErrorKind::Unavailable,
+        "no GPU: relive-gpu was built without the feature `cuda`",
+    )
 }

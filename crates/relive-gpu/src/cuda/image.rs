@@ -42,7 +42,9 @@ pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> 
             Ok(module) => return Ok(module),
             Err(error) => error.to_string(),
         },
-        None => format!("no PTX is shipped for compute capability {architecture}, only from 80 on"),
+        None => {
+            format!("there is no PTX for compute capability {architecture}; the lowest supported one is 80")
+        }
     };
     let path = cache.map(|folder| folder.join(format!("{:016x}_{architecture}.ptx", fingerprint(SOURCES))));
     if let Some(ptx) = path.as_deref().and_then(|path| fs::read_to_string(path).ok())
@@ -56,7 +58,7 @@ pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> 
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 format!(
-                    "{refused}; and NVRTC, which could compile the kernels here, is not found: install it, or a newer driver"
+                    "{refused}; NVRTC, which could compile the kernels, was not found; install it, or a newer driver"
                 ),
             ));
         }

@@ -71,7 +71,7 @@ impl DeviceBuffer {
     fn copy(&self, begin: u64, bytes: u64, copy: impl FnOnce(u64, u64) -> Copy) -> Result<()> {
         if begin.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::invalid(format!(
-                "{bytes} bytes from byte {begin} on are not within the {} of the device's memory",
+                "{bytes} bytes from byte {begin} on are outside of the {} bytes of device memory",
                 self.bytes
             )));
         }

@@ -18,7 +18,7 @@ pub(crate) fn compile(source: &str, architecture: u32) -> Option<Result<String>>
     };
     let compiled = compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src());
     Some(compiled.map_err(|error| {
-        let text = format!("the kernels do not compile for compute capability {architecture}: {error:?}");
+        let text = format!("cannot compile the kernels for compute capability {architecture}: {error:?}");
         Error::new(ErrorKind::System, text)
     }))
 }

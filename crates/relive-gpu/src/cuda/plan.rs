@@ -137,7 +137,7 @@ impl Rows<'_> {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "{indices} indices, {steps} steps and {lengths} lengths: one of each for each row"
+            "got {indices} indices, {steps} steps and {lengths} lengths; pass one of each for each row"
         )))
     }
 

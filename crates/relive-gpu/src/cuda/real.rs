@@ -50,7 +50,7 @@ fn initialised() -> Result<i32> {
     let initialise = || {
         // SAFETY: opens the library and closes it.
         if !unsafe { sys::is_culib_present() } {
-            return Err("no NVIDIA driver is installed (libcuda is not found)".to_owned());
+            return Err("no NVIDIA driver is installed (libcuda was not found)".to_owned());
         }
         let mut version: c_int = 0;
         // SAFETY: the library exists; the call has no preconditions.
@@ -72,7 +72,7 @@ pub(crate) fn available() -> Result<()> {
     // SAFETY: the driver is initialised, and the pointer is to our own number.
     check("count devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
     if count == 0 {
-        return Err(Error::new(ErrorKind::Unavailable, "no GPU can be used: the driver has no device"));
+        return Err(Error::new(ErrorKind::Unavailable, "no GPU can be used: the driver reports no device"));
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ impl RealDriver {
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let mut context = ptr::null_mut();
         // SAFETY: released when this is dropped.
-        check("make a context", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) })?;
+        check("create a context", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) })?;
         let (context, architecture) = (context as usize, major * 10 + minor);
         Ok(Self { device, context, version, name, architecture, multiprocessors })
     }
@@ -143,8 +143,7 @@ fn event_of(event: Event) -> sys::CUevent {
 }
 
 fn size(bytes: u64) -> Result<usize> {
-    usize::try_from(bytes)
-        .map_err(|_| Error::invalid(format!("{bytes} bytes are more than an address can name")))
+    usize::try_from(bytes).map_err(|_| Error::invalid(format!("{bytes} bytes exceed the address space")))
 }
 
 impl Driver for RealDriver {
@@ -202,7 +201,7 @@ impl Driver for RealDriver {
         self.bind()?;
         // The driver API keeps no last error; it keeps the error of earlier work, which the next call would report.
         // SAFETY: no preconditions.
-        check("go on after an error", unsafe { sys::cuCtxSynchronize() })
+        check("continue after an error", unsafe { sys::cuCtxSynchronize() })
     }
 
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
@@ -277,7 +276,7 @@ impl Driver for RealDriver {
         self.bind()?;
         let mut stream = ptr::null_mut();
         // SAFETY: the pointer is to our own value.
-        check("make a stream", unsafe { sys::cuStreamCreate(&raw mut stream, NON_BLOCKING) })?;
+        check("create a stream", unsafe { sys::cuStreamCreate(&raw mut stream, NON_BLOCKING) })?;
         Ok(Stream(stream as u64))
     }
 
@@ -291,7 +290,7 @@ impl Driver for RealDriver {
         self.bind()?;
         let mut event = ptr::null_mut();
         // SAFETY: the pointer is to our own value.
-        check("make an event", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
+        check("create an event", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
         Ok(Event(event as u64))
     }
 
@@ -310,7 +309,8 @@ impl Driver for RealDriver {
     fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32> {
         self.bind()?;
         if self.version < TIMES_SINCE {
-            let text = format!("the GPU's driver is of CUDA {}: comparing events needs 12.8", self.version);
+            let text =
+                format!("the GPU's driver supports CUDA {}; comparing events requires 12.8", self.version);
             return Err(Error::new(ErrorKind::Unavailable, text));
         }
         let mut time = 0.0;
@@ -337,7 +337,8 @@ impl Driver for RealDriver {
             }
             let waited = begin.elapsed();
             if waited > patience {
-                let text = format!("work of the GPU has not finished in {patience:?}: the device may hang");
+                let text =
+                    format!("the GPU has not finished its work within {patience:?}; the device may hang");
                 return Err(Error::new(ErrorKind::Unavailable, text));
             }
             if waited < SPIN {

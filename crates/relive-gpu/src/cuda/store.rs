@@ -85,12 +85,12 @@ impl DeviceStore {
     ) -> Result<()> {
         if !Arc::ptr_eq(pinned.segment(), &self.segment) {
             return Err(Error::invalid(
-                "the trajectories were pinned by another reader than the device's store",
+                "the trajectories were pinned by a reader other than the device store's",
             ));
         }
         if pinned.rows().len() as u64 > plan.rows {
             let (rows, most) = (pinned.rows().len(), plan.rows);
-            return Err(Error::invalid(format!("{rows} trajectories; the plan is of at most {most}")));
+            return Err(Error::invalid(format!("got {rows} trajectories; the plan is for at most {most}")));
         }
         let columns: Vec<ColumnPlan> = plan.columns.iter().map(|column| self.column(column, out)).collect();
         let local = |row: &crate::PinnedRow| pinned.shard().local(row.index);

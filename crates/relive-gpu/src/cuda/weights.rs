@@ -165,7 +165,7 @@ impl DeviceWeights {
     /// As for [`update_from`](Self::update_from).
     unsafe fn update_at(&self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
         if count > MAX_UPDATE {
-            return Err(Error::invalid(format!("{count} weights in one update: at most {MAX_UPDATE}")));
+            return Err(Error::invalid(format!("{count} weights in one update; the limit is {MAX_UPDATE}")));
         }
         let (last, refused) = (self.last.address().0, self.refused.address().0);
         let count = count as u64;
@@ -180,7 +180,7 @@ impl DeviceWeights {
         match self.refused.read::<u64>(0, 1)?[0] {
             NOTHING => Ok(()),
             number => Err(Error::invalid(format!(
-                "number {number} of an update is refused: its index must be {} to {}, and its weight between 0 and {}",
+                "entry {number} of an update is invalid: its index must be {} to {}, and its weight between 0 and {}",
                 self.config.first,
                 self.config.first + self.config.capacity - 1,
                 self.config.max_weight

@@ -57,7 +57,7 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     let fits = !plain.is_empty() && plain.len() <= MAX_NAME_BYTES && !plain.contains(['/', '\0']);
     if !fits || plain.starts_with('.') {
         return Err(Error::invalid(format!(
-            "{name:?} cannot name a segment: 1 to {MAX_NAME_BYTES} bytes without / and NUL, not beginning with a dot"
+            "{name:?} is not a valid name of a segment; use 1 to {MAX_NAME_BYTES} bytes without / and NUL, not starting with a dot"
         )));
     }
     Ok(Path::new(SHARED_MEMORY).join(plain))
@@ -77,10 +77,10 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
                 return made.map(|()| (file, name));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_stale(path, identity_at)?,
-            Err(error) => return Err(failed("make", path, error)),
+            Err(error) => return Err(failed("create", path, error)),
         }
     }
-    let text = format!("{} was taken by others {TRIES} times while this process tried", path.display());
+    let text = format!("other processes created {} {TRIES} times while this process tried", path.display());
     Err(Error::unavailable(text))
 }
 
@@ -96,7 +96,7 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if bytes > free {
         return Err(Error::unavailable(format!(
-            "{} needs {bytes} bytes, and {free} are free there; lower the capacity or make room",
+            "{} needs {bytes} bytes, but only {free} are free there; lower the capacity, or free some space",
             path.display()
         )));
     }
@@ -108,7 +108,7 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
         Err(rustix::io::Errno::NOSPC) => Err(Error::unavailable(format!(
-            "there is no space for the {bytes} bytes of {}; lower the capacity or make room",
+            "there is no space for the {bytes} bytes of {}; lower the capacity, or free some space",
             path.display()
         ))),
         Err(error) => Err(failed("take space for", path, error.into())),
@@ -148,9 +148,9 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     };
     if !stale {
         let owner = if word == 0 {
-            "being made".to_owned()
+            "being created".to_owned()
         } else {
-            format!("of process {}, which lives", identity.pid())
+            format!("in use by process {}", identity.pid())
         };
         return Err(Error::unavailable(format!(
             "{} is {owner}; attach to it, or choose another name",
@@ -178,7 +178,7 @@ fn owner_of(file: &File, path: &Path, identity_at: u64) -> Result<u64> {
 }
 
 fn no_store(path: &Path) -> Error {
-    Error::unavailable(format!("{} is no store; choose another name, or remove it", path.display()))
+    Error::unavailable(format!("{} is not a store; choose another name, or remove it", path.display()))
 }
 
 /// Opens a file that another process has created.
@@ -192,7 +192,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 
 /// Unnamed memory, whose descriptor can be passed to other processes.
 pub(crate) fn anonymous(bytes: u64) -> Result<File> {
-    let failed = |error: rustix::io::Errno| Error::system("make anonymous shared memory", error.into());
+    let failed = |error: rustix::io::Errno| Error::system("create anonymous shared memory", error.into());
     let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
     fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     rustix::fs::ftruncate(&file, bytes).map_err(failed)?;
@@ -204,8 +204,7 @@ pub(crate) fn anonymous(bytes: u64) -> Result<File> {
 pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<File> {
     let sealed = fcntl_get_seals(descriptor.as_fd()).is_ok_and(|seals| seals.contains(FIXED_SIZE));
     if !sealed {
-        let text =
-            "the descriptor is no shared memory of a fixed size; pass the one that Store::descriptor gives";
+        let text = "the descriptor is not shared memory of a fixed size; pass the one that Store::descriptor returns";
         return Err(Error::invalid(text));
     }
     Ok(File::from(descriptor))
@@ -257,7 +256,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|folder| folder.sync_all())
-        .map_err(|error| failed("make durable the folder", path, error))
+        .map_err(|error| failed("sync the folder", path, error))
 }
 
 /// An error with the operation and the file.
@@ -297,17 +296,17 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
             let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
-            assert!(error.to_string().contains("is no store"), "{error}");
+            assert!(error.to_string().contains("is not a store"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), bytes);
         }
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is no store"));
+        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is not a store"));
         fs::remove_dir(&path).unwrap();
         let target = folder.path().join("target");
         fs::write(&target, left(header::MAGIC)).unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is no store"));
+        assert!(create(&path, BYTES, IDENTITY_AT).unwrap_err().to_string().contains("is not a store"));
         assert!(target.exists());
     }
 
@@ -327,7 +326,7 @@ mod tests {
             let (file, name) = create(&path, BYTES, IDENTITY_AT).unwrap();
             assert_eq!(file.metadata().unwrap().len(), BYTES);
             let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
-            assert!(error.to_string().contains("which lives"), "{error}");
+            assert!(error.to_string().contains("in use by process"), "{error}");
             drop(name);
             assert!(!path.exists());
         }

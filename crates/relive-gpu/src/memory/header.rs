@@ -68,12 +68,12 @@ impl Header {
         let mut cursor = Cursor::new(bytes, what);
         let magic = cursor.take(8)?;
         if magic != MAGIC {
-            return Err(Error::corrupt(format!("{what} begins with {magic:02x?}, which no store does")));
+            return Err(Error::corrupt(format!("{what} is not a store: it starts with {magic:02x?}")));
         }
         let version = cursor.u32()?;
         if version != VERSION {
             return Err(Error::corrupt(format!(
-                "{what} has version {version} of the format; this program knows version {VERSION}"
+                "{what} has version {version} of the format; this program supports version {VERSION}"
             )));
         }
         let crc = cursor.u32()?;
@@ -89,7 +89,7 @@ impl Header {
         let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[16..FIXED_BYTES]), encoded);
         if found != crc {
             return Err(Error::corrupt(format!(
-                "the header of {what} has crc {found:08x}, not {crc:08x} as it says"
+                "the header of {what} has crc {found:08x}, but it records {crc:08x}"
             )));
         }
         let (schema, tiers, _) = decode_schema(encoded, narrow(u64::from(columns)), max_steps, what)?;
@@ -104,7 +104,7 @@ impl Header {
         let computed: Vec<u8> = offsets_of(&self.layout).into_iter().flat_map(u64::to_le_bytes).collect();
         if segment_bytes != self.layout.segment_bytes || said != computed {
             return Err(Error::corrupt(format!(
-                "{what} has {segment_bytes} bytes and offsets of another layout; its schema makes {} bytes",
+                "{what} has {segment_bytes} bytes and offsets of a different layout; its schema needs {} bytes",
                 self.layout.segment_bytes
             )));
         }
@@ -149,9 +149,7 @@ pub(crate) fn decode_schema(
 ) -> Result<(Schema, Vec<Tier>, Vec<u64>)> {
     let what = format!("the schema of {what}");
     if columns > MAX_COLUMNS {
-        return Err(Error::corrupt(format!(
-            "{what} has {columns} columns; at most {MAX_COLUMNS} are possible"
-        )));
+        return Err(Error::corrupt(format!("{what} has {columns} columns; the limit is {MAX_COLUMNS}")));
     }
     let mut cursor = Cursor::new(bytes, &what);
     let (mut found, mut tiers, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
@@ -163,7 +161,7 @@ pub(crate) fn decode_schema(
     }
     if cursor.left() > 0 {
         return Err(Error::corrupt(format!(
-            "{what} goes on for {} bytes after its last column",
+            "{what} has {} extra bytes after its last column",
             cursor.left()
         )));
     }
@@ -178,7 +176,7 @@ fn decode_column(cursor: &mut Cursor<'_>, what: &str) -> Result<(Column, Tier, u
     let offset = cursor.u64()?;
     if rank > MAX_RANK || name > MAX_NAME_BYTES || dtype > MAX_NAME_BYTES || path > MAX_PATH_BYTES {
         return Err(Error::corrupt(format!(
-            "{what} has a column of {rank} dimensions and texts of {name}, {dtype} and {path} bytes; too many"
+            "{what} has a column with {rank} dimensions and texts of {name}, {dtype} and {path} bytes, which exceeds the limits"
         )));
     }
     let shape = cursor.u64s(wide(rank))?;
@@ -191,7 +189,7 @@ fn decode_column(cursor: &mut Cursor<'_>, what: &str) -> Result<(Column, Tier, u
         0 => Tier::Host,
         1 => Tier::File(path),
         other => {
-            return Err(Error::corrupt(format!("{what}: column {name:?} is of the unknown tier {other}")));
+            return Err(Error::corrupt(format!("{what}: column {name:?} has the unknown tier {other}")));
         }
     };
     Ok((Column { name, dtype, shape }, tier, offset))

@@ -19,7 +19,9 @@ impl Identity {
         let pid = std::process::id();
         match Self::of(pid) {
             Ok(Some(identity)) => Ok(identity),
-            Ok(None) => Err(Error::unavailable(format!("/proc does not show this process, {pid}; mount it"))),
+            Ok(None) => {
+                Err(Error::unavailable(format!("/proc does not show this process, {pid}; mount /proc")))
+            }
             Err(error) => Err(Error::system(format_args!("read /proc/{pid}/stat"), error)),
         }
     }

@@ -71,7 +71,7 @@ impl Layout {
     pub(crate) fn new(schema: &Schema, shape: &Shape, tiers: &[Tier], schema_bytes: u64) -> Result<Self> {
         let too_large = || {
             Error::invalid(format!(
-                "{} trajectories of {} make more than 2^63 bytes; lower the capacity",
+                "{} trajectories of {} have more than 2^63 bytes; lower the capacity",
                 shape.capacity,
                 schema.describe()
             ))

@@ -118,7 +118,7 @@ impl Mapping {
         });
         outcome.map_err(|error| {
             Error::unavailable(format!(
-                "there is no memory for the {} bytes of {what} ({error}); lower the capacity or make room",
+                "there is no memory for the {} bytes of {what} ({error}); lower the capacity, or free some memory",
                 self.len
             ))
         })

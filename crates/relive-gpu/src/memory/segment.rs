@@ -130,7 +130,7 @@ impl Segment {
             file.metadata().map_err(|error| Error::system(format_args!("look at {what}"), error))?.len();
         let bytes = header.layout.segment_bytes;
         if found != bytes {
-            return Err(Error::corrupt(format!("{what} has {found} bytes; its header says {bytes}")));
+            return Err(Error::corrupt(format!("{what} has {found} bytes, but its header says {bytes}")));
         }
         let map = Mapping::new(&file, bytes, &what)?;
         let files = open_columns(&header)?;
@@ -156,13 +156,13 @@ impl Segment {
     /// Fails once the controller has closed the segment, or has died.
     pub(crate) fn check_owner(&self) -> Result<()> {
         if self.word(STATE_AT).load(Ordering::Acquire) == CLOSED {
-            return Err(Error::unavailable(format!("{} was closed by its controller", self.what)));
+            return Err(Error::unavailable(format!("the controller closed {}", self.what)));
         }
         let owner = Identity::from_word(self.word(IDENTITY_AT).load(Ordering::Acquire));
         if !owner.is_alive() {
             let pid = owner.pid();
             return Err(Error::unavailable(format!(
-                "process {pid}, the controller of {}, has ended; make the store anew and attach again",
+                "process {pid}, the controller of {}, has ended; create the store again, and attach again",
                 self.what
             )));
         }
@@ -334,11 +334,11 @@ fn check_state(file: &File, what: &str) -> Result<()> {
     let first = word(0)?.unwrap_or(MAKING_MAGIC);
     match state {
         _ if first != MAKING_MAGIC && first != MAGIC => {
-            Err(Error::corrupt(format!("{what} begins with {first:02x?}, which no store does")))
+            Err(Error::corrupt(format!("{what} is not a store: it starts with {first:02x?}")))
         }
-        0 => Err(Error::unavailable(format!("{what} is still being made; try again"))),
+        0 => Err(Error::unavailable(format!("{what} is still being created; try again"))),
         IN_USE | CLOSED => Ok(()),
-        other => Err(Error::corrupt(format!("{what} has the state {other}; it can be 0 to {CLOSED}"))),
+        other => Err(Error::corrupt(format!("{what} has the state {other}, but it must be 0 to {CLOSED}"))),
     }
 }
 
@@ -366,7 +366,7 @@ fn open_columns(header: &Header) -> Result<Vec<Option<Mapping>>> {
         let found = file.metadata().map_err(|error| files::failed("look at", path, error))?.len();
         if !first.starts_with(&COLUMN_MAGIC) || said != bytes || found != bytes {
             return Err(Error::corrupt(format!(
-                "{what} is not the file of its column: {found} bytes, of which it says {said}; the segment expects {bytes}"
+                "{what} is not the file of its column: it has {found} bytes, and its header says {said}, but the segment expects {bytes}"
             )));
         }
         Mapping::new(&file, bytes, &what)
@@ -439,10 +439,10 @@ mod tests {
             making.write_all_at(&bytes, at).unwrap();
             let error = attached(making.try_clone().unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
-            assert!(error.to_string().contains("is still being made"), "{error}");
+            assert!(error.to_string().contains("is still being created"), "{error}");
         }
         for (error, text) in [
-            (written(b"precious", 0), "which no store does"),
+            (written(b"precious", 0), "is not a store"),
             (written(&77_u64.to_le_bytes(), STATE_AT), "has the state 77"),
             (written(&[9], 64), "has crc"),
         ] {

@@ -83,7 +83,7 @@ impl Link {
     async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<Asked> {
         if body.len() > MAX_REQUEST_BYTES {
             return Err(Error::invalid(format!(
-                "a request of {} bytes to {}; it may have {MAX_REQUEST_BYTES}: ask for fewer trajectories at a time",
+                "a request of {} bytes to {}; the limit is {MAX_REQUEST_BYTES}; request fewer trajectories at a time",
                 body.len(),
                 self.what
             )));
@@ -139,7 +139,7 @@ impl Drop for Lease {
 
 impl Asked {
     fn frames(&mut self) -> Result<&mut Frames> {
-        let lost = || self.link.lost(&"an earlier call was given up, or failed");
+        let lost = || self.link.lost(&"an earlier call was abandoned, or failed");
         match &mut *self.frames {
             Some(frames) => Ok(frames),
             None => Err(lost()),
@@ -151,7 +151,7 @@ impl Asked {
         let link = Arc::clone(&self.link);
         let next = self.frames()?.next().await.map_err(|error| link.lost(&error))?;
         let Some((header, head)) = next else {
-            return Err(link.lost(&"its process has ended, or closed the store"));
+            return Err(link.lost(&"its process has ended, or has closed the store"));
         };
         match header.kind {
             kind if kind == expected => Ok(header),
@@ -161,7 +161,7 @@ impl Asked {
                 Err(decode_error(&head, &link.what))
             }
             other => Err(Error::corrupt(format!(
-                "{} has answered with a frame of kind {other:?}, not {expected:?}",
+                "{} answered with a frame of kind {other:?}, not {expected:?}",
                 link.what
             ))),
         }

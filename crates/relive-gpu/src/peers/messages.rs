@@ -147,7 +147,7 @@ impl WindowAsked {
         for _ in 0..count {
             let [column, offset, length] = [cursor.u64()?, cursor.u64()?, cursor.u64()?];
             if column >= wide(columns) {
-                return Err(Error::invalid(format!("{what} wants column {column} of {columns}")));
+                return Err(Error::invalid(format!("{what} requests column {column} of {columns}")));
             }
             windows.push(Self { column: narrow(column), offset: offset.cast_signed(), length });
         }
@@ -189,7 +189,7 @@ pub(crate) fn expect_bytes(found: usize, expected: usize, what: &str) -> Result<
     if found == expected {
         return Ok(());
     }
-    Err(Error::corrupt(format!("{what} has {found} bytes and not {expected}")))
+    Err(Error::corrupt(format!("{what} has {found} bytes, not {expected}")))
 }
 
 /// The kinds of errors, encoded as their positions in this list.

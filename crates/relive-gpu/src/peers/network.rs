@@ -93,7 +93,7 @@ impl Network {
     pub fn new(options: NetworkOptions) -> Result<Self> {
         if options.patience.is_zero() || options.threads == 0 {
             return Err(Error::invalid(format!(
-                "a network with {:?} of patience and {} threads; it needs some of both",
+                "a network needs a timeout above 0 and at least 1 thread, got {:?} and {} threads",
                 options.patience, options.threads
             )));
         }
@@ -146,7 +146,7 @@ async fn within<T>(options: &NetworkOptions, what: &str, work: impl Future<Outpu
         tokio::select! {
             done = &mut work => return done.unwrap_or_else(|_| {
                 let patience = options.patience;
-                Err(Error::unavailable(format!("{what} took longer than the patience of {patience:?}")))
+                Err(Error::unavailable(format!("{what} took longer than the timeout of {patience:?}")))
             }),
             () = tokio::time::sleep(ASK_EVERY) => {
                 if options.interrupted.is_some_and(|ask| ask()) {

@@ -80,7 +80,7 @@ impl Peer {
         let (frames, described) = open(&shared.network, &shared.address, &shared.what).await?;
         if described != shared.described {
             return Err(Error::invalid(format!(
-                "{} was replaced by a store of {} trajectories of {}; make the stores of all ranks anew",
+                "{} was replaced by a store of {} trajectories of {}; create the stores of all ranks again",
                 shared.what,
                 described.capacity,
                 described.schema.describe()
@@ -95,7 +95,7 @@ impl Peer {
 /// A connection to a store, and the store's description of itself.
 async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, Described)> {
     let options = network.options();
-    let refused = |error: std::io::Error| Error::unavailable(format!("{what} cannot be reached: {error}"));
+    let refused = |error: std::io::Error| Error::unavailable(format!("cannot reach {what}: {error}"));
     let tcp = TcpStream::connect(address).await.map_err(refused)?;
     let socket = match &options.client_tls {
         None => Socket::over_tcp(tcp).map_err(refused)?,
@@ -112,17 +112,17 @@ async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, D
     frames.send_frame(FrameKind::OpenRows, token.as_bytes(), &[]).await.map_err(refused)?;
     let answer = frames.next().await;
     let answer =
-        answer.map_err(|error| Error::corrupt(format!("{what} is no store of trajectories: {error}")))?;
+        answer.map_err(|error| Error::corrupt(format!("{what} is not a store of trajectories: {error}")))?;
     match answer {
         Some((header, head)) if header.kind == FrameKind::RowsOpened => {
             Ok((frames, Described::decode(&head, what)?))
         }
         Some((header, head)) if header.kind == FrameKind::RowsRefused => Err(decode_error(&head, what)),
         Some((header, _)) => {
-            Err(Error::corrupt(format!("{what} has answered with a frame of kind {:?}", header.kind)))
+            Err(Error::corrupt(format!("{what} answered with a frame of kind {:?}", header.kind)))
         }
         None => Err(Error::unavailable(format!(
-            "{what} has ended the connection at once; is it a store of trajectories, and does one of both use TLS?"
+            "{what} closed the connection at once; check that it is a store of trajectories, and that both sides use TLS or neither does"
         ))),
     }
 }

@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         let found = reader.take(8)?;
         if found != magic {
             let [found, wanted] = [found, &magic].map(|bytes| bytes.escape_ascii().to_string());
-            return Err(reader.corrupt(&format!("it begins with {found}, not with {wanted}")));
+            return Err(reader.corrupt(&format!("it starts with {found}, not with {wanted}")));
         }
         Ok(reader)
     }
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         let there = self.rest.len() / bytes_each;
         match usize::try_from(count) {
             Ok(count) if count <= there => Ok(count),
-            _ => Err(self.corrupt(&format!("it names {count} records, and has bytes for {there}"))),
+            _ => Err(self.corrupt(&format!("it announces {count} records, but has bytes for {there}"))),
         }
     }
 
@@ -86,12 +86,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn corrupt(&self, text: &str) -> Error {
-        Error::new(ErrorKind::Corrupt, format!("{} cannot be read: {text}", self.what))
+        Error::new(ErrorKind::Corrupt, format!("cannot read {}: {text}", self.what))
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| {
-            self.corrupt(&format!("{count} bytes are missing at its end, where {} are left", self.rest.len()))
+            self.corrupt(&format!("{count} bytes are needed at its end, but {} are left", self.rest.len()))
         })?;
         self.rest = rest;
         Ok(taken)

@@ -27,13 +27,13 @@ impl Grid {
     pub(crate) fn new(max_mass: f32, capacity: u64) -> Result<Self> {
         if !(max_mass.is_normal() && max_mass > 0.0) {
             return Err(Error::invalid(format!(
-                "the largest mass is {max_mass}: it must be positive and finite, and not below {}",
+                "the largest mass is {max_mass}, but it must be positive and finite, and not below {}",
                 f32::MIN_POSITIVE
             )));
         }
         if capacity == 0 || capacity > MAX_CAPACITY {
             return Err(Error::invalid(format!(
-                "{capacity} indices in all: there may be 1 to {MAX_CAPACITY}"
+                "{capacity} indices in total; there must be 1 to {MAX_CAPACITY}"
             )));
         }
         let capacity_bits = u64::BITS - (capacity - 1).leading_zeros();

@@ -65,7 +65,7 @@ impl<'a> Pool<'a> {
         let (there, wanted) = (self.0.inserted(), self.0.config().capacity);
         if matches!(kind, KeyKind::Oldest | KeyKind::Newest) && there != wanted {
             return Err(Error::invalid(format!(
-                "FIFO and LIFO need the number of insertion of each of the {wanted} indices; {there} were given"
+                "FIFO and LIFO need the insertion number of each of the {wanted} indices, got {there}"
             )));
         }
         Ok(())

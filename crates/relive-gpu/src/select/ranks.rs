@@ -54,7 +54,7 @@ impl Asked {
         for ((own, others), name) in pairs {
             if own != others {
                 return Err(Error::invalid(format!(
-                    "rank {who} has {others} as {name}, and this one {own}: all ranks must select alike, step by step"
+                    "rank {who} has {others} as {name}, but this rank has {own}; all ranks must make the same selections in the same order"
                 )));
             }
         }
@@ -129,8 +129,8 @@ pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
         asked.agree(&summary.asked, rank)?;
         if summary.indices.start != end || summary.indices.is_empty() {
             return Err(Error::invalid(format!(
-                "rank {rank} owns the indices {:?}, after {end} that the ranks before it own: summaries must be in the order \
-                 of ranks, without gaps",
+                "rank {rank} owns the indices {:?}, but the ranks before it own {end}; summaries must be in \
+                 the order of ranks, without gaps",
                 summary.indices
             )));
         }
@@ -191,12 +191,12 @@ impl Part {
 /// All draws of all ranks, in order of position.
 pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
     let Some(first) = parts.first() else {
-        return Err(Error::invalid("no parts: every rank contributes one"));
+        return Err(Error::invalid("there are no parts; every rank must contribute one"));
     };
     for (rank, part) in parts.iter().enumerate() {
         first.asked.agree(&part.asked, rank)?;
         if part.whole != first.whole {
-            return Err(Error::invalid(format!("rank {rank} had other summaries than rank 0")));
+            return Err(Error::invalid(format!("rank {rank} had different summaries than rank 0")));
         }
     }
     let mut draws: Vec<Draw> = parts.iter().flat_map(|part| &part.draws).copied().collect();
@@ -209,7 +209,7 @@ pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "the parts have {} draws for the positions 0 to {}, or one of them twice: a part is missing or there twice",
+                "the parts have {} draws for the positions 0 to {}, or one position twice: a part is missing or duplicated",
                 draws.len(),
                 first.asked.count
             ),

@@ -79,7 +79,7 @@ impl Selection {
     pub fn check(self) -> Result<()> {
         match self {
             Self::Prioritized { beta, .. } if !(0.0..=MAX_BETA).contains(&beta) => {
-                Err(Error::invalid(format!("beta is {beta}: it must be between 0 and {MAX_BETA}")))
+                Err(Error::invalid(format!("beta is {beta}, but it must be between 0 and {MAX_BETA}")))
             }
             _ => Ok(()),
         }

@@ -105,11 +105,11 @@ impl Selector {
         let asked = self.asked(pool, selection, count)?;
         let whole = ranks::whole(summaries, &asked)?;
         let own = summaries.get(rank).ok_or_else(|| {
-            Error::invalid(format!("this is rank {rank}, and there are {} summaries", summaries.len()))
+            Error::invalid(format!("this is rank {rank}, but there are {} summaries", summaries.len()))
         })?;
         if !own.is_of(&*pool.0)? {
             return Err(Error::invalid(format!(
-                "the summary of rank {rank} is not of the weights it selects from: they must not change in between"
+                "the summary of rank {rank} does not match the weights that it selects from; they must not change in between"
             )));
         }
         enough(selection, count, whole)?;
@@ -133,7 +133,7 @@ impl Selector {
     pub fn merge(parts: &[Part], selection: Selection, order: Order) -> Result<Selected> {
         let (asked, whole, mut draws) = ranks::assemble(parts)?;
         if asked.selection != selection.code() {
-            return Err(Error::invalid(format!("the parts are not of the selection {selection:?}")));
+            return Err(Error::invalid(format!("the parts do not belong to the selection {selection:?}")));
         }
         if order == Order::ByIndex {
             let order = radix::order(&draws.iter().map(|draw| draw.index).collect::<Vec<u64>>());
@@ -156,7 +156,7 @@ impl Selector {
         let mut reader = Reader::new(bytes, MAGIC, "the state of a selector")?;
         let (seed, step) = (reader.u64()?, reader.u64()?);
         if step > MAX_STEP {
-            return Err(reader.corrupt(&format!("step {step}, of at most {MAX_STEP}")));
+            return Err(reader.corrupt(&format!("step {step}; the limit is {MAX_STEP}")));
         }
         reader.finish()?;
         Ok(Self { seed, step })
@@ -172,10 +172,12 @@ impl Selector {
             pool.check(kind)?;
         }
         if count > MAX_COUNT {
-            return Err(Error::invalid(format!("{count} indices in one selection: at most {MAX_COUNT}")));
+            return Err(Error::invalid(format!(
+                "{count} indices in one selection; the limit is {MAX_COUNT}"
+            )));
         }
         if self.step >= MAX_STEP {
-            return Err(Error::invalid(format!("step {MAX_STEP} is the last one: take another seed")));
+            return Err(Error::invalid(format!("step {MAX_STEP} is the last one; use another seed")));
         }
         Ok(Asked {
             seed: self.seed,
@@ -199,7 +201,7 @@ fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
     Err(Error::new(
         ErrorKind::Unavailable,
         format!(
-            "{count} indices are asked for ({selection:?}), and {} have a weight above 0: insert more, or ask for fewer",
+            "{count} indices were requested ({selection:?}), but {} have a weight above 0; insert more, or request fewer",
             whole.selectable
         ),
     ))
@@ -220,9 +222,10 @@ fn fine(selection: Selection, whole: Whole, rank: &dyn Rank) -> Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mean = whole.units as f64 / whole.selectable as f64 * resolution;
     Err(Error::invalid(format!(
-        "the weights to the power of {exponent} are {mean:.3e} in the mean, and are kept in steps of {resolution:.3e}, which follow \
-         from max_weight {max_weight}: too coarse, since the mean must be at least {MIN_MEAN_UNITS} steps; make it anew with a \
-         max_weight near the largest weight that there will be"
+        "the weights to the power of {exponent} have a mean of {mean:.3e}, but are stored with a resolution of \
+         {resolution:.3e}, which follows from max_weight {max_weight} and is too coarse: the mean must be at \
+         least {MIN_MEAN_UNITS} times the resolution; create it again with a max_weight close to the largest \
+         expected weight"
     )))
 }
 

@@ -48,19 +48,19 @@ impl WeightsConfig {
         if self.capacity == 0 || end.is_none_or(|end| end > self.total_capacity) {
             let Self { capacity, total_capacity, first, .. } = self;
             return Err(Error::invalid(format!(
-                "{capacity} indices from index {first} on, of {total_capacity} in all: at least one, and all of them below \
-                 the number of all"
+                "{capacity} indices from index {first} on, of {total_capacity} in total; there must be at \
+                 least one, and all must be below the total"
             )));
         }
         if !(0.0..=MAX_EXPONENT).contains(&self.exponent) {
             return Err(Error::invalid(format!(
-                "exponent {} of weights: it must be between 0 and {MAX_EXPONENT}",
+                "the exponent of weights is {}, but it must be between 0 and {MAX_EXPONENT}",
                 self.exponent
             )));
         }
         if !(self.max_weight.is_normal() && self.max_weight > 0.0) {
             return Err(Error::invalid(format!(
-                "the largest weight is {}: it must be positive and finite, and not below {}",
+                "the largest weight is {}, but it must be positive and finite, and not below {}",
                 self.max_weight,
                 f32::MIN_POSITIVE
             )));
@@ -70,8 +70,8 @@ impl WeightsConfig {
         let max_mass = math::power(self.max_weight, self.exponent) * room;
         if !max_mass.is_finite() {
             return Err(Error::invalid(format!(
-                "max_weight {} to the power of {} is above {:e}, the largest mass: give a lower max_weight, near the largest \
-                 weight that there will be",
+                "max_weight {} to the power of {} is above {:e}, the largest mass; give a lower max_weight, \
+                 close to the largest expected weight",
                 self.max_weight,
                 self.exponent,
                 f32::MAX
@@ -298,13 +298,15 @@ pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f
     let WeightsConfig { capacity, first, .. } = *config;
     if indices.len() != weights.len() {
         let [indices, weights] = [indices.len(), weights.len()];
-        return Err(Error::invalid(format!("{indices} indices with {weights} weights: one for each")));
+        return Err(Error::invalid(format!(
+            "got {indices} indices with {weights} weights; pass one for each"
+        )));
     }
     for (position, (index, weight)) in indices.iter().zip(weights).enumerate() {
-        check_weight(config, *weight, || format!("number {position} of an update (index {index})"))?;
+        check_weight(config, *weight, || format!("entry {position} of an update (index {index})"))?;
         if index.checked_sub(first).is_none_or(|local| local >= capacity) {
             return Err(Error::invalid(format!(
-                "number {position} of an update is index {index}: this rank has the indices {first} to {}",
+                "entry {position} of an update has index {index}, but this rank has the indices {first} to {}",
                 first + capacity - 1
             )));
         }
@@ -316,7 +318,7 @@ pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f
 pub(crate) fn check_all(config: &WeightsConfig, weights: &[f32]) -> Result<()> {
     if weights.len() as u64 != config.capacity {
         return Err(Error::invalid(format!(
-            "{} weights are loaded into {} indices: one for each",
+            "got {} weights for {} indices; pass one for each",
             weights.len(),
             config.capacity
         )));
@@ -333,8 +335,8 @@ fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String)
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with; lower it, or give a \
-         larger max_weight",
+        "{} is {weight}, but weights must be between 0 and {max}, the largest weight at creation; lower it, or \
+         create the store with a larger max_weight",
         place()
     )))
 }

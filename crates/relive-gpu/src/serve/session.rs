@@ -90,7 +90,7 @@ async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Res
     if version != VERSION.to_le_bytes() {
         let theirs = version.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
         let text = format!(
-            "it speaks version {VERSION}, and this process version {theirs}; use one version of Relive"
+            "it uses version {VERSION}, but this process uses version {theirs}; use the same version of Relive"
         );
         return Err(End::Refused(Error::unavailable(text)));
     }
@@ -99,11 +99,8 @@ async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Res
         return Err(out_of_place(&header));
     }
     if !token.is_none_or(|token| is_same_token(&head, token.as_bytes())) {
-        let what = if head.is_empty() {
-            "it asks for a token, and none was shown"
-        } else {
-            "it does not know the token"
-        };
+        let what =
+            if head.is_empty() { "it requires a token, but got none" } else { "it does not know the token" };
         return Err(End::Refused(Error::unavailable(what)));
     }
     let shard = reader.shard();
@@ -114,7 +111,7 @@ async fn greet(frames: &mut Frames, token: Option<&str>, reader: &Reader) -> Res
 }
 
 fn out_of_place(header: &FrameHeader) -> End {
-    End::Refused(Error::invalid(format!("a frame of kind {:?}, which does not belong here", header.kind)))
+    End::Refused(Error::invalid(format!("unexpected frame of kind {:?}", header.kind)))
 }
 
 async fn refuse(frames: &Frames, error: &Error) -> io::Result<()> {
@@ -124,7 +121,7 @@ async fn refuse(frames: &Frames, error: &Error) -> io::Result<()> {
 async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
     while let Some((header, head)) = frames.next().await? {
         if header.body_len() > MAX_REQUEST_BYTES {
-            let text = format!("a request of {} bytes; it may have {MAX_REQUEST_BYTES}", header.body_len());
+            let text = format!("a request of {} bytes; the limit is {MAX_REQUEST_BYTES}", header.body_len());
             return Err(End::Refused(Error::invalid(text)));
         }
         let body = frames.read_bytes(header.body_len()).await?;
@@ -188,13 +185,13 @@ impl Held<'_> {
         let indices = u64s(body, "the request")?;
         if self.rows.len() + indices.len() > MAX_PINNED {
             return Err(Error::invalid(format!(
-                "{} trajectories beside {} that the connection has pinned; it may have {MAX_PINNED}: drop batches and loaders",
+                "{} trajectories in addition to {} that the connection has pinned; the limit is {MAX_PINNED}; drop batches and loaders",
                 indices.len(),
                 self.rows.len()
             )));
         }
         if self.leases.contains_key(&head.lease) {
-            return Err(Error::invalid(format!("there is a lease {} already", head.lease)));
+            return Err(Error::invalid(format!("lease {} already exists", head.lease)));
         }
         let mut pinned = self.reader.pin_all(&[], false)?.0;
         let mut told = Vec::with_capacity(indices.len());
@@ -263,7 +260,7 @@ impl Held<'_> {
         let pieces = windows.len().max(1).saturating_mul(asked.len());
         if pieces > MAX_ANSWER_PIECES {
             return Err(Error::invalid(format!(
-                "{} windows of {} trajectories are {pieces} pieces; a request may have {MAX_ANSWER_PIECES}: ask for fewer at a time",
+                "{} windows of {} trajectories are {pieces} pieces; the limit of a request is {MAX_ANSWER_PIECES}; request fewer at a time",
                 windows.len(),
                 asked.len()
             )));
@@ -279,7 +276,7 @@ impl Held<'_> {
         }
         if bytes > MAX_ANSWER_BYTES {
             return Err(Error::invalid(format!(
-                "an answer of {bytes} bytes; it may have {MAX_ANSWER_BYTES}: ask for fewer steps at a time"
+                "an answer of {bytes} bytes; the limit is {MAX_ANSWER_BYTES}; request fewer steps at a time"
             )));
         }
         Ok((windows, rows, bytes))
@@ -290,7 +287,7 @@ impl Held<'_> {
         let Some(row) = held.filter(|row| row.generation == asked.generation && asked.step <= row.length)
         else {
             return Err(Error::not_found(format!(
-                "step {} of trajectory {} of generation {}, which the connection has not pinned, or which has not as many steps",
+                "step {} of trajectory {} of generation {}, which the connection has not pinned, or which is shorter",
                 asked.step, asked.index, asked.generation
             )));
         };

@@ -152,7 +152,7 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
         insert(&ranks.stores[1], 100 + number);
     }
     assert_eq!(ranks.stores[1].status(6).unwrap().generation, 1);
-    assert!(pinned.bytes(0, 0).unwrap_err().to_string().contains("another machine's"));
+    assert!(pinned.bytes(0, 0).unwrap_err().to_string().contains("on another machine"));
     drop(pinned);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
     // Sampled for the last time, and gone.
@@ -191,7 +191,7 @@ fn stores_that_do_not_fit_are_refused() {
         own.of_ranks(std::slice::from_ref(own), &[twice.clone(), twice])
             .unwrap_err()
             .to_string()
-            .contains("all ranks")
+            .contains("the ranks of one index space")
     );
 }
 
@@ -203,7 +203,7 @@ fn only_who_knows_the_token_is_served() {
     let server = RowServer::start(&network(options(Some("a secret"))), store.reader(), ANYWHERE).unwrap();
     let address = server.address().to_string();
     Peer::connect(&network(options(Some("a secret"))), &address).unwrap();
-    for (token, text) in [(Some("a secreT"), "does not know the token"), (None, "none was shown")] {
+    for (token, text) in [(Some("a secreT"), "does not know the token"), (None, "requires a token")] {
         let error = Peer::connect(&network(options(token)), &address).unwrap_err().to_string();
         assert!(error.contains(text) && error.contains(&address), "{error}");
     }
@@ -248,7 +248,7 @@ fn what_is_no_client_is_refused() {
         String::from_utf8_lossy(&answer).into_owned()
     };
     assert_eq!(answer(b"GET / HTTP/1.1\r\n\r\n"), "");
-    assert!(answer(b"RLVROWS\n\x09\0\0\0").contains("speaks version 1, and this process version 9"));
+    assert!(answer(b"RLVROWS\n\x09\0\0\0").contains("uses version 1, but this process uses version 9"));
     let open = |rest: &[u8]| {
         let opened = [11_u8; 1].iter().copied().chain([0; 15]);
         [b"RLVROWS\n\x01\0\0\0", &opened.collect::<Vec<u8>>()[..], rest].concat()
@@ -258,7 +258,7 @@ fn what_is_no_client_is_refused() {
             [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &(body.len() as u64).to_le_bytes()];
         [&[kind, 0, 0, 0], lengths[0], lengths[1], head, body].concat()
     };
-    assert!(answer(&open(&frame(12, &[], &[]))).contains("does not belong here"));
+    assert!(answer(&open(&frame(12, &[], &[]))).contains("unexpected frame of kind"));
     assert!(answer(&open(&[99; 16])).contains("a frame of kind 99"));
     // Refused requests leave the connection open: the last frame ends it.
     let end = frame(12, &[], &[]);
@@ -273,16 +273,16 @@ fn what_is_no_client_is_refused() {
     assert!(answer(&open(&[unpinned.clone(), end.clone()].concat())).contains("index 999 is beyond"));
     for (request, text) in [
         (unpinned, "which the connection has not pinned"),
-        (frame(15, &windows, &[0; 24].repeat(400)), "1080000 pieces; a request may have 1048576"),
+        (frame(15, &windows, &[0; 24].repeat(400)), "1080000 pieces; the limit of a request is 1048576"),
         (frame(13, &[0; 3], &[]), "ends at byte 3"),
-        (frame(13, &[0; 16], &[0; 7]), "has 7 bytes and not 0"),
+        (frame(13, &[0; 16], &[0; 7]), "has 7 bytes, not 0"),
         (frame(13, &[0; 16], &999_u64.to_le_bytes()), "index 999 is beyond"),
         (frame(15, &[1; 8], &[]), "ends at byte 8"),
         (frame(15, &[0; 8], &[0; 24]), "which the connection has not pinned"),
         (frame(17, &[], &[]), "other than one lease"),
     ] {
         let answer = answer(&open(&[request, end.clone()].concat()));
-        assert!(answer.contains(text) && answer.contains("does not belong here"), "{answer}");
+        assert!(answer.contains(text) && answer.contains("unexpected frame of kind"), "{answer}");
     }
     Peer::connect(&network(NetworkOptions::new()), &server.address().to_string()).unwrap();
 }
@@ -302,7 +302,7 @@ fn a_store_that_does_not_answer_is_given_up() {
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     drop(silent);
     let error = Peer::connect(&Network::new(options).unwrap(), &address).unwrap_err();
-    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    assert!(error.to_string().contains("cannot reach"), "{error}");
 }
 
 /// A caller within a runtime must neither panic nor hang.

@@ -97,8 +97,8 @@ impl Inner {
     fn full(&self) -> Error {
         let state = self.state.lock();
         Error::unavailable(format!(
-            "no row of {} is free and none can be evicted: of {} rows, {} are selectable, and those are pinned or kept by the \
-             callback; drop batches, finish trajectories, or make the store larger",
+            "no row of {} is free, and none can be evicted: {} rows, of which {} are selectable, but pinned or \
+             kept by the callback; drop batches, finish trajectories, or create a larger store",
             self.segment.what(),
             self.segment.capacity(),
             state.selectable()

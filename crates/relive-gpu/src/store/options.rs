@@ -164,7 +164,7 @@ impl StoreOptions {
             )));
         }
         if matches!(self.removal, Removal::MaxTimesSampled(0)) {
-            return Err(Error::invalid("MaxTimesSampled(0): nothing could be sampled; use 1 or more"));
+            return Err(Error::invalid("MaxTimesSampled(0) would not permit any sample; use at least 1"));
         }
         for name in self.tiers.keys() {
             schema.position(name)?;

@@ -19,7 +19,7 @@ impl Reader {
         let (pinned, missing) = self.pin_present(indices)?;
         if let Some(&first) = missing.first() {
             return Err(Error::not_found(format!(
-                "{} of {} trajectories cannot be pinned; the first is index {}, which is not selectable: draw again",
+                "{} of {} trajectories cannot be pinned, first index {}, because they are not selectable; draw again",
                 missing.len(),
                 indices.len(),
                 indices[first]
@@ -127,7 +127,7 @@ fn row_of(told: &RowTold, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> 
     let most = peer.schema().max_steps();
     if length > most {
         return Err(Error::corrupt(format!(
-            "{} has told of a trajectory {index} of {length} steps; it has at most {most}",
+            "{} reported a trajectory {index} of {length} steps, but its limit is {most}",
             peer.what()
         )));
     }

@@ -65,7 +65,7 @@ impl Home {
         match self {
             Self::Here(shared) => Ok(shared),
             Self::There(peer) => Err(Error::invalid(format!(
-                "the trajectory is in the memory of {}, another machine's: collect it",
+                "the trajectory is in the memory of {} on another machine; collect it",
                 peer.what()
             ))),
         }
@@ -95,7 +95,7 @@ impl Shared {
         if length > segment.schema().max_steps() {
             pin::unpin(count);
             return Err(Error::corrupt(format!(
-                "{} is damaged: trajectory {index} has a length of {length}, and the most steps are {}",
+                "{} is damaged: trajectory {index} has a length of {length}, but the limit is {} steps",
                 segment.what(),
                 segment.schema().max_steps()
             )));
@@ -127,7 +127,7 @@ impl Shared {
             }
         }
         self.segment.check_owner()?;
-        Err(Error::unavailable("the controller takes unusually long to decide about a row; try again"))
+        Err(Error::unavailable("the controller is taking unusually long to decide about a row; try again"))
     }
 
     /// Counts a sample of a pinned row; `None` if it was sampled the maximum number of times.

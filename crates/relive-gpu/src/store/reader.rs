@@ -63,7 +63,7 @@ impl Reader {
         let free = claims::claim_free(segment.claims(), identity);
         let Some(slot) = free.or_else(|| claims::claim_dead(segment.claims(), identity)) else {
             return Err(Error::unavailable(format!(
-                "all {} reader slots of {} are taken; make the store with more `readers`",
+                "all {} reader slots of {} are taken; create the store with more `readers`",
                 shape.readers,
                 segment.what()
             )));
@@ -97,7 +97,7 @@ impl Reader {
         }
         if let Some(peer) = peers.iter().find(|peer| peer.schema() != own.segment.schema()) {
             let (theirs, ours) = (peer.schema().describe(), own.segment.schema().describe());
-            return Err(Error::invalid(format!("{} has {theirs}; this store has {ours}", peer.what())));
+            return Err(Error::invalid(format!("{} has {theirs}, but this store has {ours}", peer.what())));
         }
         let here = readers.iter().map(|reader| Home::Here(Arc::clone(&reader.shared)));
         let there = peers.iter().map(|peer| Home::There(peer.clone()));
@@ -108,7 +108,7 @@ impl Reader {
         if !expected.clone().eq(ranks.iter().map(|(shard, _)| *shard)) {
             let found: Vec<Shard> = ranks.iter().map(|(shard, _)| *shard).collect();
             return Err(Error::invalid(format!(
-                "the stores are {found:?}; all ranks of one index space are {:?}",
+                "the stores are {found:?}, but the ranks of one index space must be {:?}",
                 expected.collect::<Vec<_>>()
             )));
         }
@@ -212,7 +212,9 @@ impl Reader {
     fn check_places(&self, places: usize) -> Result<()> {
         let capacity = self.shared.segment.capacity();
         if wide(places) != capacity {
-            return Err(Error::invalid(format!("{places} places for {capacity} rows; pass as many")));
+            return Err(Error::invalid(format!(
+                "got {places} places for {capacity} rows; pass one for each"
+            )));
         }
         Ok(())
     }

@@ -27,11 +27,11 @@ impl Shard {
     /// The capacity or the number of ranks is 0, the rank is out of range, or there are more than 2^63 indices in all.
     pub fn new(rank: u64, ranks: u64, capacity: u64) -> Result<Self> {
         if capacity == 0 {
-            return Err(Error::invalid("capacity is 0; a store needs room for a trajectory"));
+            return Err(Error::invalid("capacity is 0, but a store needs room for at least one trajectory"));
         }
         if rank >= ranks {
             return Err(Error::invalid(format!(
-                "rank is {rank} of {ranks} ranks; it must be below their number"
+                "rank is {rank}, but it must be below the number of ranks, {ranks}"
             )));
         }
         if capacity.checked_mul(ranks).is_none_or(|all| all > i64::MAX as u64) {
@@ -85,7 +85,7 @@ impl Shard {
                 self.global(self.capacity - 1)
             ))),
             None => Err(Error::not_found(format!(
-                "index {index} is beyond the {} of {} ranks",
+                "index {index} is beyond the {} indices of {} ranks",
                 self.ranks * self.capacity,
                 self.ranks
             ))),

@@ -66,7 +66,9 @@ impl Writing {
         check_column(self.schema(), column)?;
         let (bytes, most) = (self.schema().step_bytes(column), self.schema().max_steps());
         if step >= most {
-            return Err(Error::invalid(format!("step {step} of a trajectory of at most {most} steps")));
+            return Err(Error::invalid(format!(
+                "step {step} is beyond the limit of {most} steps of a trajectory"
+            )));
         }
         let begin = narrow(step * bytes);
         Ok(&mut self.column(column)?[begin..begin + narrow(bytes)])
@@ -106,7 +108,10 @@ impl Drop for Writing {
 pub(super) fn check_columns(schema: &Schema, columns: &[&[u8]], length: u64) -> Result<()> {
     let expected = schema.columns().len();
     if columns.len() != expected {
-        return Err(Error::invalid(format!("bytes of {} columns; the schema has {expected}", columns.len())));
+        return Err(Error::invalid(format!(
+            "got bytes of {} columns, but the schema has {expected}",
+            columns.len()
+        )));
     }
     check_length(schema, length)?;
     for (position, bytes) in columns.iter().enumerate() {
@@ -114,7 +119,7 @@ pub(super) fn check_columns(schema: &Schema, columns: &[&[u8]], length: u64) -> 
         if wide(bytes.len()) != expected {
             let name = &schema.columns()[position].name;
             return Err(Error::invalid(format!(
-                "column {name:?} has {} bytes; {length} steps have {expected}",
+                "column {name:?} has {} bytes, but {length} steps need {expected}",
                 bytes.len()
             )));
         }
@@ -133,15 +138,16 @@ pub(crate) fn check_column(schema: &Schema, column: usize) -> Result<()> {
 /// A length in the segment's type.
 pub(crate) fn check_length(schema: &Schema, length: u64) -> Result<u32> {
     let most = schema.max_steps();
-    u32::try_from(length)
-        .ok()
-        .filter(|&steps| steps > 0 && length <= most)
-        .ok_or_else(|| Error::invalid(format!("a trajectory of {length} steps; it must have 1 to {most}")))
+    u32::try_from(length).ok().filter(|&steps| steps > 0 && length <= most).ok_or_else(|| {
+        Error::invalid(format!("a trajectory has {length} steps, but it must have 1 to {most}"))
+    })
 }
 
 pub(crate) fn check_weight(weight: f32) -> Result<()> {
     if !weight.is_finite() || weight < 0.0 {
-        return Err(Error::invalid(format!("the weight is {weight}; it must be finite and not negative")));
+        return Err(Error::invalid(format!(
+            "the weight is {weight}, but it must be finite and not negative"
+        )));
     }
     Ok(())
 }

@@ -68,8 +68,8 @@ impl Writer {
         let slots = segment.slots();
         let Some(slot) = claims::claim_free(slots.iter().map(|slot| &slot.claim), identity) else {
             return Err(Error::unavailable(format!(
-                "all {} writer slots of {} are taken; make the store with more `writers`, and have it scan: that frees the slots \
-                 of writers that have ended",
+                "all {} writer slots of {} are taken; create the store with more `writers`, or let it scan, \
+                 which frees the slots of writers that have ended",
                 slots.len(),
                 segment.what()
             )));
@@ -147,7 +147,7 @@ impl Writer {
             let now = Instant::now();
             if now >= deadline {
                 return Err(Error::unavailable(format!(
-                    "writer {} has waited {patience:?} for its turn; does the controller scan, and is there a free row?",
+                    "writer {} has waited {patience:?} for its turn; check that the controller scans, and that a row is free",
                     self.slot
                 )));
             }
@@ -174,7 +174,7 @@ impl Writer {
         if !self.slot().writers_turn() {
             let id = self.slot;
             return Err(Error::invalid(format!(
-                "it is the controller's turn at writer {id}; wait for it first"
+                "it is the controller's turn to answer writer {id}; wait for the answer first"
             )));
         }
         if !self.has_row {
@@ -257,7 +257,9 @@ impl Writer {
         self.check_row()?;
         check_weight(weight)?;
         if self.steps == 0 {
-            return Err(Error::invalid("the trajectory has no steps; write one, or go on with this row"));
+            return Err(Error::invalid(
+                "the trajectory has no steps; write at least one before you finish it",
+            ));
         }
         self.slot().say(HAS_ROW | FINISHED | WANTS_ROW, self.steps, weight);
         kill_point!("said");

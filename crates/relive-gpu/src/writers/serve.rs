@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// Age of a writer's last sign of life from which it is checked for death.
+/// Age of a writer's last heartbeat from which it is checked for death.
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which ring no bell.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -154,7 +154,7 @@ impl Store {
         if wide(bytes) != expected {
             let name = &segment.schema().columns()[column].name;
             return Err(Error::invalid(format!(
-                "{bytes} bytes for a step of column {name:?}, which has {expected}"
+                "got {bytes} bytes for a step of column {name:?}, which needs {expected}"
             )));
         }
         // Held until the end, so that nobody gives the slot back meanwhile.
@@ -164,7 +164,7 @@ impl Store {
         let step = u64::from(segment.slots()[slot].said().steps);
         if step >= segment.schema().max_steps() {
             return Err(Error::invalid(format!(
-                "writer {slot} has written all {step} steps; there is none to answer"
+                "writer {slot} has written all {step} steps; there is no request to answer"
             )));
         }
         let (start, _) = segment.row(column, place.row);
@@ -174,9 +174,7 @@ impl Store {
 }
 
 fn no_request(slot: usize) -> Error {
-    Error::not_found(format!(
-        "writer {slot} has no request that a scan has reported and that is not given back"
-    ))
+    Error::not_found(format!("writer {slot} has no open request that a scan has reported"))
 }
 
 /// Hands the turn to the writer, and wakes it.

@@ -293,7 +293,7 @@ fn segments_of_dead_controllers_are_replaced() {
     let store = store(&name, 3);
     let error = Store::create_named(&name, schema(), StoreOptions::new(CAPACITY)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains(&format!("of process {}", std::process::id())), "{error}");
+    assert!(error.to_string().contains(&format!("in use by process {}", std::process::id())), "{error}");
     drop(store);
     assert_eq!(Reader::attach(&name, None).unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -307,7 +307,7 @@ fn a_writer_notices_that_the_controller_has_gone() {
     assert!(error.to_string().contains("for its turn"), "{error}");
     drop(store);
     let error = writer.acquire(PATIENCE).unwrap_err();
-    assert!(error.to_string().contains("closed by its controller"), "{error}");
+    assert!(error.to_string().contains("the controller closed"), "{error}");
 }
 
 #[test]
@@ -330,10 +330,10 @@ fn misuse_is_refused() {
         writer.request().unwrap();
         assert!(writer.column(0).unwrap_err().to_string().contains("controller's turn"));
     });
-    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("no request"));
+    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("no open request"));
     assert_eq!(store.scan().unwrap().requests[0].step, MAX_STEPS);
     assert!(store.answer(0, 0, &[0; 3]).unwrap_err().to_string().contains("3 bytes"));
-    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("none to answer"));
+    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("no request to answer"));
     store.give_back(&[0]).unwrap();
     assert!(store.give_back(&[0]).is_err());
     drop(writers);

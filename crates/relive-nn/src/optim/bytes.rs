@@ -44,14 +44,17 @@ fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
 
 fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
     let Some((header, arrays)) = bytes.split_first_chunk::<HEADER>() else {
-        return Err(Error::damaged(format!("{} bytes of optimiser state, at least {HEADER}", bytes.len())));
+        return Err(Error::damaged(format!(
+            "optimiser state must have at least {HEADER} bytes, got {}",
+            bytes.len()
+        )));
     };
     let (magic, numbers) = header.split_at(8);
     if &magic[..4] != MAGIC {
-        return Err(Error::damaged("no state of an optimiser: it does not begin with RLO1"));
+        return Err(Error::damaged("not the state of an optimiser: it does not start with RLO1"));
     }
     if magic[4..] != tag.to_le_bytes() {
-        return Err(Error::mismatch("the state is of an optimiser of another kind"));
+        return Err(Error::mismatch("the state belongs to a different kind of optimiser"));
     }
     let number = |index: usize| {
         let mut bytes = [0; 8];
@@ -61,14 +64,14 @@ fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
     let (steps, first, second) = (number(0), number(1), number(2));
     if (first, second) != (into.first.len() as u64, into.second.len() as u64) {
         return Err(Error::mismatch(format!(
-            "the state is for {first} and {second} numbers, this optimiser keeps {} and {}",
+            "the state has {first} and {second} numbers, but this optimiser keeps {} and {}",
             into.first.len(),
             into.second.len(),
         )));
     }
     let middle = 4 * into.first.len();
     if arrays.len() != middle + 4 * into.second.len() {
-        return Err(Error::damaged(format!("{} bytes of arrays behind the header", arrays.len())));
+        return Err(Error::damaged(format!("{} bytes of arrays after the header", arrays.len())));
     }
     bytemuck::cast_slice_mut::<f32, u8>(&mut into.first).copy_from_slice(&arrays[..middle]);
     bytemuck::cast_slice_mut::<f32, u8>(&mut into.second).copy_from_slice(&arrays[middle..]);

@@ -61,7 +61,7 @@ impl Layout {
     /// # Panics
     /// If the name is taken, or a limit of [`limits`] is exceeded.
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> Range<usize> {
-        assert!(self.leaves.iter().all(|leaf| leaf.name != name), "there are two leaves named {name}");
+        assert!(self.leaves.iter().all(|leaf| leaf.name != name), "two leaves have the name {name}");
         assert!(self.leaves.len() < limits::MAX_LEAVES, "more than {} leaves", limits::MAX_LEAVES);
         let leaf = Leaf { name: name.to_owned(), shape: shape.to_vec(), offset: self.len, init };
         let range = leaf.range();

@@ -18,7 +18,7 @@ impl Params {
         let bytes: usize = metadata.iter().map(|(name, text)| name.len() + text.len()).sum();
         if bytes > limits::MAX_METADATA_BYTES {
             let limit = limits::MAX_METADATA_BYTES;
-            return Err(Error::too_large(format!("{bytes} bytes of metadata, at most {limit} are saved")));
+            return Err(Error::too_large(format!("{bytes} bytes of metadata; the limit is {limit}")));
         }
         let views = self.layout().leaves().iter().map(|leaf| {
             let bytes = bytemuck::cast_slice(&self.values()[leaf.range()]);
@@ -42,7 +42,7 @@ impl Params {
             let tensor = file.tensor(leaf.name()).map_err(|_| lacks(leaf.name(), &file))?;
             if tensor.dtype() != Dtype::F32 || tensor.shape() != leaf.shape() {
                 return Err(Error::mismatch(format!(
-                    "leaf {} has shape {:?} of f32, but the file has {:?} of {:?}",
+                    "leaf {} has shape {:?} and type f32, but the file has shape {:?} and type {:?}",
                     leaf.name(),
                     leaf.shape(),
                     tensor.shape(),
@@ -83,7 +83,10 @@ fn refused(error: &safetensors::SafeTensorError) -> Error {
 }
 
 fn lacks(name: &str, file: &SafeTensors<'_>) -> Error {
-    Error::mismatch(format!("the file has no leaf {name}; it has {} of another network", file.len()))
+    Error::mismatch(format!(
+        "the file has no leaf {name}; its {} leaves belong to a different network",
+        file.len()
+    ))
 }
 
 #[cfg(test)]

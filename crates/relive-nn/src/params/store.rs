@@ -81,7 +81,7 @@ impl Params {
         let own = bytemuck::cast_slice_mut::<f32, u8>(&mut self.values);
         if bytes.len() != own.len() {
             return Err(Error::mismatch(format!(
-                "{} bytes of parameters, but this network has {} ({} leaves); they are of another network",
+                "{} bytes of parameters, but this network has {} ({} leaves); they belong to a different network",
                 bytes.len(),
                 own.len(),
                 self.layout.leaves().len(),
@@ -116,7 +116,7 @@ impl Params {
 
     fn assert_same_layout(&self, other: &Self) {
         let same = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
-        assert!(same, "parameters of another network: {} and {}", self.values.len(), other.values.len());
+        assert!(same, "parameters of a different network: {} and {}", self.values.len(), other.values.len());
     }
 }
 

@@ -63,7 +63,8 @@ impl<'py> Value<'py> {
                 return Ok(Value::Tensor(scalar));
             }
             let message = format!(
-                "a {} is no tensor: incompatible function arguments; numbers, strings and what numpy can turn into an array are",
+                "a {} is not a tensor: incompatible function arguments; give numbers, strings, or something \
+                 that numpy can turn into an array",
                 type_name(object)
             );
             return Err(PyTypeError::new_err(message));
@@ -145,7 +146,7 @@ impl<'py> Value<'py> {
     }
 
     fn rows<'a>(&'a self, dtype: DType, cell: &'a [u32], rows: u32) -> PyResult<Rows<'a>> {
-        let changed = |_| PyValueError::new_err("the step changes while it is read");
+        let changed = |_| PyValueError::new_err("the step was changed while it was read");
         Rows::of_bytes(dtype, cell, rows, self.bytes()).map_err(changed)
     }
 }
@@ -292,7 +293,7 @@ pub(crate) fn strings_to_array<'py>(
 fn shape_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Shape> {
     if array.ndim() > MAX_RANK {
         let text = format!(
-            "an array of {} dimensions could not be read back: numpy has 64, two of which batches need",
+            "an array of {} dimensions could not be read back: numpy supports 64 dimensions, and batches need two of them",
             array.ndim()
         );
         return Err(PyValueError::new_err(text));
@@ -344,7 +345,7 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
             let all = given.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
             return all.try_iter()?.map(|number| number?.extract()).collect();
         }
-        b'S' | b'U' => return Err(PyTypeError::new_err(format!("numbers are wanted, not {object}"))),
+        b'S' | b'U' => return Err(PyTypeError::new_err(format!("numbers are required, got {object}"))),
         _ => {}
     }
     let array = numpy(py)?.call_method1(intern!(py, "asarray"), (given, "float64"))?;
@@ -382,9 +383,8 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
 }
 
 fn one_key(key: &Bound<'_, PyAny>) -> PyResult<u64> {
-    key.extract::<u64>().map_err(|_| {
-        PyTypeError::new_err(format!("a key is an integer from 0 to 2**64 - 1, but one is {key}"))
-    })
+    key.extract::<u64>()
+        .map_err(|_| PyTypeError::new_err(format!("a key must be an integer from 0 to 2**64 - 1, got {key}")))
 }
 
 fn elements<T: relive_tensor::Element>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<T>> {

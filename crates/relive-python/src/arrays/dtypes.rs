@@ -67,7 +67,7 @@ fn make_descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     if let Some((name, _)) = ML_DTYPES.iter().find(|(_, known)| *known == dtype) {
         let module = py.import("ml_dtypes").map_err(|_| {
             PyTypeError::new_err(format!(
-                "numpy knows {name} only with the package ml_dtypes; pip install ml_dtypes"
+                "numpy supports {name} only with the package ml_dtypes; pip install ml_dtypes"
             ))
         })?;
         return Ok(make(module.getattr(*name)?)?.into_bound(py));

@@ -89,8 +89,11 @@ impl Client {
         let (keys, priorities, deletes) =
             (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
         if keys.len() != priorities.len() {
-            let message =
-                format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
+            let message = format!(
+                "got {} keys, but {} priorities; give one priority for each key",
+                keys.len(),
+                priorities.len()
+            );
             return Err(PyValueError::new_err(message));
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
@@ -120,7 +123,9 @@ impl Client {
 
     fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<f64>) -> PyResult<()> {
         if table.has_extensions() {
-            return Err(PyValueError::new_err("a table that is added to a server in use has no extensions"));
+            return Err(PyValueError::new_err(
+                "a table that is added to a running server cannot have extensions",
+            ));
         }
         let client = self.within(py, timeout)?;
         let call = client.add_table(table.config().clone());

@@ -28,7 +28,7 @@ impl Choice {
         let found = CHOICES.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice);
         found.ok_or_else(|| {
             let known: Vec<_> = CHOICES.iter().map(|(known, _)| format!("'{known}'")).collect();
-            PyValueError::new_err(format!("transport must be one of {}, not {name:?}", known.join(", ")))
+            PyValueError::new_err(format!("transport must be one of {}, got {name:?}", known.join(", ")))
         })
     }
 
@@ -44,6 +44,6 @@ pub(super) fn codec_named(name: &str) -> PyResult<Option<Codec>> {
     }
     Codec::from_name(name).map(Some).ok_or_else(|| {
         let names: Vec<String> = Codec::ALL.iter().map(|codec| format!("'{codec}'")).collect();
-        PyValueError::new_err(format!("codec must be 'auto' or one of {}, not '{name}'", names.join(", ")))
+        PyValueError::new_err(format!("codec must be 'auto' or one of {}, got '{name}'", names.join(", ")))
     })
 }

@@ -83,10 +83,7 @@ impl Client {
         let client = match local {
             Some(engine) => RustClient::in_process_with(engine, self.options()),
             None if self.choice == Choice::InProcess => {
-                return Err(PyValueError::new_err(format!(
-                    "no server of this process serves {}",
-                    self.address
-                )));
+                return Err(PyValueError::new_err(format!("this process has no server at {}", self.address)));
             }
             None => {
                 let runtime = wait::runtime()?;
@@ -114,7 +111,7 @@ impl Client {
     }
 
     pub(super) fn no_answer(&self) -> wait::Reason<'static> {
-        let text = format!("the server at {} has not answered: it is away, or busy", self.address);
+        let text = format!("the server at {} has not answered: it is unreachable or busy", self.address);
         Box::pin(std::future::ready(text))
     }
 

@@ -36,8 +36,12 @@ pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<P
         return Ok(());
     }
     let text = match port {
-        Some(_) => format!("the server of this process at {address} was stopped, and no other is there"),
-        None => format!("no server of this process is at {address}: it was stopped, or is another process'"),
+        Some(_) => {
+            format!("the server of this process at {address} was stopped, and no other server listens there")
+        }
+        None => {
+            format!("this process has no server at {address}: it was stopped, or belongs to another process")
+        }
     };
     Err(raise_kind(py, ErrorKind::Unavailable, text))
 }

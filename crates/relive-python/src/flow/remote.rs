@@ -68,7 +68,8 @@ impl PyReader {
         let mut left = crate::interpreter::wait::seconds(Some(timeout))?;
         loop {
             let taken = self.0.take();
-            let mut flow = taken.ok_or_else(|| PyValueError::new_err("another thread reads this shard"))?;
+            let mut flow =
+                taken.ok_or_else(|| PyValueError::new_err("another thread is reading this shard"))?;
             let (flow, next) = py.detach(move || {
                 let next = flow.next_for(SLICE);
                 (flow, next)
@@ -83,7 +84,7 @@ impl PyReader {
             }
             left = left.saturating_sub(SLICE);
             if left.is_zero() {
-                return Err(PyTimeoutError::new_err("nothing has come of the shard"));
+                return Err(PyTimeoutError::new_err("nothing has arrived from the shard"));
             }
         }
     }
@@ -126,7 +127,7 @@ impl PyWriter {
         let patience = crate::interpreter::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {
             Ok(true) => Ok(true),
-            Ok(false) => Err(PyRuntimeError::new_err("the reader has not taken the last messages")),
+            Ok(false) => Err(PyRuntimeError::new_err("the reader has not read the last messages")),
             Err(StreamError::Closed { .. }) => Ok(false),
             Err(error) => Err(raise(&error)),
         }

@@ -25,7 +25,7 @@ impl Shards {
 
     fn taken(&self) -> PyResult<ParFlow<Item>> {
         let taken = self.0.take();
-        taken.ok_or_else(|| PyValueError::new_err("these shards are part of others already"))
+        taken.ok_or_else(|| PyValueError::new_err("these shards are already part of other shards"))
     }
 }
 

@@ -45,7 +45,7 @@ impl Stream {
     fn taken(&self) -> PyResult<Flow<Item>> {
         self.flow.take().ok_or_else(|| {
             PyValueError::new_err(
-                "this iterator is part of another one already, or another thread pulls at it; duplicate() makes several of one",
+                "this iterator is already part of another one, or another thread is using it; duplicate() splits one into several",
             )
         })
     }

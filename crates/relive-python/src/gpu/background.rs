@@ -67,7 +67,7 @@ impl Background {
         let started =
             thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
         started.map_err(|error| {
-            Failed::new(ErrorKind::System, format!("start the thread of a loader: {error}"))
+            Failed::new(ErrorKind::System, format!("cannot start the thread of a loader: {error}"))
         })?;
         Ok(Background { collector, jobs: Some(jobs) })
     }
@@ -111,7 +111,7 @@ fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiv
         match outcome {
             Ok(done) => return (Ok(done), back),
             Err(RecvTimeoutError::Disconnected) => {
-                let text = "the thread of the loader has ended before its batch".to_owned();
+                let text = "the thread of the loader ended before its batch was ready".to_owned();
                 let failed = Failed::new(ErrorKind::System, text);
                 return (Err(failed.raise(py)), back);
             }

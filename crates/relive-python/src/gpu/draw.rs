@@ -135,8 +135,8 @@ impl Draws {
             .find(|(row, generation)| row.generation != **generation);
         if let Some((row, generation)) = other {
             let text = format!(
-                "the state has trajectory {} of generation {generation}, and the store has generation {} there: it is not the \
-                 store of the state, or has changed since",
+                "the state has trajectory {} of generation {generation}, but the store has generation {} \
+                 there: the state belongs to another store, or the store has changed since",
                 row.index, row.generation
             );
             return Err(Failed::new(ErrorKind::NotFound, text));
@@ -257,8 +257,8 @@ fn among_ranks(shard: Shard, inserted: u64) -> u64 {
 /// The error after the last round.
 pub(super) fn too_many_rounds(count: u64) -> Failed {
     let text = format!(
-        "{count} trajectories were drawn {MAX_ROUNDS} times, and each time others took the place of some before they could be \
-         read; draw fewer, or make the store larger"
+        "{count} trajectories were drawn {MAX_ROUNDS} times, but each time some were replaced before they \
+         could be read; draw fewer, or create a larger store"
     );
     Failed::new(ErrorKind::Unavailable, text)
 }
@@ -275,8 +275,8 @@ impl Drawn {
         let counts = [indices.len(), generations.len(), steps.len(), probabilities.len(), importance.len()];
         if counts.iter().any(|&count| count as u64 != rows) {
             let text = format!(
-                "the state has a batch of {counts:?} indices, generations, steps, probabilities and importance weights; this \
-                 loader's have {rows} rows"
+                "the state has a batch of {counts:?} indices, generations, steps, probabilities and importance \
+                 weights, but this loader's batches have {rows} rows"
             );
             return Err(Failed::new(ErrorKind::InvalidArgument, text));
         }

@@ -65,7 +65,7 @@ pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "weights are rounded to f32, as documented")]
     let rounded = weight as f32;
     if !rounded.is_finite() || rounded < 0.0 {
-        let text = format!("the weight is {weight}; it must be a 32-bit float, finite and not negative");
+        let text = format!("the weight is {weight}, but it must be a finite, non-negative 32-bit float");
         return Err(invalid(py, text));
     }
     Ok(if weight > 0.0 && rounded == 0.0 { f32::from_bits(1) } else { rounded })
@@ -74,7 +74,7 @@ pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
 fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) -> PyResult<u64> {
     if arrays.len() != schema.columns().len() {
         let (given, wanted) = (arrays.len(), schema.columns().len());
-        return Err(invalid(py, format!("{given} arrays for {wanted} columns")));
+        return Err(invalid(py, format!("got {given} arrays for {wanted} columns")));
     }
     let mut first = None;
     for (column, array) in schema.columns().iter().zip(arrays) {
@@ -82,7 +82,7 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) 
         if array.dtype() != column.dtype {
             let (given, wanted) = (array.dtype().numpy_name(), column.dtype.numpy_name());
             let text = format!(
-                "column {name:?}: the array is of {given}, the column of {wanted}; convert it with .astype({wanted:?})"
+                "column {name:?}: the array has the data type {given}, but the column has {wanted}; convert it with .astype({wanted:?})"
             );
             return Err(invalid(py, text));
         }
@@ -91,7 +91,7 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) 
             && shape.iter().skip(1).map(|&size| size as u64).eq(column.shape.iter().copied());
         if !fits {
             let text = format!(
-                "column {name:?}: the array has shape {shape:?}; a trajectory has [steps, …] with steps of shape {:?}",
+                "column {name:?}: the array has shape {shape:?}, but a trajectory must have shape [steps, …] with steps of shape {:?}",
                 column.shape
             );
             return Err(invalid(py, text));
@@ -101,7 +101,7 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) 
             None => first = Some((name, length)),
             Some((other, expected)) if expected != length => {
                 let text = format!(
-                    "column {name:?} has {length} steps, column {other:?} has {expected}; all must have as many"
+                    "column {name:?} has {length} steps, but column {other:?} has {expected}; all columns must have the same number"
                 );
                 return Err(invalid(py, text));
             }
@@ -112,7 +112,7 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) 
     let most = schema.max_steps();
     if length == 0 || length > most {
         let text = format!(
-            "a trajectory of {length} steps; it must have 1 to {most}: cut it, or make the store with a larger max_steps"
+            "a trajectory has {length} steps, but it must have 1 to {most}; cut it, or create the store with a larger max_steps"
         );
         return Err(invalid(py, text));
     }

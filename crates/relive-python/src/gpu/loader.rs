@@ -34,8 +34,8 @@ struct Work {
 }
 
 /// Why a drawn batch is lost.
-const TAKEN: &str = "others took the places of trajectories of a batch while the connection to their rank was lost; the batch is \
-                     lost, and the next call makes the next one";
+const TAKEN: &str = "trajectories of a batch were replaced while the connection to their rank was lost; the \
+                     batch is lost, and the next call returns the next one";
 
 /// How a loader draws and collects.
 #[derive(FromPyObject)]
@@ -271,7 +271,8 @@ impl Work {
         let reader = &self.draws.reader;
         let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
         if steps.len() != indices.len() {
-            let text = format!("{} steps for {} trajectories; pass one for each", steps.len(), indices.len());
+            let text =
+                format!("got {} steps for {} trajectories; pass one for each", steps.len(), indices.len());
             return Err(invalid(py, text));
         }
         let ones = vec![1.0; indices.len()];
@@ -298,7 +299,7 @@ impl Work {
 
 fn checked_selection(py: Python<'_>, sampling: &str, beta: f32) -> PyResult<Selection> {
     let Some(selection) = selection_of(sampling, beta) else {
-        return Err(invalid(py, format!("there is no sampling {sampling:?}")));
+        return Err(invalid(py, format!("unknown sampling {sampling:?}")));
     };
     selection.check().or_raise(py)?;
     Ok(selection)

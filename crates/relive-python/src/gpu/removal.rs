@@ -66,7 +66,7 @@ fn choose(function: &Bound<'_, PyAny>, candidates: &[Candidate]) -> PyResult<Opt
     let choice: Option<usize> = function.call1(arrays)?.extract()?;
     match choice {
         Some(position) if position >= candidates.len() => Err(PyIndexError::new_err(format!(
-            "the removal chose position {position} of {} candidates",
+            "the removal function returned position {position}, but there are {} candidates",
             candidates.len()
         ))),
         choice => Ok(choice),

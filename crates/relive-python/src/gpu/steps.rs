@@ -35,6 +35,8 @@ pub(super) fn check_step(
     let (shape, name) = (array.shape(), &column.name);
     Err(invalid(
         py,
-        format!("column {name:?}: {given} of shape {shape:?} for {wanted} of shape {expected:?}"),
+        format!(
+            "column {name:?}: got {given} of shape {shape:?}, but expected {wanted} of shape {expected:?}"
+        ),
     ))
 }

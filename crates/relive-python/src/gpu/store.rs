@@ -64,7 +64,7 @@ impl GpuStore {
         let schema = schema_of(py, &columns, max_steps)?;
         let raised = Raised::default();
         let Some(removal) = removal_of(&removal.0, &removal.1, &raised)? else {
-            return Err(invalid(py, format!("there is no removal {:?}", removal.0)));
+            return Err(invalid(py, format!("unknown removal {:?}", removal.0)));
         };
         let options = StoreOptions {
             removal,
@@ -166,7 +166,8 @@ impl GpuStore {
         let places = places(py, hub.store(), indices, generations)?;
         let weights = floats(weights)?;
         if weights.len() != places.len() {
-            let text = format!("{} weights for {} indices; pass one for each", weights.len(), places.len());
+            let text =
+                format!("got {} weights for {} indices; pass one for each", weights.len(), places.len());
             return Err(invalid(py, text));
         }
         let reweigh = |(place, weight): (&Inserted, f64)| {
@@ -312,7 +313,7 @@ fn places(
     let generations = keys(generations)?;
     if generations.len() != indices.len() {
         let (given, wanted) = (generations.len(), indices.len());
-        return Err(invalid(py, format!("{given} generations for {wanted} indices; pass one for each")));
+        return Err(invalid(py, format!("got {given} generations for {wanted} indices; pass one for each")));
     }
     let place = |(index, generation)| Inserted { index, generation };
     Ok(indices.into_iter().zip(generations).map(place).collect())

@@ -45,7 +45,7 @@ impl Together {
     pub(super) fn new(rows: u64, (replica, replicas): (u64, u64)) -> Result<Together> {
         let total = rows.checked_mul(replicas).filter(|_| replica < replicas);
         let Some(total) = total else {
-            let text = format!("share {replica} of {replicas} of {rows} rows each; there is no such share");
+            let text = format!("there is no share {replica} of {replicas} of {rows} rows each");
             return Err(Failed::new(ErrorKind::InvalidArgument, text));
         };
         Ok(Together { total, replica, replicas, list: None, guards: Vec::new() })
@@ -97,7 +97,8 @@ impl Together {
         draws.weigh(&mut list.drawn, list.rounds - 1);
         let mut own = list.drawn.every(self.replica, self.replicas);
         let Some(pinned) = draws.hold_again(&own)? else {
-            let text = "a rank replaced trajectories that were drawn from it before all had pinned them: it has closed its loader";
+            let text = "a rank replaced trajectories that were drawn from it before all ranks had pinned them, \
+                        because it has closed its loader";
             return Err(Failed::new(ErrorKind::Unavailable, text.to_owned()));
         };
         let positions = (self.replica..).step_by(usize::try_from(self.replicas).unwrap_or(usize::MAX));
@@ -154,7 +155,7 @@ fn part_bytes(part: &Part, pinned: &Pinned, missing: &[usize]) -> Vec<u8> {
 /// Decodes the output of [`part_bytes`].
 fn told(bytes: &[u8]) -> Result<(Part, Vec<u64>)> {
     let wrong =
-        || Failed::new(ErrorKind::InvalidArgument, "a rank told of its part in another form".to_owned());
+        || Failed::new(ErrorKind::InvalidArgument, "a rank sent its part in an unexpected form".to_owned());
     let (size, rest) = bytes.split_first_chunk::<NUMBER>().ok_or_else(wrong)?;
     let size = usize::try_from(u64::from_le_bytes(*size)).map_err(|_| wrong())?;
     let (part, rest) = rest.split_at_checked(size).ok_or_else(wrong)?;
@@ -169,6 +170,6 @@ fn told(bytes: &[u8]) -> Result<(Part, Vec<u64>)> {
 fn out_of_turn() -> Failed {
     Failed::new(
         ErrorKind::InvalidArgument,
-        "no list is being drawn; tell the other ranks of this one first".to_owned(),
+        "no list is being drawn; send this one to the other ranks first".to_owned(),
     )
 }

@@ -152,7 +152,7 @@ fn wait(
                 py.check_signals()?;
                 if begin.elapsed() >= patience {
                     let text = format!(
-                        "the writer has waited {timeout} s for its turn; does the process of the store scan, and is there a free row?"
+                        "the writer has waited {timeout} s for its turn; check that the store's process scans, and that a row is free"
                     );
                     let kind = relive_client::ErrorKind::Timeout;
                     return Err(crate::error::raise_kind(py, kind, text));

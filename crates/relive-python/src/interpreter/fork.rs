@@ -46,7 +46,7 @@ impl Origin {
     pub(crate) fn check(self, py: Python<'_>, what: &str) -> PyResult<()> {
         if self.is_foreign() {
             let text = format!(
-                "this {what} was made before a fork and belongs to the parent process; make a new one here"
+                "this {what} was created before a fork and belongs to the parent process; create a new one in this process"
             );
             return Err(raise_kind(py, ErrorKind::FailedPrecondition, text));
         }

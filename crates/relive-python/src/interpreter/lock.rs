@@ -73,7 +73,7 @@ impl<T> Exclusive<T> {
     pub(crate) fn lock(&self) -> PyResult<MutexGuard<'_, T>> {
         self.0.try_lock().ok_or_else(|| {
             PyRuntimeError::new_err(
-                "it is used by another thread at this moment; writers, samplers and batches belong to one thread at a time",
+                "another thread is using it; only one thread at a time can use a writer, a sampler or a batch",
             )
         })
     }

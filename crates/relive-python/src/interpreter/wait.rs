@@ -197,7 +197,7 @@ fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason:
     let reason =
         py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
     let reason = reason.unwrap_or_else(|_| "the server does not answer".to_owned());
-    tracing::warn!(target: "relive", "{what} has waited for {} s: {reason}", waited.as_secs());
+    tracing::warn!(target: "relive", "{what} has been waiting for {} s: {reason}", waited.as_secs());
 }
 
 /// Longer than the life of any process: for calls without a timeout, as in dm-reverb.
@@ -210,7 +210,7 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
         Some(seconds) if seconds >= FOREVER.as_secs_f64() => Ok(FOREVER),
         Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| {
             invalid(format!(
-                "timeout must be a number of seconds from 0 on, or None to wait for ever; it is {seconds}"
+                "timeout must be a number of seconds, at least 0, or None to wait forever, got {seconds}"
             ))
         }),
     }
@@ -257,18 +257,20 @@ pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) 
     let (client, table) = (client.clone(), table.to_owned());
     Box::pin(async move {
         let reason = match (client.waits(&table).await, operation) {
-            (Err(error), _) => return format!("table {table:?}: the server does not say why ({error})"),
+            (Err(error), _) => {
+                return format!("table {table:?}: cannot get the reason from the server ({error})");
+            }
             (Ok(waits), Operation::Insert) => waits.insert,
             (Ok(waits), Operation::Sample) => waits.sample,
         };
-        let reason = reason.unwrap_or_else(|| "its rate limiter would let it through now".to_owned());
+        let reason = reason.unwrap_or_else(|| "its rate limiter would permit it now".to_owned());
         format!("table {table:?}: {reason}")
     })
 }
 
 /// The condition that a flush waits for, whose items may belong to any table.
 pub(crate) fn unconfirmed<'r>() -> Reason<'r> {
-    let text = "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() \
-                tells who waits";
+    let text = "the server has not confirmed all items: it is unreachable, or a rate limiter blocks them; \
+                client.status() shows what is waiting";
     Box::pin(std::future::ready(text.to_owned()))
 }

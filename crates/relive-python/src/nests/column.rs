@@ -64,7 +64,7 @@ fn row_of(row: isize, len: usize) -> PyResult<usize> {
 /// Programs for dm-reverb compare the text up to the semicolon.
 pub(crate) fn bad_index(class: &str, index: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "{class} indices must be integers or slices, not {}; a list of integers is possible, too",
+        "{class} indices must be integers or slices, not {}; lists of integers are also supported",
         index.get_type()
     ))
 }
@@ -185,7 +185,7 @@ impl TrajectoryColumn {
             )));
         }
         if let Some(missing) = cells.iter().position(Bound::is_none) {
-            let help = format!("step {missing} of {} had no data, or is not kept any more", cells.len());
+            let help = format!("step {missing} of {} had no data, or is no longer available", cells.len());
             return Err(PyValueError::new_err(none_text(path_given, &PyList::new(py, cells)?, &help)));
         }
         let own: Option<Vec<Column>> = cells

@@ -197,15 +197,16 @@ pub(crate) fn sorted_keys<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<Boun
     let keys: Vec<Bound<'py, PyAny>> = mapping.try_iter()?.collect::<PyResult<_>>()?;
     let keys = PyList::new(mapping.py(), keys)?;
     keys.sort().map_err(|error| {
-        let message =
-            format!("the keys of a mapping must be sortable, which is the order of the columns: {error}");
+        let message = format!(
+            "the keys of a mapping must be sortable, because they determine the order of the columns: {error}"
+        );
         PyTypeError::new_err(message)
     })?;
     Ok(keys.iter().collect())
 }
 
 pub(crate) fn too_deep() -> PyErr {
-    PyValueError::new_err(format!("structures may be nested {MAX_DEPTH} deep at most"))
+    PyValueError::new_err(format!("structures can be nested at most {MAX_DEPTH} levels deep"))
 }
 
 /// A Python structure as a Rust one; converts keys to text.
@@ -251,7 +252,7 @@ fn to_nest_at<T>(
             for key in mapping.try_iter()? {
                 let key = key?;
                 let Ok(name) = key.extract::<String>() else {
-                    let text = "the keys of a mapping must be text here, since columns are ordered by it, but one is";
+                    let text = "the keys of a mapping must be strings here, because columns are ordered by them, got";
                     return Err(PyTypeError::new_err(format!("{text} {key}")));
                 };
                 fields.insert(name, part(mapping.get_item(&key)?)?);

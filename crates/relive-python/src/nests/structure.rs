@@ -115,7 +115,7 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));
-    made.inspect_err(|error| tracing::debug!(%error, "columns have names that Python cannot have")).ok()
+    made.inspect_err(|error| tracing::debug!(%error, "columns have names that are invalid in Python")).ok()
 }
 
 /// The same columns, with an empty tuple in each place without one; dicts have no such places.

@@ -77,7 +77,7 @@ impl Out {
     pub(crate) fn begin(&self, py: Python<'_>, layouts: &[ColumnLayout]) -> PyResult<Writing> {
         if self.columns.len() != layouts.len() {
             return Err(PyValueError::new_err(format!(
-                "out has {} arrays, but the items have {} columns",
+                "out has {} arrays, but the items have {} columns; give one array for each column",
                 self.columns.len(),
                 layouts.len()
             )));
@@ -96,9 +96,9 @@ impl Out {
             given.map(|given| (memory_of(given.array.bind(py)), given.path.as_str())).collect();
         memory.sort_by_key(|(range, _)| range.start);
         match memory.windows(2).find(|pair| matches!(pair, [(a, _), (b, _)] if overlap(a, b))) {
-            Some([(_, a), (_, b)]) => {
-                Err(PyValueError::new_err(format!("{a} and {b} share memory; each column needs its own")))
-            }
+            Some([(_, a), (_, b)]) => Err(PyValueError::new_err(format!(
+                "{a} and {b} share memory; each column needs its own array"
+            ))),
             _ => Ok(()),
         }
     }
@@ -112,21 +112,19 @@ impl Given {
         let py = leaf.py();
         let Ok(array) = leaf.cast::<PyUntypedArray>() else {
             let kind = leaf.get_type();
-            return Err(PyTypeError::new_err(format!(
-                "{path} must be a numpy array or None, but it is a {kind}"
-            )));
+            return Err(PyTypeError::new_err(format!("{path} must be a numpy array or None, got a {kind}")));
         };
         check_memory(&path, array)?;
         let descr = array.dtype();
         if dtype_of(&descr)?.and_then(relive_tensor::DType::size_bytes).is_none() {
             return Err(PyTypeError::new_err(format!(
-                "{path} is of {descr}, which batches cannot be gathered into"
+                "{path} has the data type {descr}, which batches cannot be gathered into"
             )));
         }
         if array.shape().first() != Some(&batch_size) {
             let shape = PyTuple::new(py, array.shape())?;
             return Err(PyValueError::new_err(format!(
-                "{path} has the shape {shape}, but batches have {batch_size} items: the first dimension must be {batch_size}"
+                "{path} has the shape {shape}, but the first dimension must be batch_size, {batch_size}"
             )));
         }
         Ok(Some(Given { path, array: array.clone().unbind() }))
@@ -137,9 +135,7 @@ impl Given {
         let (array, path) = (self.array.bind(py), &self.path);
         check_memory(path, array)?;
         if layout.dtype.size_bytes().is_none() {
-            return Err(PyValueError::new_err(format!(
-                "{path} is of strings in the items: give None for it"
-            )));
+            return Err(PyValueError::new_err(format!("{path} is a string column; give None for it")));
         }
         let descr = descr_of(py, layout.dtype)?.cast_into::<PyArrayDescr>()?;
         let expected = dims(&[batch_size], layout);
@@ -162,15 +158,15 @@ fn check_memory(path: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     let fault = if flags & NPY_ARRAY_WRITEABLE == 0 {
         "is read-only"
     } else if flags & NPY_ARRAY_C_CONTIGUOUS == 0 {
-        "is not C-contiguous: numpy.ascontiguousarray gives one that is"
+        "is not C-contiguous; use numpy.ascontiguousarray"
     } else if flags & NPY_ARRAY_ALIGNED == 0 {
         "is not aligned"
     } else if array.dtype().byteorder() == b'>' {
-        "is of another byte order than this machine's"
+        "does not have this machine's byte order"
     } else {
         return Ok(());
     };
-    Err(PyValueError::new_err(format!("{path} cannot be written to: it {fault}")))
+    Err(PyValueError::new_err(format!("cannot write to {path}: it {fault}")))
 }
 
 /// The memory of a C-contiguous array's elements.
@@ -198,7 +194,7 @@ impl Writing {
         });
         if !is_free {
             return Err(PyRuntimeError::new_err(
-                "an array of out is being written to by another call, or is there twice",
+                "another call is writing to an array of out, or the array occurs twice",
             ));
         }
         Ok(Writing { ranges, _arrays: arrays })

@@ -118,7 +118,7 @@ impl Policy {
         let values = values.and_then(|values| values.to_vec::<f32>().ok());
         let none = || {
             PyValueError::new_err(format!(
-                "a policy of {} has no values of actions",
+                "a policy of {} has no action values",
                 self.agent(observation.py())
             ))
         };

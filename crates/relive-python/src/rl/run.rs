@@ -266,8 +266,8 @@ impl Watch<'_> {
         let Some(waits) = self.raised.waits(SILENCE) else { return };
         // The reporting code may need the interpreter.
         py.detach(|| match self.stop.is_stopped() {
-            true => tracing::warn!(target: "relive", "the run is to end, and waits for {waits}; a second Ctrl-C does not wait"),
-            false => tracing::info!(target: "relive", "the run waits for {waits}"),
+            true => tracing::warn!(target: "relive", "the run is stopping, and is waiting for {waits}; press Ctrl-C again to stop at once"),
+            false => tracing::info!(target: "relive", "the run is waiting for {waits}"),
         });
     }
 

@@ -29,7 +29,7 @@ pub(super) fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
     let py = spec.py();
     let descr = spec.getattr(intern!(py, "dtype"))?.cast_into::<PyArrayDescr>()?;
     let dtype = dtypes::dtype_of(&descr)?
-        .ok_or_else(|| PyTypeError::new_err(format!("no environment can have arrays of {descr}")))?;
+        .ok_or_else(|| PyTypeError::new_err(format!("environments cannot have arrays of {descr}")))?;
     let shape: Vec<u32> = spec.getattr(intern!(py, "shape"))?.extract()?;
     let name: Option<String> = spec.getattr(intern!(py, "name"))?.extract()?;
     let bounds = |name: &str| array::floats(&spec.getattr(name)?);

@@ -47,7 +47,7 @@ impl Checkpoints {
         if !self.group.is_empty() {
             let group = self.group;
             let reason =
-                format!("checkpoints have no groups, but the checkpointer was given the group {group:?}");
+                format!("checkpoints do not support groups, but the checkpointer got the group {group:?}");
             settings =
                 settings.saved_by(move |_, _| Err(EngineError::CheckpointRefused { reason: reason.clone() }));
         }

@@ -225,9 +225,10 @@ impl Server {
         let raised = |kind, text: String| Err(raise_kind(py, kind, format!("listen: {text}")));
         match self.ports.get() {
             _ if !is_running => raised(ErrorKind::Closed, "the server was stopped".to_owned()),
-            Some(Ports { port, .. }) => {
-                raised(ErrorKind::FailedPrecondition, format!("the server listens at port {port} already"))
-            }
+            Some(Ports { port, .. }) => raised(
+                ErrorKind::FailedPrecondition,
+                format!("the server is already listening at port {port}"),
+            ),
             None => Ok(()),
         }
     }
@@ -280,7 +281,7 @@ impl Memory {
 fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {
     if let Some(table) = tables.iter().find(|table| table.get().is_served()) {
         return Err(PyValueError::new_err(format!(
-            "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
+            "table {:?} already belongs to a server; Table.replace() creates an empty one with the same rules",
             table.get().config().name
         )));
     }

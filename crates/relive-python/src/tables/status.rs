@@ -69,7 +69,7 @@ pub(crate) fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bou
         WaiterOperation::Sample => "sample",
         _ => {
             return Err(PyTypeError::new_err(
-                "the server tells of an operation that this version does not know",
+                "the server reports an operation that this version does not support",
             ));
         }
     };

@@ -37,7 +37,7 @@ impl Table {
     pub(crate) fn serve_as(&self, handle: &TableHandle) -> PyResult<()> {
         self.handle.set(handle.clone()).map_err(|_| {
             PyValueError::new_err(format!(
-                "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
+                "table {:?} already belongs to a server; Table.replace() creates an empty one with the same rules",
                 self.config.name
             ))
         })

@@ -47,7 +47,7 @@ pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> 
 fn fault_of(fault: &AppendFault) -> String {
     let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(
-            "got {what} {got}, but expected {expected} as in its first value; every step of a column must look alike"
+            "got {what} {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
         )
     };
     match fault {

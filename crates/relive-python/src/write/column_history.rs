@@ -173,6 +173,6 @@ fn step_of(key: isize, len: isize) -> PyResult<i64> {
 
 fn before_first(key: i64, len: isize) -> String {
     format!(
-        "step {key} lies before the first of the {len} steps since the history began, and is None; an item cannot have it"
+        "step {key} is before the first of the {len} steps in the history, so it is None; an item cannot contain it"
     )
 }

@@ -463,5 +463,5 @@ fn position_of(parts: &[(Py<PyAny>, Node)], key: &Bound<'_, PyAny>) -> PyResult<
 fn changed(path: &PathParts, py: Python<'_>, was: &str, is: &str, object: &Bound<'_, PyAny>) -> PyErr {
     let path = PyTuple::new(py, path).map_or_else(|_| "?".to_owned(), |path| path.to_string());
     let kind = object.get_type();
-    PyTypeError::new_err(format!("at {path} earlier steps had {was}, this one has {is} ({kind})"))
+    PyTypeError::new_err(format!("at {path}, earlier steps had {was}, but this one has {is} ({kind})"))
 }

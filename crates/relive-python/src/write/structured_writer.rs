@@ -150,7 +150,7 @@ type Node = (i64, Option<i32>, Option<i32>, Option<i32>);
 
 fn to_node(py: Python<'_>, (source, start, stop, step): Node) -> PyResult<PatternNode> {
     let source = u32::try_from(source)
-        .map_err(|_| PyValueError::new_err(format!("flat_source_index must be >= 0, but it is {source}")))?;
+        .map_err(|_| PyValueError::new_err(format!("flat_source_index must be >= 0, got {source}")))?;
     let column = SourceColumn::at(source);
     let node = match (start, stop, step) {
         (None, Some(stop), None) => column.step(stop),
@@ -178,7 +178,7 @@ fn to_priority(priority: &Bound<'_, PyAny>) -> PyResult<PriorityFn> {
             max_priority_weight: priority.get_item(1)?.extract()?,
             column: SourceColumn::at(priority.get_item(2)?.extract()?),
         }),
-        other => Err(PyValueError::new_err(format!("there is no priority function {other:?}"))),
+        other => Err(PyValueError::new_err(format!("unknown priority function {other:?}"))),
     }
 }
 
@@ -191,7 +191,7 @@ fn to_condition(condition: &Bound<'_, PyAny>) -> PyResult<Condition> {
         "buffer_length" => Condition::buffer_length(),
         "is_end_episode" => return end_of_episode(&comparison, &arguments, inverse),
         "data" => Condition::data(SourceColumn::at(source.unwrap_or(0))),
-        other => return Err(PyValueError::new_err(format!("a condition cannot look at {other:?}"))),
+        other => return Err(PyValueError::new_err(format!("a condition cannot refer to {other:?}"))),
     };
     compared(operand, &comparison, &arguments, inverse)
 }
@@ -211,7 +211,7 @@ fn compared(
         ("mod_eq", &[modulus, remainder], true) => operand.not_modulo(modulus, remainder),
         _ => {
             return Err(PyValueError::new_err(format!(
-                "a condition cannot compare by {comparison:?} {arguments:?}"
+                "unsupported comparison in a condition: {comparison:?} {arguments:?}"
             )));
         }
     })
@@ -220,6 +220,6 @@ fn compared(
 fn end_of_episode(comparison: &str, arguments: &[i64], inverse: bool) -> PyResult<Condition> {
     match (comparison, arguments, inverse) {
         ("eq", &[1], false) => Ok(Condition::is_end_episode()),
-        _ => Err(PyValueError::new_err("is_end_episode can only be asked to hold (eq 1, not inverse)")),
+        _ => Err(PyValueError::new_err("is_end_episode can only be required to be true (eq 1, not inverse)")),
     }
 }

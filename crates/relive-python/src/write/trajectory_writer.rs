@@ -178,17 +178,13 @@ impl Given {
 fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
     let Ok(column) = leaf.cast::<TrajectoryColumn>() else {
         return Err(PyTypeError::new_err(format!(
-            "an item's trajectory is made of TrajectoryColumns, as writer.history gives them, but one leaf is a {}",
+            "the leaves of an item's trajectory must be TrajectoryColumns from writer.history, but one is a {}",
             leaf.get_type()
         )));
     };
     let column = column.get();
     column.own().cloned().ok_or_else(|| {
-        let why = if column.is_empty() {
-            "has no steps"
-        } else {
-            "refers to something else than this writer's history"
-        };
+        let why = if column.is_empty() { "has no steps" } else { "does not refer to this writer's history" };
         PyValueError::new_err(format!("the column at {} {why}", column.path_text(leaf.py())))
     })
 }
@@ -311,7 +307,7 @@ impl TrajectoryWriter {
             (false, length) => Windows::of(length, &ends),
             (true, 1) => Windows::steps(&ends),
             (true, length) => {
-                let message = format!("only windows of one step can be squeezed, but length is {length}");
+                let message = format!("only windows of one step can be squeezed, got length {length}");
                 return Err(PyValueError::new_err(message));
             }
         };
@@ -364,7 +360,7 @@ impl TrajectoryWriter {
     ) -> PyResult<()> {
         let number = |name: &str, value: i64| {
             u32::try_from(value).ok().filter(|&value| value >= 1).ok_or_else(|| {
-                PyValueError::new_err(format!("{name} must be a positive integer, but it is {value}"))
+                PyValueError::new_err(format!("{name} must be a positive integer, got {value}"))
             })
         };
         let kept = number("num_keep_alive_refs", num_keep_alive_refs)?;
@@ -395,9 +391,7 @@ impl TrajectoryWriter {
 /// The number of unconfirmed items that a flush may leave.
 pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
     usize::try_from(block_until_num_items).map_err(|_| {
-        PyValueError::new_err(format!(
-            "block_until_num_items must be >= 0, but it is {block_until_num_items}"
-        ))
+        PyValueError::new_err(format!("block_until_num_items must be >= 0, got {block_until_num_items}"))
     })
 }
 

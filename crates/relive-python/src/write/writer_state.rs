@@ -90,8 +90,9 @@ impl State {
             return Ok((leaves, None));
         }
         let grown = self.layout.grown(step)?;
-        let leaves =
-            grown.place(step)?.ok_or_else(|| PyValueError::new_err("the step changes while it is read"))?;
+        let leaves = grown
+            .place(step)?
+            .ok_or_else(|| PyValueError::new_err("the step was changed while it was read"))?;
         Ok((leaves, Some(grown)))
     }
 }

@@ -14,7 +14,7 @@ use relive_wire::bulk::{BatchView, ColumnView, InfoLayout};
 /// `Protocol` if header and data contradict each other.
 pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) -> Result<Gathered> {
     let data = memory.bytes().get(..view.data_bytes).ok_or_else(|| {
-        let text = format!("sample: a batch of {} bytes in less memory", view.data_bytes);
+        let text = format!("sample: a batch of {} bytes is larger than its shared memory", view.data_bytes);
         Error::new(ErrorKind::Protocol, text)
     })?;
     let layout = InfoLayout::of(view.samples);
@@ -30,7 +30,7 @@ pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) ->
     let infos = infos.collect();
     let columns = view.columns.iter().map(|column| gathered(column, view.samples, data));
     let columns = columns.collect::<std::result::Result<Arc<[_]>, _>>().map_err(|error| {
-        Error::new(ErrorKind::Protocol, format!("sample: the server's batch cannot be read: {error}"))
+        Error::new(ErrorKind::Protocol, format!("sample: cannot read the server's batch: {error}"))
     })?;
     Ok(Gathered::new(table, infos, inserted_at, columns, memory))
 }

@@ -191,7 +191,7 @@ impl BulkConnection {
             FrameKind::Samples => self.samples(shared, header).await,
             FrameKind::Share => self.share(head),
             FrameKind::Error => Err(refused(head)),
-            kind => Err(protocol(&format!("a frame {kind:?}, which it should not"))),
+            kind => Err(protocol(&format!("an unexpected frame {kind:?}"))),
         }
     }
 
@@ -200,7 +200,7 @@ impl BulkConnection {
         let view = BatchView::new(&head).map_err(|error| protocol(&error))?;
         if view.samples != self.batch_size as usize {
             return Err(protocol(&format!(
-                "a batch of {} samples, {} were asked for",
+                "a batch of {} samples, but {} were requested",
                 view.samples, self.batch_size
             )));
         }
@@ -212,7 +212,7 @@ impl BulkConnection {
                 self.frames.read_body(memory.bytes_mut()).await?;
                 memory
             }
-            None => return Err(protocol(&"a batch whose data is not what its head says")),
+            None => return Err(protocol(&"a batch whose data does not match its header")),
         };
         for dropped in head.dropped_slots.iter().copied().chain(self.freed.take_mapped()) {
             self.pieces.remove(&dropped);
@@ -227,7 +227,7 @@ impl BulkConnection {
 
     fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
         let memory =
-            self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that is not shared"))?;
+            self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that was not shared"))?;
         Ok(lent(memory, slot, &self.freed))
     }
 
@@ -237,7 +237,7 @@ impl BulkConnection {
         let (mut assembler, bytes) = (Assembler::of_items_like(self.structure.take()), rest.len() as u64);
         while !rest.is_empty() {
             let end = end_of_message(&rest).ok().flatten().filter(|end| *end <= rest.len());
-            let Some(end) = end else { return Err(protocol(&"samples that end within a message")) };
+            let Some(end) = end else { return Err(protocol(&"samples that end inside a message")) };
             let message = rest.split_to(end).split_off(relive_wire::limits::GRPC_HEADER_BYTES);
             assembler.push(&message, &mut received).map_err(|error| protocol(&error))?;
         }
@@ -246,7 +246,7 @@ impl BulkConnection {
         if shared.deliver_part(samples, bytes, self.batch_size as usize) {
             Ok(())
         } else {
-            Err(protocol(&"more samples than were asked for"))
+            Err(protocol(&"more samples than requested"))
         }
     }
 
@@ -265,7 +265,7 @@ fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken
     if shared.deliver(Ready { batch, bytes }) {
         Ok(())
     } else {
-        Err(protocol(&"more batches than were asked for"))
+        Err(protocol(&"more batches than requested"))
     }
 }
 

@@ -76,7 +76,7 @@ impl FleetCall {
         }
         let (table, waited) = (&self.wanted.table, self.started.elapsed());
         let text = format!(
-            "sample: Timeout exceeded: no server of {} gave samples of table {table:?} within {waited:?}",
+            "sample: Timeout exceeded: none of the servers {} returned samples of table {table:?} within {waited:?}",
             self.fleet.text()
         );
         Err(Error::new(ErrorKind::Timeout, text))

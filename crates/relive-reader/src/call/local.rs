@@ -77,8 +77,8 @@ impl LocalCall {
             return Ok(self.got.drain(..).collect());
         }
         let reason = self.table.sample_shortfall();
-        let reason =
-            reason.map_or_else(|| "other requests came first".to_owned(), |missing| missing.to_string());
+        let reason = reason
+            .map_or_else(|| "other requests were served first".to_owned(), |missing| missing.to_string());
         let (table, waited) = (self.table.name().to_owned(), self.started.elapsed());
         Err(engine_error("sample", EngineError::Timeout { table, waited, reason }))
     }

@@ -49,7 +49,7 @@ impl OwnStream {
     pub(super) fn new(channels: &Channels) -> Result<OwnStream> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
-            let text = format!("sample: cannot make a connection: {error}");
+            let text = format!("sample: cannot connect: {error}");
             Error::with_source(ErrorKind::ResourceExhausted, text, error)
         })?;
         let channel = {

@@ -67,7 +67,10 @@ impl FleetFeed {
         patience: Duration,
     ) -> Result<FleetFeed> {
         let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("the system gives no random numbers for draws: {error}"))
+            Error::new(
+                ErrorKind::Internal,
+                format!("cannot get random numbers for draws from the system: {error}"),
+            )
         })?;
         let fresh_from = Some(Instant::now());
         fleet.members().iter().for_each(|server| server.ask_now());
@@ -389,7 +392,7 @@ impl FleetFeed {
     fn held_back(&self) -> Error {
         let waited = self.options.rate_limiter_timeout.unwrap_or_default();
         let text = format!(
-            "sample: table {:?}: {} (no rate limiter of {} servers has let a sample through in {waited:?})",
+            "sample: table {:?}: {} (none of the rate limiters of {} servers has permitted a sample in {waited:?})",
             self.table,
             SAMPLE_TIMEOUT,
             self.lanes.len()

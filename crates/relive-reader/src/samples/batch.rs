@@ -230,7 +230,7 @@ impl SampleBatch {
                 return Err(Error::new(
                     ErrorKind::ResourceExhausted,
                     format!(
-                        "gather: column {number} has {rows} rows whose cells take no bytes; at most {MAX_EMPTY_ROWS} can be padded"
+                        "gather: column {number} has {rows} rows of cells without bytes; at most {MAX_EMPTY_ROWS} can be padded"
                     ),
                 ));
             }
@@ -304,7 +304,7 @@ impl SampleBatch {
         if let Some((sample, rows)) = rows_of_each.iter().enumerate().find(|(_, rows)| **rows > max_rows) {
             let key = self.key_of(sample);
             return Err(Error::invalid(format!(
-                "gather: column {column} of item {key} has {rows} rows, there is room for {max_rows}"
+                "gather: column {column} of item {key} has {rows} rows, but there is room for {max_rows}"
             )));
         }
         let room = usize::try_from(max_rows).unwrap_or(usize::MAX);
@@ -339,7 +339,7 @@ impl SampleBatch {
             Content::Planned { batch, table } if dtype == DType::String => {
                 batch.strings(column).map_err(|error| failed(table, &error))
             }
-            _ => Err(Error::invalid(format!("gather: column {column} is of {dtype}, not of strings"))),
+            _ => Err(Error::invalid(format!("gather: column {column} has dtype {dtype}, not string"))),
         }
     }
 
@@ -366,7 +366,7 @@ impl SampleBatch {
         if layout.cell_bytes().is_none() {
             let dtype = layout.dtype;
             return Err(Error::invalid(format!(
-                "gather: column {column} is of {dtype}, whose elements have no fixed size"
+                "gather: column {column} has dtype {dtype}, whose elements have no fixed size"
             )));
         }
         check_size("the destination", column, layout.size_bytes(self.len()), out.len())
@@ -377,8 +377,8 @@ impl SampleBatch {
         let sample = rows.iter().position(|&rows| rows != expected).unwrap_or(0);
         let (got, key, table) = (rows.get(sample).copied().unwrap_or(0), self.key_of(sample), self.table());
         Error::invalid(format!(
-            "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, those before \
-             have {expected}"
+            "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, \
+             but those before it have {expected}"
         ))
     }
 
@@ -409,11 +409,11 @@ fn failed(table: &str, error: &BatchError) -> Error {
         BatchError::Differ { key, column, expected, got } => {
             let of = column.map_or_else(String::new, |column| format!(" in column {column}"));
             Error::invalid(format!(
-                "the samples of a batch differ{of}: item {key} of table {table:?} has {got}, those before have {expected}"
+                "the samples of a batch differ{of}: item {key} of table {table:?} has {got}, but those before it have {expected}"
             ))
         }
         BatchError::Damaged(fault) => {
-            let text = format!("a sample of table {table:?} cannot be decoded: {fault}");
+            let text = format!("cannot decode a sample of table {table:?}: {fault}");
             Error::with_source(ErrorKind::DataLoss, text, fault.clone())
         }
         BatchError::OutOfMemory { .. } | BatchError::TooLarge { .. } => {
@@ -424,17 +424,17 @@ fn failed(table: &str, error: &BatchError) -> Error {
 }
 
 fn no_such_column(column: usize, columns: usize) -> Error {
-    Error::invalid(format!("gather: there is no column {column}, the samples have {columns}"))
+    Error::invalid(format!("gather: there is no column {column}; the samples have {columns}"))
 }
 
 fn check_size(what: &str, column: usize, expected: Option<usize>, got: usize) -> Result<()> {
     match expected {
         Some(expected) if expected == got => Ok(()),
         Some(expected) => Err(Error::invalid(format!(
-            "gather: {what} of column {column} must have {expected} bytes, it has {got}"
+            "gather: {what} of column {column} must have {expected} bytes, got {got}"
         ))),
         None => {
-            let text = format!("gather: column {column} does not fit the address space");
+            let text = format!("gather: column {column} exceeds the address space");
             Err(Error::new(ErrorKind::ResourceExhausted, text))
         }
     }

@@ -25,18 +25,19 @@ pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
 /// Checks that the columns of a batch have valid names; the error says why not.
 pub(super) fn check(structure: &ItemStructure, table: &str, columns: usize) -> Result<()> {
     let ItemStructure { names, is_signature, disputed_by } = structure;
-    let advice = "give the table a signature, or a table of its own to each kind of item; single samples come as lists of columns";
+    let advice = "give the table a signature, or use a separate table for each kind of item; single samples \
+                  are returned as lists of columns";
     let who = if *is_signature { "its signature says" } else { "its first writer wrote" };
     if let Some(other) = disputed_by {
         return Err(Error::invalid(format!(
-            "the columns of table {table:?} have no names that hold: {who} {}, and another writer wrote {}: {advice}",
+            "the columns of table {table:?} have conflicting names: {who} {}, but another writer wrote {}: {advice}",
             shown(names),
             shown(other)
         )));
     }
     if names.len() != columns {
         return Err(Error::invalid(format!(
-            "the items of this batch of table {table:?} have {columns} columns, but {who} {}, which are {}: {advice}",
+            "the items of this batch of table {table:?} have {columns} columns, but {who} {}, with {} columns: {advice}",
             shown(names),
             names.len()
         )));

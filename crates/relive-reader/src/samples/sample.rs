@@ -182,7 +182,7 @@ impl Sample {
 
     /// Returns the error for data that cannot be decoded.
     pub(crate) fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-        let text = format!("item {} of table {:?} cannot be decoded: {error}", self.info.key, self.table());
+        let text = format!("cannot decode item {} of table {:?}: {error}", self.info.key, self.table());
         Error::with_source(ErrorKind::DataLoss, text, error)
     }
 }

@@ -139,7 +139,7 @@ const MAX_RESERVED_BYTES: usize = 4 << 20;
 pub(crate) fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {
     let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     if *flag != 0 {
-        return Err(Status::unimplemented("the server sends compressed messages, which nobody asked for"));
+        return Err(Status::unimplemented("the server sent compressed messages, which were not requested"));
     }
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
     Ok(length.checked_add(HEADER_BYTES))
@@ -187,7 +187,7 @@ pub(crate) enum Broken {
 impl Broken {
     /// The server sent more than was requested.
     pub(crate) fn too_many() -> Broken {
-        let text = "sample: the server sent more samples than were asked for";
+        let text = "sample: the server sent more samples than requested";
         Broken::Permanent(Error::new(ErrorKind::Protocol, text))
     }
 }

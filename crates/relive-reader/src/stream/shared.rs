@@ -289,7 +289,7 @@ impl Shared {
         let Some(mine) = state.workers.get_mut(worker) else { return Ok(()) };
         let Some(outstanding) = mine.outstanding.checked_sub(samples.len()) else {
             let text =
-                format!("sample: the server sent more samples of table {:?} than were asked for", self.table);
+                format!("sample: the server sent more samples of table {:?} than requested", self.table);
             return Err(Error::new(ErrorKind::Protocol, text));
         };
         mine.outstanding = outstanding;

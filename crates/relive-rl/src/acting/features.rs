@@ -34,12 +34,12 @@ impl Features {
                 let path = path.to_string();
                 let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
                 let got = format!("one of {}{place}", dtype.numpy_name());
-                RlError::Unsuited { expected: "observations of real numbers of up to 64 bits", got }
+                RlError::Unsuited { expected: "observations of real numbers with up to 64 bits", got }
             })?;
             leaves.push(FeatureLeaf { dtype, element_bytes, elements: spec.num_elements()? });
         }
         let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.elements));
-        let width = width.ok_or_else(|| RlError::setting("observations", "beyond counting", "smaller"))?;
+        let width = width.ok_or_else(|| RlError::setting("observations", "too many to count", "smaller"))?;
         Ok(Features { leaves, width })
     }
 

@@ -95,8 +95,12 @@ impl Adder for EpisodeAdder {
         // This call completes a row; the row of the following observation is still to come.
         let rows = self.rows.rows() + 2;
         if rows > self.max_length {
-            let got = format!("{rows} rows and more");
-            return Err(RlError::setting("an episode", got, "at most max_sequence_length rows long"));
+            let got = format!("{rows} rows or more");
+            return Err(RlError::setting(
+                "the length of an episode",
+                got,
+                "at most max_sequence_length rows",
+            ));
         }
         self.rows.add(action, step, observation, extras)?;
         if step.last() { self.write() } else { Ok(()) }

@@ -16,7 +16,7 @@ pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Re
     loop {
         match call() {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                tracing::info!("what was seen cannot be written yet: {error}; waiting on");
+                tracing::info!("the adder cannot write its steps yet: {error}; still waiting");
             }
             done => return Ok(done?),
         }
@@ -86,7 +86,7 @@ mod tests {
                     return Ok(7);
                 }
                 let error = late().unwrap_err();
-                expected.push(format!("what was seen cannot be written yet: {error}; waiting on"));
+                expected.push(format!("the adder cannot write its steps yet: {error}; still waiting"));
                 Err(error)
             });
             assert_eq!(done.unwrap(), 7);

@@ -83,7 +83,7 @@ impl Steps {
             None if extras.num_leaves() == 0 => {}
             rows => {
                 let got = format!("{} leaves", extras.num_leaves());
-                let expected = if rows.is_some() { "as many as the adder's spec has" } else { "none at all" };
+                let expected = if rows.is_some() { "the number in the adder's spec" } else { "none at all" };
                 return Err(RlError::setting("extras", got, expected));
             }
         }

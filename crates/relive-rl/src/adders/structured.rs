@@ -122,7 +122,7 @@ pub fn sequence_configs(
             }
         }
         EndOfEpisode::ZeroPad | EndOfEpisode::Continue => {
-            let expected = "Write or Truncate, which patterns can tell";
+            let expected = "Write or Truncate, the only ones that patterns support";
             return Err(RlError::setting("end_of_episode", format!("{end:?}"), expected));
         }
     }

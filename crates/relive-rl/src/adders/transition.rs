@@ -158,7 +158,7 @@ impl Adder for TransitionAdder {
         }
         if extras.num_leaves() != self.extras.len() {
             let (got, expected) =
-                (format!("{} leaves", extras.num_leaves()), "as many as the adder was made for");
+                (format!("{} leaves", extras.num_leaves()), "the number that the adder was created for");
             return Err(RlError::setting("extras", got, expected));
         }
         let (action, observation) = (self.actions.tensors(action)?, self.observations.tensors(observation)?);

@@ -30,7 +30,7 @@ pub trait Learner: Saveable + Send {
         Err(RlError::setting(
             "learners",
             peers.count(),
-            "1 for this agent, whose learner does not share its gradients with others",
+            "1 for this agent, whose learner cannot share gradients with other learners",
         ))
     }
 }

@@ -130,7 +130,7 @@ impl Costs {
             [("agent", &self.agent[..], agent.name()), ("environment", &self.environment, environment)]
         {
             if there != asked {
-                differences.push(format!("{what} is {there} there, {asked} was asked for"));
+                differences.push(format!("{what} is {there} there, but {asked} was requested"));
             }
         }
         // The settings of different agents are not comparable.
@@ -138,13 +138,13 @@ impl Costs {
         for (name, asked) in settings {
             let there = self.settings.get(&name).map_or("nothing", String::as_str);
             if there != asked {
-                differences.push(format!("{name} is {there} there, {asked} was asked for"));
+                differences.push(format!("{name} is {there} there, but {asked} was requested"));
             }
         }
         if differences.is_empty() {
             return Ok(());
         }
-        let advice = "ask for the same, or give another file, which the costs are measured for";
+        let advice = "request the same, or give another file to which the new costs are written";
         Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
     }
 
@@ -180,7 +180,7 @@ impl Costs {
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
             let reason =
-                format_args!("they are of version {}, not {VERSION}; measure them again", self.version);
+                format_args!("they have version {}, not {VERSION}; measure them again", self.version);
             return Err(RlError::state(WHAT, reason));
         }
         let sorted = self.acting.windows(2).all(|pair| pair[0].rows < pair[1].rows);
@@ -190,7 +190,7 @@ impl Costs {
         }
         let names: BTreeSet<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
         if names.len() != self.tables.len() {
-            return Err(RlError::state(WHAT, "`tables` has two of the same name"));
+            return Err(RlError::state(WHAT, "`tables` has two tables of the same name"));
         }
         let WeightCost { bytes, publish_s, fetch_s, serve_s, fetched } = self.weights;
         let numbers = [

@@ -82,7 +82,7 @@ impl Cluster {
     fn validate(&self) -> Result<()> {
         let positive = "a number above 0";
         if self.nodes == 0 {
-            return Err(RlError::setting("nodes", 0, "at least 1, the machine that learns"));
+            return Err(RlError::setting("nodes", 0, "at least 1, the learner's machine"));
         }
         if self.workers == 0 {
             return Err(RlError::setting("actors", 0, "at least 1"));
@@ -221,15 +221,15 @@ impl Model<'_> {
         let used = |what, share| Use { what, share };
         let mut uses = vec![
             used("the workers", rate / (most_far + self.near * self.of_worker())),
-            used("the thread that learns", rate * costs.learner_s),
-            used("the processors of the machine that learns", near_processors / cluster.processors),
+            used("the learner thread", rate * costs.learner_s),
+            used("the processors of the learner's machine", near_processors / cluster.processors),
         ];
         if cluster.nodes > 1 {
-            uses.push(used("the network of the machine that learns", network / cluster.network_bytes_per_s));
+            uses.push(used("the network of the learner's machine", network / cluster.network_bytes_per_s));
         }
         if costs.round.is_some() {
             uses.push(used(
-                "rounds, in which workers and learner wait for each other",
+                "synchronous rounds, in which workers and learner wait for each other",
                 rate * self.round_s() / self.round(),
             ));
         }
@@ -311,10 +311,10 @@ mod tests {
         assert_eq!((replay.bytes_per_s, predicted.weights_bytes_per_s), (predicted.sent_bytes_per_s, 0.0));
         // Two processors for 150 µs per step.
         let predicted =
-            assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the machine that learns");
+            assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the learner's machine");
         assert!((predicted.busy_processors - 2.0).abs() < 1e-9, "{predicted:?}");
         // Elsewhere, workers have processors of their own.
-        assert_rate(&costs, cluster(64, 128), 20_000.0, "the thread that learns");
+        assert_rate(&costs, cluster(64, 128), 20_000.0, "the learner thread");
         // The learner's machine has one of three workers, and time for it.
         assert_rate(
             &costs,
@@ -388,7 +388,10 @@ mod tests {
             (Costs { version: 9, ..costs.clone() }, "version 9"),
             (Costs { acting: Vec::new(), ..costs.clone() }, "`acting`"),
             (Costs { tables: tables(-1.0), ..costs.clone() }, "`tables.samples` is -1"),
-            (Costs { tables: [tables(1.0), tables(2.0)].concat(), ..costs.clone() }, "two of the same name"),
+            (
+                Costs { tables: [tables(1.0), tables(2.0)].concat(), ..costs.clone() },
+                "two tables of the same name",
+            ),
             (Costs { learner_s: -1.0, ..costs.clone() }, "`learner_s` is -1"),
         ] {
             bad.save(&path).unwrap();

@@ -119,8 +119,9 @@ impl Probe<'_> {
         match watching.ended {
             Some((weights, items)) => Ok(Measured { trained, moments: watching.moments, weights, items }),
             _ if watching.begun.is_none() && trained.summary.learner_steps == 0 => {
-                let expected = "at most 120: nothing can be measured until the learner has begun; give the agent a smaller replay to begin with, or a faster environment";
-                Err(RlError::setting("the seconds until the learner begins", "more", expected))
+                let expected = "at most 120: nothing can be measured until the learner starts; give the agent \
+                                a smaller min_replay_size, or a faster environment";
+                Err(RlError::setting("the time in seconds until the learner starts", "more", expected))
             }
             _ => Err(RlError::Stopped),
         }

@@ -90,9 +90,9 @@ fn thread_id() -> Result<u64> {
 
 fn unknown(why: &dyn std::fmt::Display) -> RlError {
     RlError::setting(
-        "what threads take of processors",
+        "the CPU time of threads",
         why,
-        "told by the system, as Linux does: measure there, and give the costs as a file",
+        "reported by the system: measure on Linux, and give the costs as a file",
     )
 }
 

@@ -57,7 +57,7 @@ pub fn learn(
     agent.validate()?;
     let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
     let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
-    of.expect(&own, "the run's table `learners`", "run the same version of everything everywhere")?;
+    of.expect(&own, "the run's table `learners`", "use the same version of all programs on all machines")?;
     let layouts = Layouts::of(&agent, &spec, of.seed)?;
     let team = Arc::new(Team::join(&joining, rank, &of, (layouts, stop))?);
     let workers = usize::try_from(joining.workers).unwrap_or(usize::MAX);
@@ -77,7 +77,9 @@ pub fn learn(
         }
         // Only learner 0 can end the run.
         Ok(()) if stop.is_stopped() => Err(RlError::Stopped),
-        Ok(()) => Err(RlError::Order { call: "another learner", needs: "a plan that goes on" }),
+        Ok(()) => {
+            Err(RlError::Order { call: "another learner", needs: "a plan that does not end on its own" })
+        }
     }
 }
 

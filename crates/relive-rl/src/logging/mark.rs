@@ -46,7 +46,7 @@ impl Mark {
         }
         for name in self.files.keys().filter(|name| !folder.join(name).is_file()) {
             tracing::warn!(
-                "{} is gone: what the run told before is not in the log",
+                "{} is missing: the log lacks everything before this point",
                 folder.join(name).display()
             );
         }
@@ -61,7 +61,7 @@ fn shorten(path: &Path, length: u64) -> std::io::Result<()> {
     if there < length {
         let place = path.display();
         tracing::warn!(
-            "{place} has {there} bytes, of {length} when the run was saved: a part of the log is lost"
+            "{place} has {there} bytes, but had {length} when the run was saved: part of the log is lost"
         );
         return Ok(());
     }

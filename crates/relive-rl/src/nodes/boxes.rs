@@ -7,7 +7,7 @@ use std::sync::Arc;
 use relive_client::blocking::Client;
 use relive_table::TableConfig;
 
-use super::{list, sign};
+use super::{heartbeat, list};
 use crate::Result;
 use crate::tables::weights;
 
@@ -16,7 +16,7 @@ pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
 
 /// The tables of nodes on the run's server.
 pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
-    [sign::table(), list::table()].into_iter().chain(boxes_of_nodes())
+    [heartbeat::table(), list::table()].into_iter().chain(boxes_of_nodes())
 }
 
 /// One box for each node that takes weights from the same place.

@@ -7,9 +7,9 @@ use relive_client::blocking::Client;
 use relive_engine::Engine;
 use relive_table::TableConfig;
 
+use super::heartbeat::{self, NodeHeartbeat};
 use super::list::{Assignment, NodeList};
 use super::relay::{self, Relay};
-use super::sign::{self, NodeSign};
 use super::{Connect, box_of_worker};
 use crate::identity::Identity;
 use crate::limits::{MAX_WORKERS, NODE_GONE};
@@ -23,7 +23,7 @@ use crate::{Result, RlError};
 /// Time between two checks of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Time between two signs of life.
+/// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How long a node that is not on the list keeps its workers: a successor of the driver has heard from all
@@ -139,7 +139,7 @@ struct Hosting<'a, 'w> {
     places: Vec<u32>,
     /// When it was last on the list.
     listed: Instant,
-    /// When it last sent a sign of life.
+    /// When it last sent a heartbeat.
     beat: Option<Instant>,
     running: Running,
     hosted: Hosted,
@@ -175,7 +175,7 @@ impl Hosting<'_, '_> {
         self.expect_same(&job)?;
         self.relay.note_newest(job.now.stamp());
         if self.beat.is_none_or(|beat| beat.elapsed() >= BEAT) {
-            self.sign(false).send(self.node.client)?;
+            self.heartbeat(false).send(self.node.client)?;
             self.beat = Some(Instant::now());
         }
         let Some(list) = self.list()? else { return Ok(false) };
@@ -194,7 +194,7 @@ impl Hosting<'_, '_> {
         match found {
             Err(error) if !is_loss(&error) && !matches!(error, RlError::OtherVersion { .. }) => {
                 if !std::mem::replace(&mut self.has_complained, true) {
-                    tracing::warn!("the list in the table of nodes is invalid and was ignored: {error}");
+                    tracing::warn!("ignored an invalid list in the table of nodes: {error}");
                 }
                 Ok(None)
             }
@@ -210,10 +210,10 @@ impl Hosting<'_, '_> {
     /// The run is not the joined one, or has another version.
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
-            let advice = "the server has begun another run; start a node for that one";
+            let advice = "the server has started another run; start a new node for it";
             return of.expect(&job.identity, "this node", advice);
         }
-        if self.node.client.server_info()?.table(sign::TABLE).is_none() {
+        if self.node.client.server_info()?.table(heartbeat::TABLE).is_none() {
             let (here, there) =
                 (env!("CARGO_PKG_VERSION").to_owned(), "an older version, which has no nodes".to_owned());
             return Err(RlError::OtherVersion { here, there });
@@ -234,12 +234,12 @@ impl Hosting<'_, '_> {
             self.is_told = true;
             let why = match most {
                 Some(most) => {
-                    format!("the run goes in rounds, which its {most} actors make parts of, and no others")
+                    format!("the run has synchronous rounds, for exactly {most} actors")
                 }
-                None => "no more workers may join".to_owned(),
+                None => "no more workers can join".to_owned(),
             };
             tracing::info!(
-                "this node has places for {has} of its {wants} workers: {why}; it takes over those of nodes that leave"
+                "this node has places for {has} of its {wants} workers: {why}; it takes over the places of nodes that leave"
             );
         }
         Ok(())
@@ -263,14 +263,14 @@ impl Hosting<'_, '_> {
             Ok(())
         })?;
         self.places = numbers.to_vec();
-        // The next sign reports the change.
+        // The next heartbeat reports the change.
         self.beat = None;
         self.workers.hold(numbers)
     }
 
-    fn sign(&self, leaves: bool) -> NodeSign {
+    fn heartbeat(&self, leaves: bool) -> NodeHeartbeat {
         let Node { name, host, address, actors, .. } = self.node;
-        NodeSign {
+        NodeHeartbeat {
             id: self.id,
             name: name.clone(),
             host: host.clone(),
@@ -286,8 +286,8 @@ impl Hosting<'_, '_> {
 
     /// Returns its numbers if the server is still there.
     fn leave(&self) {
-        if let (Some(_), Err(error)) = (&self.of, self.sign(true).send(self.node.client)) {
-            tracing::debug!("that the node leaves is not told: {error}");
+        if let (Some(_), Err(error)) = (&self.of, self.heartbeat(true).send(self.node.client)) {
+            tracing::debug!("cannot report that this node leaves: {error}");
         }
     }
 }

@@ -8,7 +8,7 @@ use relive_client::{ErrorKind, Nest, Tensor};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
-use super::sign::PROTOCOL;
+use super::heartbeat::PROTOCOL;
 use crate::tables::item::{self, GoesOn};
 use crate::watching::printable;
 use crate::{Result, RlError};
@@ -80,7 +80,7 @@ impl NodeList {
         let Some(sample) = samples.first() else { return Ok(None) };
         let columns = sample.columns()?;
         let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
-        NodeList::from_bytes(bytes.ok_or_else(|| RlError::state(WHAT, "it has no string"))?).map(Some)
+        NodeList::from_bytes(bytes.ok_or_else(|| RlError::state(WHAT, "it contains no string"))?).map(Some)
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<NodeList> {
@@ -97,7 +97,7 @@ impl NodeList {
         let mut addresses = list.nodes.iter().filter_map(|node| node.source.address.as_deref());
         match addresses.all(|address| printable(address) == address) {
             true => Ok(list),
-            false => Err(RlError::state(WHAT, "an address in it has characters that none has")),
+            false => Err(RlError::state(WHAT, "an address in it has invalid characters")),
         }
     }
 

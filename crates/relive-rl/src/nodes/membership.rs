@@ -1,13 +1,13 @@
 //! Which nodes exist, and which node has which worker numbers: the driver's view, as a state machine driven
-//! by signs of life and time.
+//! by heartbeats and time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use super::boxes::{FAN_OUT, branch};
+use super::heartbeat::NodeHeartbeat;
 use super::list::{self, NodeList, Source};
-use super::sign::NodeSign;
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
 /// The holder of the numbers of manually started workers. No node has this id.
@@ -29,7 +29,7 @@ pub(super) struct Membership {
     /// Until this moment, nodes of a previous driver may still report their numbers, and no new ones are
     /// assigned.
     settles: Instant,
-    /// In the order of their first signs.
+    /// In the order of their first heartbeats.
     nodes: Vec<Member>,
     /// The holder of each assigned number.
     holders: BTreeMap<u32, u64>,
@@ -38,8 +38,8 @@ pub(super) struct Membership {
 /// A node, as seen by the driver.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    pub(super) sign: NodeSign,
-    /// The time of its last sign.
+    pub(super) heartbeat: NodeHeartbeat,
+    /// The time of its last heartbeat.
     pub(super) seen: Instant,
     pub(super) state: NodeState,
     /// Environment steps of all its workers so far.
@@ -50,7 +50,7 @@ pub(super) struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeState {
     Up,
-    /// It has sent no sign for a while; it keeps its numbers.
+    /// It has sent no heartbeat for a while; it keeps its numbers.
     Silent,
     /// It has left, or was silent for so long that its numbers are reassigned.
     Gone,
@@ -91,28 +91,28 @@ impl Membership {
         }
     }
 
-    /// Notes a sign of life.
-    pub(super) fn note(&mut self, sign: NodeSign, now: Instant) -> Option<Change> {
-        let name = sign.name.clone();
-        let index = self.nodes.iter().position(|node| node.sign.id == sign.id);
-        if sign.leaves {
+    /// Notes a heartbeat.
+    pub(super) fn note(&mut self, heartbeat: NodeHeartbeat, now: Instant) -> Option<Change> {
+        let name = heartbeat.name.clone();
+        let index = self.nodes.iter().position(|node| node.heartbeat.id == heartbeat.id);
+        if heartbeat.leaves {
             let index = index.filter(|at| self.nodes[*at].state != NodeState::Gone)?;
-            self.nodes[index].sign = sign;
+            self.nodes[index].heartbeat = heartbeat;
             self.release(index, now);
             return Some(Change::Left(name));
         }
-        let (id, holds) = (sign.id, sign.holds.clone());
+        let (id, holds) = (heartbeat.id, heartbeat.holds.clone());
         let change = match index {
             // It gets no numbers, and reports that.
             None if self.nodes.len() >= MAX_NODES => return None,
             None => {
-                self.nodes.push(Member { sign, seen: now, state: NodeState::Up, env_steps: 0 });
+                self.nodes.push(Member { heartbeat, seen: now, state: NodeState::Up, env_steps: 0 });
                 Some(Change::Joined(name))
             }
             Some(at) => {
                 let node = &mut self.nodes[at];
                 let before = std::mem::replace(&mut node.state, NodeState::Up);
-                (node.sign, node.seen) = (sign, now);
+                (node.heartbeat, node.seen) = (heartbeat, now);
                 (before != NodeState::Up).then_some(Change::Back(name))
             }
         };
@@ -121,7 +121,7 @@ impl Membership {
             for number in holds.into_iter().filter(|number| self.numbers.contains(number)) {
                 let holder = self.holders.entry(number).or_insert(id);
                 if *holder == BY_HAND {
-                    // The worker's messages arrived before its node's sign.
+                    // The worker's messages arrived before its node's heartbeat.
                     *holder = id;
                 }
             }
@@ -134,7 +134,7 @@ impl Membership {
         let mut changes = Vec::new();
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
-            let (silence, name) = (now.saturating_duration_since(node.seen), node.sign.name.clone());
+            let (silence, name) = (now.saturating_duration_since(node.seen), node.heartbeat.name.clone());
             if node.state != NodeState::Gone && silence >= NODE_GONE {
                 changes.push(Change::Gone(name, self.release(index, now)));
             } else if node.state == NodeState::Up && silence >= NODE_SILENCE {
@@ -161,10 +161,10 @@ impl Membership {
     fn release(&mut self, index: usize, now: Instant) -> Vec<u32> {
         let node = &mut self.nodes[index];
         node.state = NodeState::Gone;
-        if node.sign.leaves {
+        if node.heartbeat.leaves {
             node.seen = now;
         }
-        let id = node.sign.id;
+        let id = node.heartbeat.id;
         self.holders.extract_if(.., |_, holder| *holder == id).map(|(number, _)| number).collect()
     }
 
@@ -172,7 +172,7 @@ impl Membership {
         let (places, has_settled) = (self.places(), self.has_settled(now));
         // All numbers below this one are assigned.
         let mut next = self.numbers.start;
-        for Member { sign: NodeSign { id, wants, .. }, state, .. } in &self.nodes {
+        for Member { heartbeat: NodeHeartbeat { id, wants, .. }, state, .. } in &self.nodes {
             let wants = usize::try_from((*wants).min(MAX_NODE_WORKERS)).unwrap_or(usize::MAX);
             let held = places.get(id).map_or(&[][..], Vec::as_slice);
             for number in held.iter().skip(wants) {
@@ -224,7 +224,7 @@ impl Membership {
     /// Adds steps of the worker with a number.
     pub(super) fn note_steps(&mut self, worker: u32, env_steps: u64) {
         let Some(id) = self.holders.get(&worker) else { return };
-        if let Some(node) = self.nodes.iter_mut().find(|node| node.sign.id == *id) {
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.heartbeat.id == *id) {
             node.env_steps += env_steps;
         }
     }
@@ -245,16 +245,16 @@ impl Membership {
         let mut present: Vec<&Member> =
             self.nodes.iter().filter(|node| node.state != NodeState::Gone).collect();
         // Silent nodes are leaves, so no other node waits for them.
-        present.sort_by_key(|node| (node.state != NodeState::Up, node.sign.address.is_none()));
-        let inner = |at: usize| present.get(at).and_then(|node| node.sign.address.clone());
+        present.sort_by_key(|node| (node.state != NodeState::Up, node.heartbeat.address.is_none()));
+        let inner = |at: usize| present.get(at).and_then(|node| node.heartbeat.address.clone());
         let mut places = self.places();
         let entry = |(index, node): (usize, &&Member)| {
             let branch = branch(index);
             let address = branch.parent.and_then(inner);
             let has_box = branch.parent.is_none() || address.is_some();
             let reader = has_box.then(|| branch.slot.to_string());
-            let places = places.remove(&node.sign.id).unwrap_or_default();
-            list::Assignment { id: node.sign.id, places, source: Source { address, reader } }
+            let places = places.remove(&node.heartbeat.id).unwrap_or_default();
+            list::Assignment { id: node.heartbeat.id, places, source: Source { address, reader } }
         };
         let most = self.is_fixed.then(|| self.numbers.end - self.numbers.start);
         NodeList { most, nodes: present.iter().enumerate().map(entry).collect() }
@@ -282,8 +282,8 @@ mod tests {
             Story { roll: Membership::new((started, workers), is_fixed, start), start }
         }
 
-        fn sign(&mut self, ms: u64, sign: NodeSign) -> Option<Change> {
-            self.roll.note(sign, self.start + Duration::from_millis(ms))
+        fn heartbeat(&mut self, ms: u64, heartbeat: NodeHeartbeat) -> Option<Change> {
+            self.roll.note(heartbeat, self.start + Duration::from_millis(ms))
         }
 
         fn pass(&mut self, ms: u64) -> Vec<Change> {
@@ -303,12 +303,15 @@ mod tests {
     #[test]
     fn each_number_is_given_once_and_a_late_node_gets_more() {
         let mut story = Story::new(1, 2, false);
-        assert_eq!(story.sign(0, NodeSign::of_test(1, 2)), Some(Change::Joined("node-1".to_owned())));
-        story.sign(0, NodeSign::of_test(2, 3));
+        assert_eq!(
+            story.heartbeat(0, NodeHeartbeat::of_test(1, 2)),
+            Some(Change::Joined("node-1".to_owned()))
+        );
+        story.heartbeat(0, NodeHeartbeat::of_test(2, 3));
         assert_eq!(story.pass(1), []);
         assert_eq!(story.places(), [vec![1, 2], vec![3, 4, 5], vec![]]);
-        story.sign(2, NodeSign::of_test(3, 1));
-        story.sign(2, NodeSign::of_test(1, 1));
+        story.heartbeat(2, NodeHeartbeat::of_test(3, 1));
+        story.heartbeat(2, NodeHeartbeat::of_test(1, 1));
         story.pass(3);
         assert_eq!(
             story.places(),
@@ -320,20 +323,20 @@ mod tests {
     #[test]
     fn the_numbers_of_a_silent_node_are_given_to_others_once_it_is_gone() {
         let mut story = Story::new(0, 4, true);
-        story.sign(0, NodeSign::of_test(1, 3));
-        story.sign(0, NodeSign::of_test(2, 3));
+        story.heartbeat(0, NodeHeartbeat::of_test(1, 3));
+        story.heartbeat(0, NodeHeartbeat::of_test(2, 3));
         story.pass(0);
         assert_eq!(story.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
         let (silence, gone) = (ms(NODE_SILENCE), ms(NODE_GONE));
-        story.sign(silence, NodeSign::of_test(2, 3));
+        story.heartbeat(silence, NodeHeartbeat::of_test(2, 3));
         assert_eq!(story.pass(silence), [Change::Silent("node-1".to_owned())]);
         assert_eq!(story.places()[0], [0, 1, 2]);
-        story.sign(gone, NodeSign::of_test(2, 3));
+        story.heartbeat(gone, NodeHeartbeat::of_test(2, 3));
         assert_eq!(story.pass(gone), [Change::Gone("node-1".to_owned(), vec![0, 1, 2])]);
         assert_eq!(story.places(), [vec![], vec![0, 1, 3], vec![]]);
         assert_eq!(story.pass(gone), [], "it is reported once");
-        let back = NodeSign { holds: vec![0, 1, 2], ..NodeSign::of_test(1, 3) };
-        assert_eq!(story.sign(gone + 1, back), Some(Change::Back("node-1".to_owned())));
+        let back = NodeHeartbeat { holds: vec![0, 1, 2], ..NodeHeartbeat::of_test(1, 3) };
+        assert_eq!(story.heartbeat(gone + 1, back), Some(Change::Back("node-1".to_owned())));
         story.pass(gone + 1);
         assert_eq!(story.places(), [vec![2], vec![0, 1, 3], vec![]], "it keeps what nobody else has");
     }
@@ -341,17 +344,17 @@ mod tests {
     #[test]
     fn a_node_that_leaves_gives_its_numbers_back_at_once() {
         let mut story = Story::new(0, 2, true);
-        story.sign(0, NodeSign::of_test(1, 2));
-        story.sign(0, NodeSign::of_test(2, 2));
+        story.heartbeat(0, NodeHeartbeat::of_test(1, 2));
+        story.heartbeat(0, NodeHeartbeat::of_test(2, 2));
         story.pass(0);
-        let leaves = NodeSign { leaves: true, ..NodeSign::of_test(1, 2) };
-        assert_eq!(story.sign(1, leaves.clone()), Some(Change::Left("node-1".to_owned())));
-        assert_eq!(story.sign(1, leaves), None);
+        let leaves = NodeHeartbeat { leaves: true, ..NodeHeartbeat::of_test(1, 2) };
+        assert_eq!(story.heartbeat(1, leaves.clone()), Some(Change::Left("node-1".to_owned())));
+        assert_eq!(story.heartbeat(1, leaves), None);
         story.pass(1);
         assert_eq!(story.places(), [vec![], vec![0, 1], vec![]]);
         let states: Vec<_> = story.roll.nodes().iter().map(|node| node.state.name()).collect();
         assert_eq!(states, ["gone", "up"]);
-        story.sign(70_000, NodeSign::of_test(2, 2));
+        story.heartbeat(70_000, NodeHeartbeat::of_test(2, 2));
         story.pass(70_000);
         assert_eq!(story.roll.nodes().len(), 1, "it is not shown for ever");
     }
@@ -361,12 +364,12 @@ mod tests {
         let start = Instant::now();
         let mut story = Story { roll: Membership::new((0, 9), false, start + NODE_GONE), start };
         let gone = ms(NODE_GONE);
-        story.sign(0, NodeSign::of_test(1, 2));
+        story.heartbeat(0, NodeHeartbeat::of_test(1, 2));
         story.pass(0);
         assert!(story.places()[0].is_empty());
-        story.sign(10, NodeSign { holds: vec![0, 1], ..NodeSign::of_test(2, 2) });
-        story.sign(gone, NodeSign::of_test(1, 2));
-        story.sign(gone, NodeSign { holds: vec![0, 1], ..NodeSign::of_test(2, 2) });
+        story.heartbeat(10, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
+        story.heartbeat(gone, NodeHeartbeat::of_test(1, 2));
+        story.heartbeat(gone, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
         story.pass(gone);
         assert_eq!(story.places(), [vec![2, 3], vec![0, 1], vec![]]);
     }
@@ -375,7 +378,7 @@ mod tests {
     fn numbers_of_workers_that_were_started_by_hand_are_left_to_them() {
         let mut story = Story::new(0, 3, true);
         story.roll.note_worker(1, false);
-        story.sign(0, NodeSign::of_test(1, 3));
+        story.heartbeat(0, NodeHeartbeat::of_test(1, 3));
         story.pass(0);
         assert_eq!(story.places()[0], [0, 2]);
         story.roll.note_worker(0, true);
@@ -387,8 +390,8 @@ mod tests {
     #[test]
     fn steps_are_those_of_the_node_whose_worker_made_them() {
         let mut story = Story::new(0, 4, false);
-        story.sign(0, NodeSign::of_test(1, 1));
-        story.sign(0, NodeSign::of_test(2, 1));
+        story.heartbeat(0, NodeHeartbeat::of_test(1, 1));
+        story.heartbeat(0, NodeHeartbeat::of_test(2, 1));
         story.pass(0);
         for (worker, steps) in [(0, 5), (1, 7), (0, 1), (3, 100)] {
             story.roll.note_steps(worker, steps);
@@ -401,9 +404,9 @@ mod tests {
     fn weights_go_through_nodes_that_are_up_and_can_be_reached() {
         let mut story = Story::new(0, 1, false);
         for id in 1..=4 {
-            let mut sign = NodeSign::of_test(id, 1);
-            sign.address = sign.address.filter(|_| id != 1);
-            story.sign(0, sign);
+            let mut heartbeat = NodeHeartbeat::of_test(id, 1);
+            heartbeat.address = heartbeat.address.filter(|_| id != 1);
+            story.heartbeat(0, heartbeat);
         }
         let sources = |story: &Story| {
             let list = story.roll.list();
@@ -418,9 +421,9 @@ mod tests {
         assert_eq!(story.roll.readers(), ["0", "1"]);
         let silence = ms(NODE_SILENCE);
         for id in [1, 3, 4] {
-            let mut sign = NodeSign::of_test(id, 1);
-            sign.address = sign.address.filter(|_| id != 1);
-            story.sign(silence, sign);
+            let mut heartbeat = NodeHeartbeat::of_test(id, 1);
+            heartbeat.address = heartbeat.address.filter(|_| id != 1);
+            story.heartbeat(silence, heartbeat);
         }
         story.pass(silence);
         assert_eq!(sources(&story), ["10.0.0.3:7000/0", "10.0.0.3:7000/1", "/0", "/1"], "node 2 is silent");

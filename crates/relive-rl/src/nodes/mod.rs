@@ -1,12 +1,12 @@
 //! Nodes: processes that act for a run with several workers each, usually one per machine. Nodes can join
 //! while the run is active.
 //!
-//! Each node has an id. It sends signs of life; the driver answers all nodes with one list. A node that falls
+//! Each node has an id. It sends heartbeats; the driver answers all nodes with one list. A node that falls
 //! silent loses its worker numbers:
 //!
 //! | Table | Writer | Content |
 //! |---|---|---|
-//! | `signs` | nodes | a queue of signs of life: a node's state, and how many workers it has room for |
+//! | `signs` | nodes | a queue of heartbeats: a node's state, and how many workers it has room for |
 //! | `nodes` | the driver | one item: the worker numbers of each node, and where each takes weights from |
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
@@ -16,19 +16,19 @@
 //!
 //! | File | Content |
 //! |---|---|
-//! | `sign.rs`, `list.rs` | the messages in both directions |
+//! | `heartbeat.rs`, `list.rs` | the messages in both directions |
 //! | `membership.rs` | the state machine of the driver, without clock and server |
 //! | `registry.rs` | the driver's side |
 //! | `boxes.rs` | the tables, and the tree of boxes for weights |
 //! | `host.rs`, `relay.rs` | a node's side: its workers, and the weights that it passes on |
 
 mod boxes;
+mod heartbeat;
 mod host;
 mod list;
 mod membership;
 mod registry;
 mod relay;
-mod sign;
 
 pub use boxes::Connect;
 pub(crate) use boxes::{box_of_worker, tables};

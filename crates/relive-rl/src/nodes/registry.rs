@@ -1,4 +1,4 @@
-//! The driver's side: reads signs, keeps the membership, and publishes the list for all nodes.
+//! The driver's side: reads heartbeats, keeps the membership, and publishes the list for all nodes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use relive_client::blocking::Client;
 use serde_json::{Value, json};
 
+use super::heartbeat::NodeHeartbeats;
 use super::list::{self, NodeList};
 use super::membership::{Change, Membership};
-use super::sign::NodeSigns;
 use crate::limits::NODE_GONE;
 use crate::tables::item::{GoesOn, is_loss};
 use crate::tables::server;
@@ -37,13 +37,13 @@ pub(crate) struct Registry {
 /// The state once the plan is ready.
 struct Known {
     members: Membership,
-    signs: NodeSigns,
+    heartbeats: NodeHeartbeats,
     told: Option<NodeList>,
     /// When the table last had the published list.
     checked: Instant,
     /// Workers with numbers below this have log tables.
     logged: u32,
-    /// Whether an unreadable sign was logged.
+    /// Whether an unreadable heartbeat was logged.
     has_complained: bool,
 }
 
@@ -60,7 +60,7 @@ impl Registry {
         self.is_fixed.store(true, Ordering::Relaxed);
     }
 
-    /// Reads new signs, updates the membership, and publishes the list if it changed.
+    /// Reads new heartbeats, updates the membership, and publishes the list if it changed.
     ///
     /// # Errors
     /// The server is lost.
@@ -91,8 +91,15 @@ impl Registry {
     fn begin(&self, client: &Client, now: Instant) -> Result<Known> {
         let settles = if self.follows { now + NODE_GONE } else { now };
         let members = Membership::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
-        let signs = NodeSigns::new(client)?;
-        Ok(Known { members, signs, told: None, checked: now, logged: self.workers.1, has_complained: false })
+        let heartbeats = NodeHeartbeats::new(client)?;
+        Ok(Known {
+            members,
+            heartbeats,
+            told: None,
+            checked: now,
+            logged: self.workers.1,
+            has_complained: false,
+        })
     }
 
     /// Whether any node has not left.
@@ -127,14 +134,14 @@ impl Registry {
         let nodes = place.iter().flat_map(|known| known.members.nodes());
         let shown = nodes.map(|node| {
             json!({
-                "name": node.sign.name,
-                "host": node.sign.host,
-                "address": node.sign.address,
-                "workers": node.sign.workers,
-                "places": places.remove(&node.sign.id).unwrap_or_default(),
-                "restarts": node.sign.restarts,
+                "name": node.heartbeat.name,
+                "host": node.heartbeat.host,
+                "address": node.heartbeat.address,
+                "workers": node.heartbeat.workers,
+                "places": places.remove(&node.heartbeat.id).unwrap_or_default(),
+                "restarts": node.heartbeat.restarts,
                 "env_steps": node.env_steps,
-                "weights_version": node.sign.version,
+                "weights_version": node.heartbeat.version,
                 "seen_seconds": now.saturating_duration_since(node.seen).as_secs_f64(),
                 "state": node.state.name(),
             })
@@ -152,13 +159,13 @@ impl Known {
         self.checked = now;
         let why = match NodeList::get(client) {
             Ok(Some(found)) if found == *list => return Ok(true),
-            Ok(Some(_)) => "it is another one".to_owned(),
+            Ok(Some(_)) => "it has a different list".to_owned(),
             Ok(None) => "the table is empty".to_owned(),
             Err(error) if is_loss(&error) => return Err(error),
             Err(error) => error.to_string(),
         };
         tracing::warn!(
-            "the table `{}` does not have the list that this driver has written: {why}; it is written again",
+            "the table `{}` does not have the list that this driver wrote: {why}; writing it again",
             list::TABLE
         );
         Ok(false)
@@ -177,13 +184,13 @@ impl Known {
     }
 
     fn read(&mut self, now: Instant) -> Result<()> {
-        while let Some(sign) = self.signs.next()? {
-            match sign {
-                Ok(sign) => self.members.note(sign, now).iter().for_each(tell),
+        while let Some(heartbeat) = self.heartbeats.next()? {
+            match heartbeat {
+                Ok(heartbeat) => self.members.note(heartbeat, now).iter().for_each(tell),
                 Err(error) if !self.has_complained => {
                     self.has_complained = true;
                     tracing::warn!(
-                        "a node cannot be understood, and gets no workers: {error}; start it with the Relive of this run"
+                        "cannot read the message of a node, which gets no workers: {error}; start it with this run's version of Relive"
                     );
                 }
                 Err(_) => {}
@@ -198,14 +205,14 @@ fn tell(change: &Change) {
     match change {
         Change::Joined(name) => tracing::info!("{name} has joined the run"),
         Change::Silent(name) => {
-            tracing::warn!("{name} sends no heartbeat; it counts as gone {gone} s after its last one");
+            tracing::warn!("{name} sends no heartbeats; it counts as gone {gone} s after the last one");
         }
         Change::Back(name) => tracing::info!("{name} sends heartbeats again"),
         Change::Left(name) => tracing::info!("{name} has left the run"),
         Change::Gone(name, numbers) => {
             let count = numbers.len();
             tracing::warn!(
-                "{name} has given no sign of life for {gone} s: the places of its {count} workers are given to others"
+                "{name} has sent no heartbeat for {gone} s: the places of its {count} workers go to other nodes"
             );
         }
     }
@@ -215,7 +222,7 @@ fn tell(change: &Change) {
 mod tests {
     use relive_engine::{Engine, EngineBuilder};
 
-    use super::super::sign::NodeSign;
+    use super::super::heartbeat::NodeHeartbeat;
     use super::*;
 
     #[test]
@@ -223,7 +230,7 @@ mod tests {
         let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let (registry, begun) = (Registry::new((0, 2), false), Instant::now());
-        NodeSign::of_test(7, 2).send(&client).unwrap();
+        NodeHeartbeat::of_test(7, 2).send(&client).unwrap();
         let look = |after: Duration| registry.look_at(begun + after, &client, &|| true).unwrap();
         while !registry.has_some() {
             look(Duration::ZERO);

@@ -189,10 +189,10 @@ impl Fetcher {
         }
         if !has_none && source.address.is_some() && self.lost.as_ref() != Some(source) {
             let address = source.address.as_deref().unwrap_or_default();
-            let why =
-                failed.map_or_else(|| "nothing has come for a while".to_owned(), |error| error.to_string());
+            let why = failed
+                .map_or_else(|| "nothing has arrived for a while".to_owned(), |error| error.to_string());
             tracing::warn!(
-                "no weights come from the node at {address} ({why}): taking them from the run's server"
+                "no weights arrive from the node at {address} ({why}): getting them from the run's server"
             );
             self.lost = Some(source.clone());
         }
@@ -206,7 +206,7 @@ impl Fetcher {
         if self.lost.as_ref() == Some(source) {
             self.lost = None;
             tracing::info!(
-                "weights come from the node at {} again",
+                "weights arrive from the node at {} again",
                 source.address.as_deref().unwrap_or_default()
             );
         }

@@ -309,7 +309,7 @@ impl Crew {
             return Err(RlError::setting(
                 "actors",
                 workers,
-                "at most the number of the agent's environments",
+                "at most the number of environments of the agent",
             ));
         }
         let index = index(number);
@@ -377,7 +377,7 @@ impl Crew {
         let CrewParts { make, environment, seed, .. } = &*self.0;
         match make.are_saved(environment_seed(environment, *seed, Who::Actor(0)))? {
             true => Ok(()),
-            false => Err(RlError::Unsuited { expected, got: "none of its state to tell".to_owned() }),
+            false => Err(RlError::Unsuited { expected, got: "no state that can be saved".to_owned() }),
         }
     }
 

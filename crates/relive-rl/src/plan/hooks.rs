@@ -100,7 +100,8 @@ impl RunHooks {
             return Ok(None);
         };
         let nothing = || {
-            let expected = "none for an agent whose workers learn, as those of A3C do: its learner gets gradients, not batches";
+            let expected =
+                "none for an agent whose workers learn, such as A3C: its learner gets gradients, not batches";
             RlError::setting("on_batch", "a function", expected)
         };
         look.lock()(seen().ok_or_else(nothing)?, layouts).map(Some)

@@ -52,9 +52,9 @@ fn waiting(plan: &Monitor) -> String {
     let causes = plan.waiting();
     let told = causes.iter().map(|operator| {
         let seconds = operator.waits.unwrap_or_default().as_secs();
-        format!("`{}`, since {seconds} s ({} items so far)", operator.name, operator.items)
+        format!("`{}` for {seconds} s ({} items so far)", operator.name, operator.items)
     });
-    format!("the run waits for {}", told.collect::<Vec<_>>().join(" and "))
+    format!("the run is waiting for {}", told.collect::<Vec<_>>().join(" and "))
 }
 
 #[cfg(test)]
@@ -81,7 +81,8 @@ mod tests {
         let mut plan = Flow::union([silent("replay"), silent("workers")], Order::Ready);
         assert!(plan.next_within(Duration::ZERO).is_some_and(|item| item.is_err()));
         let told = waiting(&plan.monitor());
-        let expected = "the run waits for `replay`, since 0 s (0 items so far) and `workers`, since 0 s (0 items so far)";
+        let expected =
+            "the run is waiting for `replay` for 0 s (0 items so far) and `workers` for 0 s (0 items so far)";
         assert_eq!(told, expected);
         let stop = Stop::default();
         stop.stop();

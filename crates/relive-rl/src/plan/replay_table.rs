@@ -48,7 +48,7 @@ impl ReplayTable<'_> {
             RlError::setting(
                 "samples_per_insert",
                 format_args!("{ratio:e} ({error})"),
-                "a ratio that can be kept",
+                "a ratio that a rate limiter supports",
             )
         })?;
         Ok(TableConfig::new(self.name).max_size(self.max_size).rate_limiter(limiter))
@@ -62,6 +62,6 @@ impl ReplayTable<'_> {
 /// None that a caller could cause.
 pub fn unlimited(table: TableConfig) -> Result<TableConfig> {
     let limiter = RateLimiterConfig::min_size(1);
-    let limiter = limiter.map_err(|error| RlError::setting("a rate limiter", error, "one that can be"))?;
+    let limiter = limiter.map_err(|error| RlError::setting("a rate limiter", error, "a valid one"))?;
     Ok(table.rate_limiter(limiter))
 }

@@ -30,7 +30,8 @@ impl Crew {
     /// The saved state does not belong to such a source.
     pub fn batches<S: BatchSource>(&self, name: &str, mut source: S) -> Result<Flow<S::Batch>> {
         if self.learners() > 1 {
-            let expected = "1 for an agent whose batches come from a source of its own: each learner would have the same";
+            let expected =
+                "1 for an agent with its own source of batches: each learner would get the same batches";
             return Err(RlError::setting("learners", self.learners(), expected));
         }
         if let Role::Worker { .. } = self.role() {

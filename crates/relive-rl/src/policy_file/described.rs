@@ -54,9 +54,9 @@ impl Described {
             Some(version) if version == u64::from(VERSION) => {
                 serde_json::from_value(value).map_err(|error| refused(&error))
             }
-            Some(version) => {
-                Err(refused(&format_args!("it is of version {version}, this reads version {VERSION}")))
-            }
+            Some(version) => Err(refused(&format_args!(
+                "it has version {version}, but this program reads version {VERSION}"
+            ))),
             None => Err(refused(&"its description has no version")),
         }
     }
@@ -68,7 +68,7 @@ impl Described {
 
 fn nest(leaves: &[LeafText]) -> Result<Nest<ArraySpec>> {
     if leaves.len() > MAX_LEAVES {
-        return Err(refused(&format_args!("it has {} leaves, at most {MAX_LEAVES} are read", leaves.len())));
+        return Err(refused(&format_args!("it has {} leaves; the limit is {MAX_LEAVES}", leaves.len())));
     }
     match leaves {
         [leaf] if leaf.path.is_empty() => Ok(Nest::Leaf(leaf.spec()?)),

@@ -118,7 +118,7 @@ impl SavedPolicy {
             let dtype = dtypes::to_file(tensor.dtype()).zip(tensor.bytes());
             let (dtype, bytes) = dtype.ok_or_else(|| {
                 refused(&format_args!(
-                    "{name} is of {}, which these files do not have",
+                    "{name} has data type {}, which policy files do not support",
                     tensor.dtype().name()
                 ))
             })?;
@@ -140,7 +140,7 @@ impl SavedPolicy {
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
         let (_, metadata) = SafeTensors::read_metadata(file).map_err(damaged)?;
         let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NAME));
-        let text = text.ok_or_else(|| refused(&format_args!("its metadata has nothing under {NAME}")))?;
+        let text = text.ok_or_else(|| refused(&format_args!("its metadata has no entry {NAME}")))?;
         let described = Described::from_json(text)?;
         let settings = serde_json::Value::Object(described.settings.clone()).to_string();
         let agent = make(&described.agent, &settings)?;
@@ -181,13 +181,13 @@ fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
     for (name, view) in file.tensors() {
         let dtype = dtypes::from_file(view.dtype());
         let dtype = dtype.ok_or_else(|| {
-            refused(&format_args!("its tensor {name} is of {:?}, which is not supported", view.dtype()))
+            refused(&format_args!("its tensor {name} has the unsupported data type {:?}", view.dtype()))
         })?;
         let dims: Vec<u32> = view.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
         let numbers =
             view.data().chunks_exact(size_of::<f32>()).map(|bytes| bytes.try_into().map(f32::from_le_bytes));
         if !numbers.flatten().all(f32::is_finite) {
-            let reason = format!("its tensor {name} has numbers that are not finite");
+            let reason = format!("its tensor {name} has NaN or infinite numbers");
             return Err(RlError::DamagedPolicy { reason });
         }
         let data = Bytes::copy_from_slice(view.data());

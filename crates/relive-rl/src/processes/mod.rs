@@ -12,7 +12,7 @@
 //! | `weights` | one item: the newest weights |
 //! | `results` | a queue: the workers' results for the driver |
 //! | `orders/N` | a queue: which round of a synchronous plan worker N should make |
-//! | `learner` | one item: the driver's signs of life, which ensure that there is only one driver at a time |
+//! | `learner` | one item: the driver's heartbeats, which ensure that there is only one driver at a time |
 //! | `run` | one item: the state of the run, from which another driver can resume |
 //! | `counts` | one item: the counters of the run |
 //! | `stop` | one item: the order to stop the run, from [`order_stop`](crate::watching::order_stop) |

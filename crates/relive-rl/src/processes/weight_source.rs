@@ -154,7 +154,7 @@ impl WeightSource {
     fn fetch(&self) -> Result<()> {
         let packed = weights::get(&self.run, weights::TIMEOUT)?;
         if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
-            tracing::warn!("no weights come from the node: taking them from the run's server");
+            tracing::warn!("no weights arrive from the node: getting them from the run's server");
         }
         self.shared.offer(&self.store, &packed).map(drop)
     }
@@ -180,7 +180,7 @@ impl Arrivals {
 
     fn note_back(&self) {
         if std::mem::take(&mut self.state.lock().is_lost) {
-            tracing::info!("weights come from the node again");
+            tracing::info!("weights arrive from the node again");
         }
     }
 }

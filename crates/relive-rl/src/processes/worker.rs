@@ -116,7 +116,7 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
             is_over.store(false, Ordering::Relaxed);
             let Some(job) = wait_for_job(worker)? else { return Ok(output.worked()) };
             if let Some(lines) = worker.log_lines {
-                lines.push(&format!("acts for {} in {}", job.identity.agent, job.identity.environment));
+                lines.push(&format!("acting for {} in {}", job.identity.agent, job.identity.environment));
             }
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
@@ -132,7 +132,7 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
                 }
                 // The server may return soon, with this run or another one.
                 Err(error) if is_loss(&error) => {
-                    tracing::info!("the server is lost: {error}; waiting for it");
+                    tracing::info!("lost the server: {error}; waiting for it");
                 }
                 Err(error) => return Err(error),
             }
@@ -258,8 +258,7 @@ impl WorkSession {
         let is_extra = u64::from(self.number) >= self.job.now.workers;
         if is_extra && matches!(stream, Ok(Stream::Rounds(_)) | Err(RlError::Setting { .. })) {
             // The run does not need this worker, and continues without it.
-            let expected =
-                "below the number of actors of the run, each of which makes its part of every round";
+            let expected = "below the run's number of actors: each of these makes its part of every round";
             return Err(RlError::setting(NUMBER, self.number, expected));
         }
         self.tell(&mut results, WorkerEvent::Joined { anew: self.is_supervised })?;
@@ -278,7 +277,7 @@ impl WorkSession {
         agent.validate()?;
         let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
-        of.expect(&own, "the server's table `job`", "run the same version of everything everywhere")?;
+        of.expect(&own, "the server's table `job`", "use the same version of all programs on all machines")?;
         let output = &self.output;
         let crew = Crew::of_worker(
             (&policies_of(agent), make, &self.client),

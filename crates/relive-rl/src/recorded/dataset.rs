@@ -60,7 +60,7 @@ pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEp
         }
     }
     if episodes.is_empty() {
-        return Err(arrays.npz.refused("observations", "no transition in it can be learned from"));
+        return Err(arrays.npz.refused("observations", "it has no transition to learn from"));
     }
     Ok(episodes)
 }
@@ -90,13 +90,16 @@ impl Arrays {
         let of_leaves = self.leaves().map(|leaf| (leaf.name.as_str(), &leaf.array));
         for (name, array) in named.clone().chain(of_leaves) {
             if array.rows() != self.rows {
-                let reason = format!("it has {} rows, and `rewards` has {}", array.rows(), self.rows);
+                let reason = format!("it has {} rows, but `rewards` has {}", array.rows(), self.rows);
                 return Err(self.npz.refused(name, reason));
             }
         }
         for (name, array) in named {
             if array.shape.iter().skip(1).any(|dim| *dim != 1) {
-                let reason = format!("its shape is {:?}; it has one number for each transition", array.shape);
+                let reason = format!(
+                    "its shape is {:?}, but it must have one number for each transition",
+                    array.shape
+                );
                 return Err(self.npz.refused(name, reason));
             }
         }
@@ -112,7 +115,7 @@ impl Arrays {
                 .flatten();
             if let Some(odd) = odd {
                 let (row, value) = (odd / (count / self.rows.max(1)).max(1), array.number(odd));
-                let reason = "an agent learns from finite numbers of float32 only";
+                let reason = "agents learn only from finite float32 numbers";
                 return Err(self.npz.refused(name, format!("row {row} has {value:?}; {reason}")));
             }
         }
@@ -121,7 +124,7 @@ impl Arrays {
             let is_odd = |row: &usize| ![0.0, 1.0].contains(&array.number(*row));
             if let Some(row) = (0..self.rows).find(is_odd) {
                 let reason = format!(
-                    "row {row} has {}, but an episode ends there (1) or goes on (0)",
+                    "row {row} has {}, but it must be 1 (the episode ends there) or 0",
                     array.number(row)
                 );
                 return Err(self.npz.refused(name, reason));
@@ -227,7 +230,7 @@ fn required(npz: &mut Npz, name: &str) -> Result<Array> {
     let found = npz.array(name)?;
     found.ok_or_else(|| {
         let names: Vec<&str> = npz.names().collect();
-        npz.refused(name, format!("it is missing; there are {}", names.join(", ")))
+        npz.refused(name, format!("it is missing; the file has {}", names.join(", ")))
     })
 }
 
@@ -256,7 +259,7 @@ fn write(spec: &ArraySpec, (low, high): (f64, f64), value: f64, element: &mut [u
         DType::Int32 => element.copy_from_slice(&(value as i32).to_le_bytes()),
         DType::Int64 => element.copy_from_slice(&(value as i64).to_le_bytes()),
         DType::UInt8 | DType::Bool => element.copy_from_slice(&[value as u8]),
-        _ => return Err(format!("numbers of {spec} are not read from such files")),
+        _ => return Err(format!("{spec} is not supported in such files")),
     }
     Ok(())
 }

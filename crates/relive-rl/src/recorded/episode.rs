@@ -37,7 +37,11 @@ impl RecordedEpisode {
         seen.push(observation.clone());
         while answers.last().is_none_or(|answer: &TimeStep| !answer.last()) {
             if answers.len() == MAX_STEPS {
-                return Err(RlError::setting("the steps of an episode", "beyond 1000000", "at most so many"));
+                return Err(RlError::setting(
+                    "the steps of an episode",
+                    "beyond 1000000",
+                    "at most this number",
+                ));
             }
             act(environment, observation.view(), action.view_mut())?;
             let answer = environment.step(Action::Nest(action.view()), observation.view_mut())?;

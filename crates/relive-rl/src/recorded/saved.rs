@@ -57,9 +57,7 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let refused = |reason: &dyn Display| RlError::recording(folder, reason);
     if !folder.exists() {
-        return Err(refused(
-            &"there is no such folder of recorded episodes (relive rl record), and no such file",
-        ));
+        return Err(refused(&"no folder of recorded episodes (relive rl record) and no file exists there"));
     }
     if folder.is_file() {
         return dataset::load(folder, spec);
@@ -90,7 +88,7 @@ fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpi
             let reason = "an agent learns from finite numbers of float32 only";
             // Zero-based, like a list index.
             let number = episode.saturating_sub(1);
-            let told = format!("episode {number}, step {step}: the {place} is {value:?}; {reason}");
+            let told = format!("episode {number}, step {step}: the {place} is {value:?}, but {reason}");
             RlError::recording(folder, told)
         }
         error => error,
@@ -107,7 +105,7 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     let columns = trajectory.decode().map_err(|error| told(&error))?;
     let expected = step_spec(spec, None).len();
     if columns.len() != expected {
-        return Err(format!("it has {} columns, the environment's steps have {expected}", columns.len()));
+        return Err(format!("it has {} columns, but the environment's steps have {expected}", columns.len()));
     }
     let rows = columns.first().and_then(|column| column.shape().dims().first().copied()).unwrap_or(0);
     let steps = usize::try_from(rows).unwrap_or(0).saturating_sub(1);
@@ -115,7 +113,7 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     let numbers = |column: usize| columns[column].to_vec::<f32>().map_err(|error| told(&error));
     let (discounts, rewards) = (numbers(actions)?, numbers(actions + 1 + observations)?);
     if steps == 0 || discounts.len() != steps + 1 || rewards.len() != steps + 1 {
-        return Err(format!("it has {rows} rows; an episode has at least 2"));
+        return Err(format!("it has {rows} rows, but an episode must have at least 2"));
     }
     let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| told(&error))?;
     let mut of_observations =
@@ -147,7 +145,7 @@ fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> 
     let place = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
     let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
     let first = bytes.get(..place.len());
-    let first = first.ok_or("its columns differ in their number of rows")?;
+    let first = first.ok_or("its columns have different numbers of rows")?;
     place.copy_from_slice(first);
     Ok(())
 }

@@ -35,7 +35,7 @@ const GOODBYE: Duration = Duration::from_secs(3);
 /// The same for nodes: by then, killed nodes are known to be gone.
 const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
 
-/// Publishes weights and signs of life, and receives the workers' messages.
+/// Publishes weights and heartbeats, and receives the workers' messages.
 pub(crate) struct Driver {
     pub(super) client: Client,
     identity: Identity,
@@ -169,8 +169,8 @@ impl Driver {
         }
         if told.event == (WorkerEvent::Joined { anew: false }) && *joined == 2 {
             tracing::warn!(
-                "worker {} has joined again, as one does that was started anew; if the one before has not ended, two have the same number, and need \
-                 different ones",
+                "worker {} has joined again, as a restarted worker does; if the previous one is still running, \
+                 two workers have the same number: give them different ones",
                 told.worker
             );
         }
@@ -204,7 +204,7 @@ impl Driver {
     }
 
     /// # Errors
-    /// The reason why weights and signs of life are no longer published.
+    /// The reason why weights and heartbeats are no longer published.
     pub(crate) fn check(&self) -> Result<()> {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
@@ -218,7 +218,7 @@ impl Driver {
         Ok((self, publishing))
     }
 
-    /// Publishes weights and signs of life on a thread of its own.
+    /// Publishes weights and heartbeats on a thread of its own.
     ///
     /// # Errors
     /// No thread can be started.
@@ -304,6 +304,6 @@ pub(super) mod tests {
     fn a_worker_that_takes_the_place_of_a_killed_one_is_the_only_one_of_its_number() {
         assert_eq!(left_after(&[false]), 0);
         assert_eq!(left_after(&[true, true]), 0);
-        assert_eq!(left_after(&[false, false]), 1, "two of the same number");
+        assert_eq!(left_after(&[false, false]), 1, "two workers with the same number");
     }
 }

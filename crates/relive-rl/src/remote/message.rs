@@ -131,7 +131,7 @@ fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Resu
     if buffer.rows() == rows && leaves.iter().enumerate().all(is_written) {
         return Ok(());
     }
-    let refused = || RlError::state("a rollout", "its rows are of another layout than those of this run");
+    let refused = || RlError::state("a rollout", "its rows have a different layout than this run's");
     // A corrupt count allocates no more memory than there are bytes.
     if leaves.iter().any(|leaf| !leaf.is_empty() && leaf.len() < rows) {
         return Err(refused());

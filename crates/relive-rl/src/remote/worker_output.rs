@@ -73,7 +73,7 @@ impl WorkerOutput {
     /// # Errors
     /// The plan has no such stream.
     pub(crate) fn take(&self) -> Result<Stream> {
-        let none = RlError::Order { call: "a worker", needs: "a plan whose workers come together" };
+        let none = RlError::Order { call: "a worker", needs: "a plan that gathers its workers" };
         self.stream.lock().take().ok_or(none)
     }
 }

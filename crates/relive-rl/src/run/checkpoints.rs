@@ -14,7 +14,7 @@ use crate::{Result, RlError};
 const KEPT: usize = 2;
 
 /// The remedy for the folder of another run.
-const ADVICE: &str = "ask for the same, or give another folder for checkpoints";
+const ADVICE: &str = "request the same, or give another folder for checkpoints";
 
 /// The name of the folder in messages.
 const WHAT: &str = "the folder of checkpoints";
@@ -55,10 +55,10 @@ impl Folder {
         let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
         if location.contains("://") {
             // As a path, the URL would create a local folder.
-            return Err(refused("the path of a folder: runs are not saved in buckets, nor at other URLs"));
+            return Err(refused("the path of a folder: runs cannot be saved in buckets or at other URLs"));
         }
         if options.every == 0 {
-            return Err(RlError::setting("the steps from one checkpoint to the next", 0, "at least 1"));
+            return Err(RlError::setting("the number of steps between checkpoints", 0, "at least 1"));
         }
         std::fs::create_dir_all(&options.folder).map_err(|error| RlError::file(&options.folder, error))?;
         let path = options.folder.display().to_string();
@@ -75,7 +75,7 @@ impl Folder {
         let Some(item) = of_run.and_then(|table| table.items.first()) else {
             let tables: Vec<&str> = snapshot.tables.iter().map(|table| table.config.name.as_str()).collect();
             let got = format!("{}, whose checkpoint has the tables {}", self.path, tables.join(", "));
-            return Err(RlError::setting(WHAT, got, "a new one, or one with the checkpoints of a run"));
+            return Err(RlError::setting(WHAT, got, "a new folder, or one with the checkpoints of a run"));
         };
         let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
         item::read(&columns)?.0.expect(asked, &self.path, ADVICE)

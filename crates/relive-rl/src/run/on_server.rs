@@ -44,7 +44,7 @@ pub(super) fn train(
 ) -> Result<Trained> {
     if options.checkpoints.is_some() {
         let expected =
-            "none for a run on a server, whose checkpoints are the server's (relive serve --checkpoint-dir)";
+            "none for a run on a server, which saves the run itself (relive serve --checkpoint-dir)";
         return Err(RlError::setting("checkpoints", "a folder", expected));
     }
     let wanted = remote::tables_of_run(agent.tables()?, options.actors);
@@ -109,7 +109,7 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>)
 
 /// Waits for a lost server with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
-    tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
+    tracing::warn!("lost the server, or it has stopped: {why}; waiting for it to come back");
     let server = server.with_timeout(TIMEOUT);
     loop {
         // A stopping server answers until the end.
@@ -121,7 +121,7 @@ fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why:
             Err(error) if is_loss(&error) => {}
             looked => {
                 looked?;
-                tracing::info!("the server is back, with the run's tables: going on");
+                tracing::info!("the server is back with the run's tables: continuing");
                 return Ok(());
             }
         }

@@ -18,7 +18,7 @@ use crate::{PolicyContext, Purpose, Result, remote, state};
 /// The place of a server's run, for messages, and the remedy if it is another run.
 const PLACE: &str = "the server's table `run`";
 const ADVICE: &str =
-    "ask for the same, use another server, or drop the tables of that run (relive table drop)";
+    "request the same, use another server, or drop the tables of that run (relive table drop)";
 
 /// The location of a run's tables.
 pub(super) enum Tables {

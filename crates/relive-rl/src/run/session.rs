@@ -208,12 +208,12 @@ impl Session {
     /// Leaves the run to the next driver, which does not need to wait. Workers wait for that driver.
     pub(super) fn abandon(mut self) {
         if let Err(error) = self.show(Phase::Left) {
-            tracing::debug!("that the run is left is not shown: {error}");
+            tracing::debug!("cannot mark the run as left: {error}");
         }
         let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
         if let Some(Err(error)) = lease.map(Lease::release) {
             // The reason why the run was abandoned is already logged, and is usually the same.
-            tracing::debug!("the lease is not released: {error}");
+            tracing::debug!("cannot release the lease: {error}");
         }
     }
 }
@@ -222,7 +222,7 @@ impl Drop for Session {
     /// Ends the waits of the plan's threads at the tables; the plan can then end the threads.
     fn drop(&mut self) {
         // Has no effect if the run has ended normally.
-        self.crew.team().into_iter().for_each(|team| team.fail("the run has ended with an error"));
+        self.crew.team().into_iter().for_each(|team| team.fail("the run ended with an error"));
         self.engine.iter().for_each(Engine::close);
     }
 }

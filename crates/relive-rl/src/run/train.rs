@@ -64,10 +64,11 @@ pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironmen
 fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     agent.validate()?;
     if options.processes.is_some() && options.actors == 0 {
-        return Err(RlError::setting("actors", 0, "at least 1, where they are processes"));
+        return Err(RlError::setting("actors", 0, "at least 1 if the actors are processes"));
     }
     if options.hooks.sees_rollouts() && options.processes.is_some() {
-        let expected = "none where the workers are processes, from which steps do not come here";
+        let expected =
+            "none if the workers are processes, because their steps do not pass through this process";
         return Err(RlError::setting("on_step", "a function", expected));
     }
     validate_learners(options)?;
@@ -76,24 +77,23 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
         return Err(RlError::setting(
             "actors",
             options.actors,
-            "0 where a run learns from data: nobody acts",
+            "0 for a run that learns from data, because it does not act",
         ));
     }
     if options.env_steps > 0 {
-        let expected =
-            "0 where a run learns from data: it makes learner_steps, and no steps in the environment";
+        let expected = "0 for a run that learns from data: set learner_steps instead";
         return Err(RlError::setting("env_steps", options.env_steps, expected));
     }
     if options.learner_steps.is_none() {
         return Err(RlError::setting(
             "learner_steps",
             "not set",
-            "set where a run learns from data, which it ends by",
+            "set for a run that learns from data, because it determines when the run ends",
         ));
     }
     if agent.tables()?.is_empty() {
         let expected =
-            "none for an agent without a replay table, which learns only from what it has just done";
+            "none for an agent without a replay table, which learns only from its own newest steps";
         return Err(RlError::setting("data", data.display(), expected));
     }
     Ok(())
@@ -110,15 +110,15 @@ fn validate_learners(options: &RunOptions) -> Result<()> {
         return Ok(());
     }
     if options.data.is_some() {
-        return refused("1 where a run learns from data: it reads them in one process");
+        return refused("1 for a run that learns from data, because only one process reads the data");
     }
     if options.actors == 0 {
         return refused(
-            "1 without actors: one thread that acts and learns in turn cannot wait for other learners",
+            "1 without actors: a single thread that acts and learns cannot wait for other learners",
         );
     }
     if options.processes.as_ref().is_some_and(|processes| processes.server.is_some()) {
-        return refused("1 where the tables are on a server, which the learners could lose one by one");
+        return refused("1 if the tables are on a server, because the learners could lose it one by one");
     }
     if options.watch.is_none() {
         return Err(RlError::Order {
@@ -175,7 +175,8 @@ fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>
     if session.begins_anew() {
         let name = &options.environment;
         tracing::warn!(
-            "{name} cannot save its state: its episodes begin anew after each checkpoint, and when the run is resumed; all else goes on as it was"
+            "{name} cannot save its state: its current episodes restart after each checkpoint and when the run \
+             is resumed; everything else is restored"
         );
     }
     let Some(folder) = resumed else { return Ok(()) };

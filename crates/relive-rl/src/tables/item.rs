@@ -71,7 +71,8 @@ pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<
 /// Decodes the identity and the state of an item.
 pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
     let [identity, state] = columns else {
-        let reason = format_args!("it has {} columns, not 2; it is of another version", columns.len());
+        let reason =
+            format_args!("it has {} columns, not 2; another version of Relive wrote it", columns.len());
         return Err(RlError::state("a run", reason));
     };
     let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state("a run", error));

@@ -17,7 +17,7 @@ use crate::{Result, RlError};
 /// The table of the lease.
 pub(crate) const TABLE: &str = "learner";
 
-/// How often a learner sends a sign of life, and how long it must be silent before another one takes its
+/// How often a learner sends a heartbeat, and how long it must be silent before another one takes its
 /// place. Observers only compare their own observations, so clocks of other machines do not matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseTimes {
@@ -46,7 +46,7 @@ struct Term {
 
 /// The content of the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DriverSign {
+pub(crate) struct DriverHeartbeat {
     mark: Term,
     beat: u64,
     /// Whether the learner has ended normally.
@@ -54,10 +54,10 @@ pub(crate) struct DriverSign {
 }
 
 #[cfg(test)]
-impl DriverSign {
-    /// A sign with a distinct number.
-    pub(crate) fn of_test(beat: u64) -> DriverSign {
-        DriverSign { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
+impl DriverHeartbeat {
+    /// A heartbeat with a distinct number.
+    pub(crate) fn of_test(beat: u64) -> DriverHeartbeat {
+        DriverHeartbeat { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
     }
 }
 
@@ -65,7 +65,7 @@ impl DriverSign {
 pub(crate) struct Lease {
     client: Client,
     times: LeaseTimes,
-    sign: DriverSign,
+    heartbeat: DriverHeartbeat,
     renewed: Instant,
     has_left: bool,
 }
@@ -81,30 +81,30 @@ impl Lease {
     /// [`OtherLearner`](RlError::OtherLearner) if there is one; the server is lost, or `stop` was set.
     pub(crate) fn take(client: &Client, times: LeaseTimes, stop: &Stop) -> Result<Lease> {
         let before = read(client)?;
-        if let Some(sign) = before.filter(|sign| !sign.has_ended) {
-            expect_silence(client, sign, times, stop)?;
+        if let Some(heartbeat) = before.filter(|heartbeat| !heartbeat.has_ended) {
+            expect_silence(client, heartbeat, times, stop)?;
         }
         Lease::begin(client, times, before)
     }
 
-    /// Takes the lease on a server of this process, which has no other learner: an existing sign comes from a
+    /// Takes the lease on a server of this process, which has no other learner: an existing heartbeat comes from a
     /// saved run.
     ///
     /// # Errors
-    /// The item is not a sign.
+    /// The item is not a heartbeat.
     pub(crate) fn take_own(client: &Client) -> Result<Lease> {
         Lease::begin(client, TIMES, read(client)?)
     }
 
-    fn begin(client: &Client, times: LeaseTimes, before: Option<DriverSign>) -> Result<Lease> {
-        let generation = before.map_or(0, |sign| sign.mark.generation).saturating_add(1);
+    fn begin(client: &Client, times: LeaseTimes, before: Option<DriverHeartbeat>) -> Result<Lease> {
+        let generation = before.map_or(0, |heartbeat| heartbeat.mark.generation).saturating_add(1);
         let id = RandomState::new().hash_one(std::process::id());
-        let sign = DriverSign { mark: Term { generation, id }, beat: 0, has_ended: false };
-        write(client, sign)?;
-        Ok(Lease { client: client.clone(), times, sign, renewed: Instant::now(), has_left: false })
+        let heartbeat = DriverHeartbeat { mark: Term { generation, id }, beat: 0, has_ended: false };
+        write(client, heartbeat)?;
+        Ok(Lease { client: client.clone(), times, heartbeat, renewed: Instant::now(), has_left: false })
     }
 
-    /// Sends a sign of life if one is due.
+    /// Sends a heartbeat if one is due.
     ///
     /// # Errors
     /// [`OtherLearner`](RlError::OtherLearner) if another learner has taken the lease; the server is lost.
@@ -112,12 +112,12 @@ impl Lease {
         if self.renewed.elapsed() < self.times.beat {
             return Ok(());
         }
-        // An older sign was restored with a checkpoint of the server.
-        if read(&self.client)?.is_some_and(|sign| sign.mark > self.sign.mark) {
+        // An older heartbeat was restored with a checkpoint of the server.
+        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.mark > self.heartbeat.mark) {
             return Err(RlError::OtherLearner);
         }
-        self.sign.beat += 1;
-        match write(&self.client, self.sign) {
+        self.heartbeat.beat += 1;
+        match write(&self.client, self.heartbeat) {
             // A server that does not answer is unavailable for all; other code waits for it.
             Err(RlError::Replay(error)) if is_timeout(&error) => return Ok(()),
             written => written?,
@@ -138,10 +138,10 @@ impl Lease {
         if std::mem::replace(&mut self.has_left, true) {
             return Ok(());
         }
-        if read(&self.client)?.is_some_and(|sign| sign.mark > self.sign.mark) {
+        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.mark > self.heartbeat.mark) {
             return Ok(());
         }
-        write(&self.client, DriverSign { has_ended: true, ..self.sign })
+        write(&self.client, DriverHeartbeat { has_ended: true, ..self.heartbeat })
     }
 }
 
@@ -149,33 +149,31 @@ impl Drop for Lease {
     /// Releases the lease if possible: otherwise the next learner waits until this one counts as silent.
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
-            tracing::debug!("the place of the driver is not left: {error}");
+            tracing::debug!("cannot release the driver's lease: {error}");
         }
     }
 }
 
-/// Waits until there was no sign of life for the required time.
-fn expect_silence(client: &Client, first: DriverSign, times: LeaseTimes, stop: &Stop) -> Result<()> {
+/// Waits until there was no heartbeat for the required time.
+fn expect_silence(client: &Client, first: DriverHeartbeat, times: LeaseTimes, stop: &Stop) -> Result<()> {
     let silence = times.silence.as_secs_f64();
-    tracing::info!(
-        "there was a driver before, which has not ended in order: waiting {silence} s for signs of it"
-    );
+    tracing::info!("the previous driver did not release its lease: waiting {silence} s for its heartbeat");
     let since = Instant::now();
     while since.elapsed() < times.silence {
         if stop.is_stopped() {
             return Err(RlError::Stopped);
         }
         match read(client)? {
-            Some(sign) if sign.has_ended => return Ok(()),
-            Some(sign) if sign != first => return Err(RlError::OtherLearner),
+            Some(heartbeat) if heartbeat.has_ended => return Ok(()),
+            Some(heartbeat) if heartbeat != first => return Err(RlError::OtherLearner),
             _ => std::thread::sleep(times.look),
         }
     }
     Ok(())
 }
 
-fn write(client: &Client, sign: DriverSign) -> Result<()> {
-    let DriverSign { mark: Term { generation, id }, beat, has_ended } = sign;
+fn write(client: &Client, heartbeat: DriverHeartbeat) -> Result<()> {
+    let DriverHeartbeat { mark: Term { generation, id }, beat, has_ended } = heartbeat;
     let fields = [generation, id, beat, u64::from(has_ended)];
     let values = Tensor::from_slice(&fields, [4]).map_err(|error| RlError::state(WHAT, error))?;
     let step = Nest::dict([("sign", Nest::Leaf(values))]);
@@ -183,7 +181,7 @@ fn write(client: &Client, sign: DriverSign) -> Result<()> {
 }
 
 /// The content of the table, if it has an item.
-pub(crate) fn read(client: &Client) -> Result<Option<DriverSign>> {
+pub(crate) fn read(client: &Client) -> Result<Option<DriverHeartbeat>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(None),
         samples => samples?,
@@ -194,13 +192,13 @@ pub(crate) fn read(client: &Client) -> Result<Option<DriverSign>> {
     match values.map_err(|error| RlError::state(WHAT, error))?.as_deref() {
         Some([generation, id, beat, has_ended]) => {
             let mark = Term { generation: *generation, id: *id };
-            Ok(Some(DriverSign { mark, beat: *beat, has_ended: *has_ended == 1 }))
+            Ok(Some(DriverHeartbeat { mark, beat: *beat, has_ended: *has_ended == 1 }))
         }
         _ => Err(RlError::state(WHAT, "it is not four numbers; drop the table `learner`")),
     }
 }
 
-const WHAT: &str = "a driver's sign of life";
+const WHAT: &str = "a driver's heartbeat";
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +238,7 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             assert!(matches!(second, Err(RlError::OtherLearner)), "{second:?}");
         });
-        // Without a sign of life there is no learner.
+        // Without a heartbeat there is no learner.
         assert!(take(&client).is_ok());
         assert!(matches!(first.renew(), Err(RlError::OtherLearner)), "it woke up again");
     }
@@ -257,12 +255,19 @@ mod tests {
     fn of_two_at_the_same_moment_one_stays() {
         let client = client();
         let [mut one, mut two] = [(); 2].map(|()| {
-            let sign = DriverSign { mark: Term { generation: 1, id: 0 }, beat: 0, has_ended: false };
-            Lease { client: client.clone(), times: QUICK, sign, renewed: Instant::now(), has_left: false }
+            let heartbeat =
+                DriverHeartbeat { mark: Term { generation: 1, id: 0 }, beat: 0, has_ended: false };
+            Lease {
+                client: client.clone(),
+                times: QUICK,
+                heartbeat,
+                renewed: Instant::now(),
+                has_left: false,
+            }
         });
-        (one.sign.mark.id, two.sign.mark.id) = (5, 9);
-        write(&client, two.sign).unwrap();
-        write(&client, one.sign).unwrap();
+        (one.heartbeat.mark.id, two.heartbeat.mark.id) = (5, 9);
+        write(&client, two.heartbeat).unwrap();
+        write(&client, one.heartbeat).unwrap();
         assert!(two.renew().is_ok());
         assert!(matches!(one.renew(), Err(RlError::OtherLearner)));
         // A learner that has lost the lease does not release it.

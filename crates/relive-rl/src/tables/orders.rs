@@ -64,7 +64,7 @@ impl Orders {
             let numbers = columns.get(column).map(Tensor::to_vec::<u64>).transpose();
             let numbers = numbers.map_err(|error| RlError::state("an order", error))?;
             numbers.and_then(|numbers| numbers.first().copied()).ok_or_else(|| {
-                RlError::state("an order", format_args!("{} columns, not 3 numbers", columns.len()))
+                RlError::state("an order", format_args!("{} columns instead of 3 numbers", columns.len()))
             })
         };
         let weights = Stamp { epoch: number(0)?, version: number(2)? };

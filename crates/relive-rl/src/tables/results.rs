@@ -68,7 +68,7 @@ impl FromWorker {
             2 => WorkerEvent::Failed(String::from_utf8_lossy(&parts.concat()).into_owned()),
             3 => WorkerEvent::Left,
             4 => WorkerEvent::Joined { anew: true },
-            kind => return Err(RlError::state(WHAT, format_args!("it is of kind {kind}"))),
+            kind => return Err(RlError::state(WHAT, format_args!("it has the unknown kind {kind}"))),
         };
         Ok(FromWorker { worker, event })
     }
@@ -146,7 +146,7 @@ impl Reader {
         };
         let columns = sample.columns()?;
         let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
-        let bytes = bytes.ok_or_else(|| RlError::state(WHAT, "it has no string"))?;
+        let bytes = bytes.ok_or_else(|| RlError::state(WHAT, "it contains no string"))?;
         FromWorker::from_bytes(bytes).map(Some)
     }
 }

@@ -55,7 +55,7 @@ fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
 /// operator.
 fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     let columns = |table: &TableConfig| match &table.signature {
-        Some(signature) => format!("of {} columns", signature.flatten_with_paths().len()),
+        Some(signature) => format!("a signature of {} columns", signature.flatten_with_paths().len()),
         None => "none".to_owned(),
     };
     let pairs = |table: &TableConfig| {
@@ -70,7 +70,7 @@ fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     };
     let both = pairs(found).into_iter().zip(pairs(wanted));
     let differing = both.filter(|(found, wanted)| found != wanted);
-    differing.map(|((name, found), (_, wanted))| format!("its {name} is {found}, not {wanted}")).collect()
+    differing.map(|((name, found), (_, wanted))| format!("{name} is {found}, but must be {wanted}")).collect()
 }
 
 fn limits(limiter: &RateLimiterConfig) -> String {

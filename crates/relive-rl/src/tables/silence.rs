@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use relive_client::ServerInfo;
 use relive_client::blocking::Client;
 
-use super::lease::{self, DriverSign};
+use super::lease::{self, DriverHeartbeat};
 use crate::Result;
 use crate::limits::LEARNER_SILENCE;
 
@@ -36,7 +36,7 @@ pub(crate) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() ->
             let mut watch = SilenceWatch { missed, seen: None, since: Instant::now(), told: None };
             while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 let looked = client.with_timeout(TIMEOUT).server_info();
-                watch.look(looked.ok().map(|info| watch.sign(&info, client)), Instant::now());
+                watch.look(looked.ok().map(|info| watch.heartbeat(&info, client)), Instant::now());
             }
         });
         work()
@@ -52,25 +52,25 @@ enum Missing {
 
 struct SilenceWatch {
     missed: Missed,
-    /// The newest sign of life of the driver.
-    seen: Option<DriverSign>,
-    /// When that sign last changed.
+    /// The newest heartbeat of the driver.
+    seen: Option<DriverHeartbeat>,
+    /// When that heartbeat last changed.
     since: Instant,
     told: Option<Missing>,
 }
 
 impl SilenceWatch {
-    fn sign(&self, info: &ServerInfo, client: &Client) -> Option<DriverSign> {
-        let has_sign = info.table(lease::TABLE).is_some_and(|table| table.current_size > 0);
-        if self.missed == Missed::Server || !has_sign {
+    fn heartbeat(&self, info: &ServerInfo, client: &Client) -> Option<DriverHeartbeat> {
+        let has_heartbeat = info.table(lease::TABLE).is_some_and(|table| table.current_size > 0);
+        if self.missed == Missed::Server || !has_heartbeat {
             return None;
         }
-        let sign: Result<Option<DriverSign>> = lease::read(client);
-        sign.ok().flatten().filter(|sign| !sign.has_ended)
+        let heartbeat: Result<Option<DriverHeartbeat>> = lease::read(client);
+        heartbeat.ok().flatten().filter(|heartbeat| !heartbeat.has_ended)
     }
 
-    /// Notes the sign that was read; `None` if the server did not answer.
-    fn look(&mut self, answer: Option<Option<DriverSign>>, now: Instant) {
+    /// Notes the heartbeat that was read; `None` if the server did not answer.
+    fn look(&mut self, answer: Option<Option<DriverHeartbeat>>, now: Instant) {
         let Some(seen) = answer else {
             return self.tell(Some(Missing::Server));
         };
@@ -89,8 +89,8 @@ impl SilenceWatch {
         }
         match wanting {
             Some(Missing::Server) => tracing::info!("the server does not answer: waiting for it"),
-            Some(Missing::Driver) => tracing::info!("no driver is at work: waiting for one"),
-            None => tracing::info!("going on"),
+            Some(Missing::Driver) => tracing::info!("no driver is active: waiting for one"),
+            None => tracing::info!("continuing"),
         }
         self.told = wanting;
     }
@@ -104,19 +104,19 @@ mod tests {
     fn what_is_missing_is_told_after_a_while_and_once() {
         let start = Instant::now();
         let mut watch = SilenceWatch { missed: Missed::Driver, seen: None, since: start, told: None };
-        let mut after = |seconds: u64, answer: Option<Option<DriverSign>>| {
+        let mut after = |seconds: u64, answer: Option<Option<DriverHeartbeat>>| {
             watch.look(answer, start + Duration::from_secs(seconds));
             watch.told
         };
         assert_eq!(after(4, Some(None)), None);
         assert_eq!(after(5, Some(None)), Some(Missing::Driver));
-        let sign = |beat| Some(Some(DriverSign::of_test(beat)));
-        assert_eq!(after(10, sign(3)), None);
-        assert_eq!(after(14, sign(3)), None);
-        assert_eq!(after(15, sign(3)), Some(Missing::Driver));
+        let heartbeat = |beat| Some(Some(DriverHeartbeat::of_test(beat)));
+        assert_eq!(after(10, heartbeat(3)), None);
+        assert_eq!(after(14, heartbeat(3)), None);
+        assert_eq!(after(15, heartbeat(3)), Some(Missing::Driver));
         assert_eq!(after(16, None), Some(Missing::Server));
-        assert_eq!(after(17, sign(3)), None);
-        assert_eq!(after(21, sign(3)), None);
-        assert_eq!(after(22, sign(3)), Some(Missing::Driver));
+        assert_eq!(after(17, heartbeat(3)), None);
+        assert_eq!(after(21, heartbeat(3)), None);
+        assert_eq!(after(22, heartbeat(3)), Some(Missing::Driver));
     }
 }

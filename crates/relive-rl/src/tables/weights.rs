@@ -69,7 +69,7 @@ impl Packed {
     pub(crate) fn unpack(&self) -> Result<Weights> {
         let [described, bytes] = [&self.parts, &self.bytes].map(Tensor::bytes);
         let (described, bytes) =
-            described.zip(bytes).ok_or_else(|| RlError::state(WHAT, "they are no bytes"))?;
+            described.zip(bytes).ok_or_else(|| RlError::state(WHAT, "they are not bytes"))?;
         let (mut parts, mut at) = (Vec::new(), 0);
         state::restore(WHAT, described, |state| visit(state, &mut parts))?;
         let mut tensors = Vec::with_capacity(parts.len());
@@ -85,12 +85,12 @@ impl Packed {
         let columns = sample.columns()?;
         let [parts, stamp, bytes] = columns.as_slice() else {
             let reason =
-                format_args!("{} columns, not 3; they are of another version of Relive", columns.len());
+                format_args!("{} columns, not 3; another version of Relive wrote them", columns.len());
             return Err(RlError::state(WHAT, reason));
         };
         let stamp = stamp.to_vec::<u64>().map_err(|error| RlError::state(WHAT, error))?;
         let [epoch, version] = stamp.as_slice() else {
-            return Err(RlError::state(WHAT, "their stamp is not two numbers"));
+            return Err(RlError::state(WHAT, "their version stamp is not two numbers"));
         };
         let stamp = Stamp { epoch: *epoch, version: *version };
         Ok(Packed { stamp, parts: parts.clone(), bytes: bytes.clone() })
@@ -133,7 +133,7 @@ fn padded(length: usize) -> usize {
 /// The server is lost; the item is not weights.
 pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
-    let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are none"))?;
+    let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are no weights"))?;
     Packed::read(sample)
 }
 
@@ -173,7 +173,7 @@ impl PackedTensor {
         let name = String::from_utf8(self.name).map_err(|error| refused(&error))?;
         let dtype = String::from_utf8_lossy(&self.dtype).parse::<DType>().map_err(|error| refused(&error))?;
         let end = usize::try_from(self.length).ok().and_then(|length| at.checked_add(length));
-        let end = end.filter(|end| *end <= bytes.len()).ok_or_else(|| refused(&"they are cut off"))?;
+        let end = end.filter(|end| *end <= bytes.len()).ok_or_else(|| refused(&"they are truncated"))?;
         let tensor = Tensor::new(dtype, Shape::from(self.dims.as_slice()), bytes.slice(at..end));
         Ok(((name, tensor.map_err(|error| refused(&error))?), end))
     }

@@ -123,7 +123,7 @@ impl PlanStateWriter {
         }
         self.show(plan, position, nodes, Phase::Running)?;
         if self.orders.is_stop()? {
-            tracing::info!("told to end the run from outside");
+            tracing::info!("stopping the run: requested from outside");
             self.stop.stop();
         }
         Ok(())

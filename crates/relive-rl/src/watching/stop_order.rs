@@ -78,7 +78,7 @@ impl StopOrders {
             Ok(driver) => Ok(driver.is_some_and(|driver| driver.first() == Some(&self.id))),
             Err(error) => {
                 tracing::warn!(
-                    "what is in the table `{TABLE}` is no order to end the run, which goes on: {error}"
+                    "ignored an invalid item in the table `{TABLE}`, which is for orders to stop the run: {error}"
                 );
                 Ok(false)
             }

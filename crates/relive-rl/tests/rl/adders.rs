@@ -134,7 +134,10 @@ fn extras_are_those_of_the_first_step() {
     let mut extras = Buffer::for_nest(&of_actor, 1).unwrap();
     adder.add_first(observation.view()).unwrap();
     let error = adder.add(action.view(), TimeStep::transition(1.0), observation.view()).unwrap_err();
-    assert_eq!(error.to_string(), "extras is 0 leaves, but it must be as many as the adder was made for");
+    assert_eq!(
+        error.to_string(),
+        "extras is 0 leaves, but it must be the number that the adder was created for"
+    );
     for (at, step) in
         [(1_u8, TimeStep::transition(1.0)), (2, TimeStep::transition(1.0)), (3, TimeStep::termination(1.0))]
     {

@@ -275,7 +275,7 @@ fn an_episode_is_an_item() {
     place.play(&mut adder, 2, 1, 1).unwrap();
     assert_eq!(place.sequences(), [rows(0, 3), rows(2, 1)], "what is abandoned leaves nothing");
     let error = place.play(&mut adder, 3, 4, 4).unwrap_err().to_string();
-    assert_eq!(error, "an episode is 5 rows and more, but it must be at most max_sequence_length rows long");
+    assert_eq!(error, "an episode is 5 rows or more, but it must be at most max_sequence_length rows");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn extras_go_along() {
     assert_eq!(samples[0].columns().unwrap()[2].to_vec::<f32>().unwrap(), [1.0, 2.0, 0.0, 0.0]);
     adder.add_first(observation.view()).unwrap();
     let error = adder.add(action.view(), step, observation.view()).unwrap_err().to_string();
-    assert_eq!(error, "extras is 0 leaves, but it must be as many as the adder's spec has");
+    assert_eq!(error, "extras is 0 leaves, but it must be the number in the adder's spec");
     let mut plain = TransitionAdder::new(&place.client, "other", &place.spec, 1, 0.9).unwrap();
     plain.add_first(observation.view()).unwrap();
     let error = plain.add_with_extras(action.view(), step, observation.view(), state.view()).unwrap_err();

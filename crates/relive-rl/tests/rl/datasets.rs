@@ -118,9 +118,9 @@ fn what_cannot_be_learned_from_is_told_with_file_and_array() {
         (
             "terminals",
             None,
-            Some("array `terminals`: it is missing; there are observations, actions, rewards"),
+            Some("array `terminals`: it is missing; the file has observations, actions, rewards"),
         ),
-        ("rewards", Some(array("(3,)", &[0.0; 3])), Some("it has 2 rows, and `rewards` has 3")),
+        ("rewards", Some(array("(3,)", &[0.0; 3])), Some("it has 2 rows, but `rewards` has 3")),
         ("rewards", Some(nan), Some("array `rewards`: row 1 has NaN")),
         (
             "observations",
@@ -136,23 +136,21 @@ fn what_cannot_be_learned_from_is_told_with_file_and_array() {
         (
             "timeouts",
             Some(array("(1,)", &[1.0])),
-            Some("array `timeouts`: it has 1 rows, and `rewards` has 2"),
+            Some("array `timeouts`: it has 1 rows, but `rewards` has 2"),
         ),
         (
             "terminals",
             Some(array("(2,)", &[0.0, 0.5])),
-            Some("array `terminals`: row 1 has 0.5, but an episode ends there (1) or goes on (0)"),
+            Some("array `terminals`: row 1 has 0.5, but it must be 1 (the episode ends there) or 0"),
         ),
         ("timeouts", Some(array("(2,)", &[2.0, 0.0])), Some("array `timeouts`: row 0 has 2, but")),
         (
             "observations",
             Some(doubles("(2, 3)", &[0.5, 0.5, 0.5, 0.5, 1e300, 0.5])),
-            Some(
-                "array `observations`: row 1 has 1e300; an agent learns from finite numbers of float32 only",
-            ),
+            Some("array `observations`: row 1 has 1e300; agents learn only from finite float32 numbers"),
         ),
         ("rewards", Some(doubles("(2,)", &[-1e39, 0.0])), Some("array `rewards`: row 0 has -1e39;")),
-        ("rewards", Some(b"numbers".to_vec()), Some("array `rewards`: it is no array of numpy")),
+        ("rewards", Some(b"numbers".to_vec()), Some("array `rewards`: it is not a numpy array")),
     ];
     for (number, (name, with, expected)) in cases.into_iter().enumerate() {
         let path = file(&format!("case{number}"), &pendulum(name, with));
@@ -206,7 +204,7 @@ fn folders_that_cannot_be_learned_from_are_told_once() {
     let spec = spec("Pendulum-v1");
     let episodes = [swung(0.5), swung(f32::INFINITY)];
     let error = recorded::save(&there("odd"), &spec, &episodes).unwrap_err().to_string();
-    let told = "odd: episode 1, step 1: the observation at [0] is inf; an agent learns from finite numbers of float32 only";
+    let told = "odd: episode 1, step 1: the observation at [0] is inf, but agents learn only from finite float32 numbers";
     assert!(error.ends_with(told) && !there("odd").exists(), "{error}");
 
     recorded::save(&there("whole"), &spec, &episodes[..1]).unwrap();
@@ -214,7 +212,7 @@ fn folders_that_cannot_be_learned_from_are_told_once() {
     std::fs::create_dir(there("empty")).unwrap();
     let of_another = relive_env::make("CartPole-v1", 1).unwrap().spec().clone();
     for (name, spec, expected) in [
-        ("nowhere", &spec, "there is no such folder of recorded episodes"),
+        ("nowhere", &spec, "no folder of recorded episodes"),
         ("empty", &spec, "there is no checkpoint of recorded episodes in it"),
         (
             "whole",

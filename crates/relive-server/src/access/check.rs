@@ -29,23 +29,29 @@ impl Access {
         let tokens = match self {
             Self::Everybody(role) if *role >= needed => return Ok(()),
             Self::Everybody(role) => {
-                let text = format!("{what} needs the role {needed}; everybody has the role {role} here");
+                let text = format!(
+                    "{what} requires the role {needed}, but at this address clients have the role {role}"
+                );
                 return Err(Status::permission_denied(text));
             }
             Self::Tokens(tokens) => tokens,
         };
         let Some(token) = token.filter(|token| !token.is_empty()) else {
-            let text =
-                format!("{what}: this server asks for a token, and none was sent; give the client one");
+            let text = format!(
+                "{what}: this server requires a token, but the client sent none; give the client a token"
+            );
             return Err(Status::unauthenticated(text));
         };
         match tokens.holder(token) {
             Some(Holder { role, .. }) if role >= needed => Ok(()),
             Some(Holder { name, role }) => {
-                let text = format!("{what} needs the role {needed}; the token {name:?} has the role {role}");
+                let text =
+                    format!("{what} requires the role {needed}, but the token {name:?} has the role {role}");
                 Err(Status::permission_denied(text))
             }
-            None => Err(Status::unauthenticated(format!("{what}: this server does not know the token sent"))),
+            None => {
+                Err(Status::unauthenticated(format!("{what}: the server does not know the client's token")))
+            }
         }
     }
 }
@@ -76,7 +82,10 @@ mod tests {
         assert!(access.check(None, "InsertStream", Role::Write).is_ok());
         let status = access.check(Some("x"), "Reset", Role::Admin).unwrap_err();
         assert_eq!(status.code(), Code::PermissionDenied);
-        assert_eq!(status.message(), "Reset needs the role admin; everybody has the role write here");
+        assert_eq!(
+            status.message(),
+            "Reset requires the role admin, but at this address clients have the role write"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) type Fingerprint = [u8; 32];
 #[non_exhaustive]
 pub enum TokenLineError {
     /// A number of words other than three.
-    #[error("it has {got} words; a line is NAME ROLE TOKEN")]
+    #[error("it has {got} words, but a line must be NAME ROLE TOKEN")]
     Words {
         /// The number of words.
         got: usize,
@@ -22,16 +22,16 @@ pub enum TokenLineError {
     #[error(transparent)]
     Role(#[from] UnknownRole),
     /// The token is too short to be safe, or too long to send.
-    #[error("the token has {got} characters; {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} are supported")]
+    #[error("the token must have {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} characters, got {got}")]
     Length {
         /// Its length.
         got: usize,
     },
     /// The digits after `sha256:` are malformed.
-    #[error("the fingerprint after sha256: is not 64 hexadecimal digits")]
+    #[error("the fingerprint after sha256: must be 64 hexadecimal digits")]
     Fingerprint,
     /// The token or the name occurred on an earlier line.
-    #[error("its {what} is that of an earlier line")]
+    #[error("an earlier line has the same {what}")]
     Twice {
         /// Which of them.
         what: &'static str,

@@ -16,7 +16,7 @@ pub enum Role {
 
 /// An unknown name of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no role; the roles are read, write and admin")]
+#[error("{0:?} is not a role; the roles are read, write and admin")]
 pub struct UnknownRole(pub String);
 
 impl Role {

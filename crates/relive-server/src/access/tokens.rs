@@ -16,7 +16,7 @@ use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_LOOK_INTERVAL};
 #[non_exhaustive]
 pub enum TokensError {
     /// It cannot be read.
-    #[error("the token file {} cannot be read: {source}", path.display())]
+    #[error("cannot read the token file {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum TokensError {
         source: TokenLineError,
     },
     /// The file is too large.
-    #[error("the token file {} has {got} bytes, at most {MAX_TOKEN_FILE_BYTES} are read", path.display())]
+    #[error("the token file {} has {got} bytes; the limit is {MAX_TOKEN_FILE_BYTES}", path.display())]
     Size {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum TokensError {
         got: u64,
     },
     /// The file has no token, so no client could connect.
-    #[error("there is no token in the token file {}; a line is NAME ROLE TOKEN", path.display())]
+    #[error("the token file {} has no tokens; a line is NAME ROLE TOKEN", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -120,14 +120,14 @@ impl Tokens {
         if now != last
             && let Err(error) = self.reload(path)
         {
-            tracing::error!(%error, "the tokens stay as they were");
+            tracing::error!(%error, "the previous tokens remain valid");
         }
         now
     }
 
     fn reload(&self, path: &Path) -> Result<(), TokensError> {
         let known = read(path)?;
-        tracing::info!(path = %path.display(), tokens = known.holders.len(), "tokens read again");
+        tracing::info!(path = %path.display(), tokens = known.holders.len(), "tokens reloaded");
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(tokens.holder("the-token-of-the-run").map(|holder| holder.role), Some(Role::Write));
         assert_eq!(tokens.holder("the-token-of-another"), None);
         let error = Tokens::one("workers", Role::Write, "short").unwrap_err();
-        assert_eq!(error.to_string(), "the token has 5 characters; 16 to 1024 are supported");
+        assert_eq!(error.to_string(), "the token must have 16 to 1024 characters, got 5");
     }
 
     #[test]
@@ -220,8 +220,8 @@ mod tests {
         for (text, part) in [
             ("", "no token"),
             ("a read 0123456789abcdef\nb", "line 2"),
-            ("a read 0123456789abcdef\nb read 0123456789abcdef", "its token is that of an earlier line"),
-            ("a read 0123456789abcdef\na read 0123456789abcdeg", "its name is that of an earlier line"),
+            ("a read 0123456789abcdef\nb read 0123456789abcdef", "an earlier line has the same token"),
+            ("a read 0123456789abcdef\na read 0123456789abcdeg", "an earlier line has the same name"),
         ] {
             let error = Tokens::open(file(text).path()).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
@@ -229,7 +229,7 @@ mod tests {
         let error = Tokens::open("/nowhere/tokens").unwrap_err().to_string();
         assert!(error.contains("/nowhere/tokens cannot be read"), "{error}");
         let error = Tokens::open("/dev/zero").unwrap_err().to_string();
-        assert!(error.ends_with("/dev/zero cannot be read: it is not a regular file"), "{error}");
+        assert!(error.ends_with("/dev/zero: it is not a regular file"), "{error}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Sender {
     fn slot(&mut self, len: usize) -> Option<Slot> {
         let slot = self.slots.as_mut()?.take(len);
         slot.unwrap_or_else(|error| {
-            tracing::debug!(%error, len, "no memory to share with a client");
+            tracing::debug!(%error, len, "cannot create shared memory for a client");
             None
         })
     }

@@ -42,12 +42,12 @@ impl From<ReadError> for Failure {
 
 /// A frame out of turn.
 pub(super) fn unexpected(kind: FrameKind) -> Failure {
-    Status::invalid_argument(format!("a frame {kind:?} does not belong here")).into()
+    Status::invalid_argument(format!("unexpected frame {kind:?}")).into()
 }
 
 /// A head that cannot be decoded.
 pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
-    Status::invalid_argument(format!("the head of a frame {kind:?} cannot be read: {error}")).into()
+    Status::invalid_argument(format!("cannot read the head of a frame {kind:?}: {error}")).into()
 }
 
 /// Refuses a body in a frame that must not have one.

@@ -119,17 +119,15 @@ impl Writer {
     async fn insert(&mut self, frames: &mut Frames, header: &FrameHeader) -> Result<(), Failure> {
         let len = header.body_len();
         if len > MAX_MESSAGE_BYTES {
-            let text =
-                format!("an insert request has {len} bytes, at most {MAX_MESSAGE_BYTES} are supported");
+            let text = format!("an insert request has {len} bytes; the limit is {MAX_MESSAGE_BYTES}");
             return Err(Status::resource_exhausted(text).into());
         }
         self.pass(frames, |inserter, cx| inserter.poll_reserve(len as u64, cx)).await?;
         let body = self.body(frames, len).await?;
         check_items(&body).map_err(|error| status::of_wire(&error))?;
         let request = InsertItems::decode(Bytes::from(body));
-        let request = request.map_err(|error| {
-            Status::invalid_argument(format!("an insert request cannot be read: {error}"))
-        })?;
+        let request = request
+            .map_err(|error| Status::invalid_argument(format!("cannot read an insert request: {error}")))?;
         let handled = self.inserter.handle_runs(&request);
         self.inserter.unreserve();
         self.unconfirmed += 1;

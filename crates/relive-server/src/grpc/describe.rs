@@ -104,7 +104,7 @@ fn waiter(info: &WaiterInfo) -> Waiter {
         waiting_ms: millis(info.waiting),
         reason: info
             .shortfall
-            .map_or_else(|| "stands behind others".to_owned(), |missing| missing.to_string()),
+            .map_or_else(|| "queued behind other calls".to_owned(), |missing| missing.to_string()),
         missing: info.shortfall.map_or(0, |missing| missing.missing()),
         wanted: info.wanted,
         taken: 0,

@@ -157,12 +157,12 @@ impl<Q: Message + Default> Messages<Q> {
         let length = u32::from_be_bytes(*length) as usize;
         if *flag != 0 {
             return Err(Status::unimplemented(
-                "compressed messages are not supported; send them as they are",
+                "compressed messages are not supported; send messages without compression",
             ));
         }
         if length > self.max_message_bytes {
             return Err(Status::out_of_range(format!(
-                "a message of {length} bytes was announced, at most {} are accepted; send less at once, in shorter chunks",
+                "a message has {length} bytes; the limit is {}; send less data per message, in shorter chunks",
                 self.max_message_bytes
             )));
         }
@@ -171,7 +171,7 @@ impl<Q: Message + Default> Messages<Q> {
 
     fn decode(&self, message: Bytes) -> Result<Q, Status> {
         (self.check)(&message).map_err(|error| status::of_wire(&error))?;
-        Q::decode(message).map_err(|error| Status::internal(format!("a message cannot be read: {error}")))
+        Q::decode(message).map_err(|error| Status::internal(format!("cannot read a message: {error}")))
     }
 }
 

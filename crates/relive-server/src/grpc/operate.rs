@@ -19,7 +19,7 @@ pub(super) async fn change_table(
 ) -> Result<ChangeTableResponse, Status> {
     let change = operate::change_from_wire(&request);
     if change.is_empty() {
-        return Err(Status::invalid_argument("the request changes nothing: set at least one rule"));
+        return Err(Status::invalid_argument("the request changes no rule; set at least one"));
     }
     let changed =
         run_blocking(move || services.engine().change_table(&request.table, &change, &peer)).await?;

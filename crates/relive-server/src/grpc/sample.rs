@@ -124,8 +124,9 @@ impl SampleSession {
         self.ahead.push_back(request);
         if self.ahead_bytes > MAX_SAMPLE_REQUESTS_AHEAD_BYTES {
             self.end(Status::resource_exhausted(format!(
-                "{} requests wait for their turn on this stream, with {} bytes; at most {MAX_SAMPLE_REQUESTS_AHEAD_BYTES} are \
-                 kept: ask for more samples at once, or for the next ones when those before have come",
+                "{} requests with {} bytes are queued on this stream; the limit is \
+                 {MAX_SAMPLE_REQUESTS_AHEAD_BYTES} bytes: request more samples at once, or send the next \
+                 request after the previous samples have arrived",
                 self.ahead.len(),
                 self.ahead_bytes
             )));

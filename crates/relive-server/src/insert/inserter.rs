@@ -128,8 +128,8 @@ impl Inserter {
         }
         if self.held.len() > MAX_HELD_CHUNKS_PER_STREAM {
             return Err(Status::resource_exhausted(format!(
-                "this stream holds {} chunks, at most {MAX_HELD_CHUNKS_PER_STREAM} are supported; list the ones still \
-                 needed in keep_chunk_keys",
+                "this stream holds {} chunks; the limit is {MAX_HELD_CHUNKS_PER_STREAM}; list only the chunks \
+                 that are still needed in keep_chunk_keys",
                 self.held.len()
             )));
         }
@@ -144,7 +144,7 @@ impl Inserter {
             return Ok(());
         }
         Err(Status::failed_precondition(format!(
-            "keep_chunk_keys lists {} keys, of which this stream holds {}: list each held chunk at most once",
+            "keep_chunk_keys lists {} keys, but this stream holds {} chunks; list each held chunk at most once",
             keys.len(),
             self.held.len()
         )))
@@ -154,7 +154,7 @@ impl Inserter {
 /// A request without items exists for its chunks, which stay held.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
-        return Err(Status::invalid_argument("an insert request needs chunks or items"));
+        return Err(Status::invalid_argument("an insert request must have chunks or items"));
     }
     Ok(())
 }

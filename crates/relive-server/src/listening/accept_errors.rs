@@ -31,12 +31,12 @@ pub(crate) async fn survive(error: io::Error) -> io::Result<()> {
         Verdict::AwaitRoom => {
             tracing::error!(
                 %error,
-                "cannot accept connections for a second; raise the limit of open files, or give the machine more memory"
+                "accepts no connections for one second; raise the limit of open files, or give the machine more memory"
             );
             tokio::time::sleep(PAUSE).await;
         }
         Verdict::AwaitBetter => {
-            tracing::warn!(%error, "cannot accept connections for a second");
+            tracing::warn!(%error, "accepts no connections for one second");
             tokio::time::sleep(PAUSE).await;
         }
         Verdict::End => return Err(error),

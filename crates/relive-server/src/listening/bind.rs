@@ -27,10 +27,10 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another server uses this port: stop it or choose another port (0 takes a free one)"
+            "; another server uses this port; stop it, or choose another port (0 picks a free one)"
         }
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need more rights: choose a higher one",
-        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 require privileges; choose a higher port",
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have this address",
         _ => "",
     }
 }

@@ -22,7 +22,7 @@ use crate::limits::{EVENT_INTERVAL, MAX_EVENT_STREAMS};
 /// A stream that begins with the history and continues with the current facts, every second.
 pub(super) async fn events(State(view): State<View>) -> Response {
     let Ok(slot) = Arc::clone(&view.share.slots).try_acquire_owned() else {
-        let text = format!("{MAX_EVENT_STREAMS} dashboards are open, which is the limit; close one\n");
+        let text = format!("the limit of {MAX_EVENT_STREAMS} open dashboards is reached; close one\n");
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let mut ticks = tokio::time::interval(EVENT_INTERVAL);

@@ -24,7 +24,7 @@ pub(super) async fn plan(State(view): State<View>) -> Response {
     };
     match newest(services.engine()).await {
         Some(plan) => Json(plan).into_response(),
-        None => (StatusCode::NOT_FOUND, "no run shows its plan here\n").into_response(),
+        None => (StatusCode::NOT_FOUND, "this server has no plan of a run\n").into_response(),
     }
 }
 

@@ -48,7 +48,7 @@ impl HttpServer {
         let (stop, stopping) = watch::channel(false);
         let run = move || {
             if let Err(error) = runtime.block_on(serve(listener, monitor, stopping)) {
-                tracing::error!(%error, "metrics and dashboard ended");
+                tracing::error!(%error, "the server of metrics and dashboard ended");
             }
         };
         let thread = std::thread::Builder::new().name("relive-http".to_owned()).spawn(run)?;
@@ -94,7 +94,7 @@ async fn serve(
                 tokio::spawn(async move {
                     let ended = tokio::select! {
                         ended = answer(socket, router, &slot) => ended.err().map(|error| error.to_string()),
-                        () = slot.left() => Some("it was idle, and others need its place".to_owned()),
+                        () = slot.left() => Some("it was idle, and other connections need its place".to_owned()),
                     };
                     if let Some(why) = ended {
                         tracing::debug!(%peer, why, "HTTP connection ended");

@@ -25,11 +25,11 @@ use crate::traffic::{Line, Metered};
 /// Why a connection ended, other than by its client's wish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("neither HTTP/2 nor the bulk path within {0:?}")]
+    #[error("neither HTTP/2 nor the bulk path began within {0:?}")]
     Silent(Duration),
     #[error("no TLS handshake within {0:?}")]
     NoTls(Duration),
-    #[error("cut: others waited for what it held")]
+    #[error("closed: others waited for the bytes that it held")]
     Stalled,
     #[error(transparent)]
     Io(#[from] io::Error),

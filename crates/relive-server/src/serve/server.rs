@@ -127,7 +127,7 @@ fn local() -> (Local, Option<LocalListener>) {
     match Local::listen() {
         Ok((local, listener)) => (local, Some(listener)),
         Err(error) => {
-            tracing::debug!(%error, "processes of this machine are served over TCP only");
+            tracing::debug!(%error, "serving processes on this machine over TCP only");
             (Local::default(), None)
         }
     }
@@ -180,7 +180,7 @@ impl Refusals {
             tracing::warn!(
                 last = peer,
                 refused = self.untold,
-                "connections refused: {limit} are open, which is max_connections"
+                "refusing connections: the limit of {limit} open connections (max_connections) is reached"
             );
             self.untold = 0;
         }

@@ -74,7 +74,7 @@ impl Workers {
             tracing::info!(
                 connections = self.connections.len(),
                 ?timeout,
-                "connections cut: they did not end in time"
+                "closed connections that did not end in time"
             );
             self.connections.shutdown().await;
         }

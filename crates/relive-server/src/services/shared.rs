@@ -180,7 +180,7 @@ pub(crate) async fn run_blocking<R: Send + 'static>(
     act: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
 ) -> Result<R, Status> {
     let done = tokio::task::spawn_blocking(act).await;
-    let done = done.map_err(|error| Status::internal(format!("the call did not end: {error}")))?;
+    let done = done.map_err(|error| Status::internal(format!("the call did not finish: {error}")))?;
     done.map_err(|error| status::of_engine(&error))
 }
 

@@ -37,11 +37,11 @@ fn of_kind(kind: ErrorKind, text: String) -> Status {
 /// The status of a stream whose reader does not support the codec of an item.
 pub(crate) fn of_unreadable(error: &WireError) -> Status {
     Status::failed_precondition(format!(
-        "an item cannot be coded for this reader, who did not say that it knows its codec: {error}"
+        "cannot encode an item for this reader, which does not support the item's codec: {error}"
     ))
 }
 
 /// The status of streams that are open when the server stops.
 pub(crate) fn stopping() -> Status {
-    Status::unavailable("the server is stopping; unconfirmed operations did not happen")
+    Status::unavailable("the server is stopping; unconfirmed operations were not applied")
 }

@@ -98,7 +98,7 @@ impl Traffic {
         }
     }
 
-    /// Bytes that clients have sent over HTTP/2 and no stream has read.
+    /// Bytes that clients have sent over HTTP/2 and that no stream has read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.windows.bytes()
     }
@@ -280,7 +280,7 @@ impl Traffic {
                 tracing::warn!(
                     peer = &*meter.client.peer,
                     bytes = meter.bytes(),
-                    "connection cut: its client is too slow, and others wait for what is on its way to or from it"
+                    "closed a connection: its client is too slow, and others wait for the bytes in flight to or from it"
                 );
             }
         }
@@ -314,7 +314,7 @@ impl Traffic {
             tracing::warn!(
                 bytes,
                 waiting,
-                "streams wait: {max_bytes} bytes may be in flight at once, which is max_bytes_in_flight"
+                "streams wait: the limit of {max_bytes} bytes in flight (max_bytes_in_flight) is reached"
             );
         }
     }

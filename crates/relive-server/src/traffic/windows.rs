@@ -49,8 +49,7 @@ impl Windows {
         if is_due {
             tracing::warn!(
                 bytes = self.bytes(),
-                "connections with requests that are not read yet are not read any further: all may have {} bytes of those, which \
-                 is max_bytes_in_flight",
+                "paused reading from connections with unread requests: the limit of {} bytes (max_bytes_in_flight) is reached",
                 self.max_bytes
             );
         }

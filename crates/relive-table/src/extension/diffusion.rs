@@ -28,13 +28,13 @@ pub struct PriorityDiffusion {
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum DiffusionError {
     /// The decay is outside [0, 1].
-    #[error("the decay of a priority diffusion must be from 0 to 1, it is {actual}")]
+    #[error("the decay of a priority diffusion must be from 0 to 1, got {actual}")]
     Decay {
         /// The decay asked for.
         actual: f64,
     },
     /// Too many neighbours.
-    #[error("a priority diffusion may reach at most {limit} neighbours on either side, not {actual}")]
+    #[error("a priority diffusion can reach at most {limit} neighbours on either side, got {actual}")]
     Neighbours {
         /// The number asked for.
         actual: usize,

@@ -79,13 +79,13 @@ pub enum ErrorBuffer {
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum RateLimiterError {
     /// The ratio is not a positive number.
-    #[error("samples_per_insert must be a finite number above 0, it is {actual:?}")]
+    #[error("samples_per_insert must be a finite number above 0, got {actual:?}")]
     SamplesPerInsert {
         /// The ratio asked for.
         actual: f64,
     },
     /// The ratio is so large that its product with a count may be infinite.
-    #[error("samples_per_insert must be at most {limit:e}, it is {actual:?}")]
+    #[error("samples_per_insert must be at most {limit:e}, got {actual:?}")]
     LargeSamplesPerInsert {
         /// The ratio asked for.
         actual: f64,
@@ -117,15 +117,13 @@ pub enum RateLimiterError {
         center: f64,
     },
     /// The minimal size is below 1.
-    #[error("min_size_to_sample must be at least 1, it is {actual}")]
+    #[error("min_size_to_sample must be at least 1, got {actual}")]
     MinSize {
         /// The size asked for.
         actual: i64,
     },
     /// A bound is NaN, or the lower one is above the upper one.
-    #[error(
-        "min_diff must not be above max_diff, and neither may be NaN; they are {min_diff:?} and {max_diff:?}"
-    )]
+    #[error("min_diff must not be above max_diff, and neither can be NaN; got {min_diff:?} and {max_diff:?}")]
     Bounds {
         /// Lowest cursor asked for.
         min_diff: f64,
@@ -279,7 +277,7 @@ mod tests {
         assert_eq!(config(MAX_SAMPLES_PER_INSERT).validate(), Ok(()));
         assert!((MAX_SAMPLES_PER_INSERT * as_f64(i64::MAX)).is_finite());
         let error = config(1e308).validate().unwrap_err().to_string();
-        assert_eq!(error, "samples_per_insert must be at most 1e280, it is 1e308");
+        assert_eq!(error, "samples_per_insert must be at most 1e280, got 1e308");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Paused {
 
 /// The number of operations was below 1.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the number of operations must be at least 1, it is {actual}")]
+#[error("the number of operations must be at least 1, got {actual}")]
 pub struct CountError {
     /// The number given.
     pub actual: i64,

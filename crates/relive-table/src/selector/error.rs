@@ -14,7 +14,7 @@ pub enum PriorityError {
         selector: SelectorKind,
     },
     /// A negative priority, which has no weight.
-    #[error("the priority {priority:?} is negative, a {selector} selector needs 0 or more")]
+    #[error("the priority {priority:?} is negative, but a {selector} selector needs 0 or more")]
     Negative {
         /// The selector that refuses it.
         selector: SelectorKind,
@@ -22,14 +22,14 @@ pub enum PriorityError {
         priority: f64,
     },
     /// An infinite priority, which would leave no probability to others.
-    #[error("the priority is infinite, a {selector} selector needs a finite number")]
+    #[error("the priority is infinite, but a {selector} selector needs a finite number")]
     Infinite {
         /// The selector that refuses it.
         selector: SelectorKind,
     },
     /// The priority is finite, but its weight is not.
     #[error(
-        "the priority {priority:?} to the power of a {selector} selector is infinite; give a priority nearer to 1"
+        "the priority {priority:?} raised to the exponent of a {selector} selector is infinite; give a priority closer to 1"
     )]
     Weight {
         /// The selector that refuses it.
@@ -39,8 +39,8 @@ pub enum PriorityError {
     },
     /// The weight is finite, but the sum of all weights would be too large.
     #[error(
-        "the weight {weight:?} of priority {priority:?} beside the other items' {others:?} exceeds the limit {limit:?} \
-         of a {selector} selector; scale the priorities down"
+        "the weight {weight:?} of priority {priority:?} plus the other items' {others:?} exceeds the limit \
+         {limit:?} of a {selector} selector; scale the priorities down"
     )]
     Total {
         /// The selector that refuses it.

@@ -22,7 +22,7 @@ pub enum RestoreError {
     Config(#[from] ConfigError),
     /// Counters that contradict the number of items.
     #[error(
-        "table {table:?}: {inserts} inserts less {deletes} deletes leave {} items, but there are {items}",
+        "table {table:?}: {inserts} inserts minus {deletes} deletes are {} items, but there are {items}",
         .inserts.saturating_sub(*.deletes)
     )]
     Counters {
@@ -36,7 +36,7 @@ pub enum RestoreError {
         items: usize,
     },
     /// More items than the rules allow.
-    #[error("table {table:?}: there are {items} items, and max_size is {limit}")]
+    #[error("table {table:?}: there are {items} items, but max_size is {limit}")]
     Full {
         /// Name of the table.
         table: String,

@@ -26,31 +26,31 @@ pub enum ChunkFault {
     #[error("it has no columns")]
     NoColumns,
     /// More columns than [`MAX_CHUNK_COLUMNS`].
-    #[error("it has {columns} columns, the limit is {MAX_CHUNK_COLUMNS}")]
+    #[error("it has {columns} columns; the limit is {MAX_CHUNK_COLUMNS}")]
     TooManyColumns { columns: usize },
     /// The frame is longer than [`MAX_CHUNK_BYTES`].
-    #[error("its encoded size is {size} bytes, the limit is {MAX_CHUNK_BYTES}; use shorter chunks")]
+    #[error("its encoded size is {size} bytes; the limit is {MAX_CHUNK_BYTES}; use shorter chunks")]
     Frame { size: u64 },
     /// The decoded content is longer than [`MAX_CHUNK_BYTES`], or cannot be counted.
-    #[error("its decoded size is over {MAX_CHUNK_BYTES} bytes at {dtype}{shape}; use shorter chunks")]
+    #[error("its decoded size, as {dtype}{shape}, exceeds {MAX_CHUNK_BYTES} bytes; use shorter chunks")]
     Content { dtype: DType, shape: Shape },
     /// The payload is not inside the frame.
     #[error("its payload {start}..{end} is outside of the frame of {frame} bytes")]
     Span { start: u32, end: u32, frame: usize },
     /// The tensor has no leading dimension.
-    #[error("it is a scalar; tensors of a chunk have a leading dimension, the steps")]
+    #[error("it is a scalar; tensors of a chunk must have a leading dimension, the steps")]
     Scalar,
     /// The tensor has more dimensions than [`MAX_RANK`].
-    #[error("it has {rank} dimensions, the limit is {MAX_RANK}")]
+    #[error("it has {rank} dimensions; the limit is {MAX_RANK}")]
     Rank { rank: usize },
     /// Compressed strings, which no reader supports.
     #[error("strings are never compressed, but the codec is {codec}")]
     CompressedStrings { codec: Codec },
     /// The chunk has no such column.
-    #[error("there is no such column, the chunk has {columns}")]
+    #[error("there is no such column; the chunk has {columns}")]
     NoSuchColumn { columns: usize },
     /// The destination does not have the size of the decoded column.
-    #[error("it decodes to {expected} bytes, the destination has {actual} (strings have no fixed size)")]
+    #[error("it decodes to {expected} bytes, but the destination has {actual} (strings have no fixed size)")]
     Destination { expected: u64, actual: u64 },
     /// The payload is broken.
     #[error(transparent)]

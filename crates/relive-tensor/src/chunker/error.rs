@@ -13,7 +13,7 @@ pub enum ChunkerError {
     KeepAlive { num_keep_alive_refs: u32 },
     /// A chunk length of 0, or above `num_keep_alive_refs`.
     #[error(
-        "max_chunk_length must lie in 1..={num_keep_alive_refs} (num_keep_alive_refs), got {max_chunk_length}"
+        "max_chunk_length must be in 1..={num_keep_alive_refs} (num_keep_alive_refs), got {max_chunk_length}"
     )]
     Length { max_chunk_length: u32, num_keep_alive_refs: u32 },
     /// A weight that is negative, infinite or NaN.
@@ -23,26 +23,28 @@ pub enum ChunkerError {
     #[error("the column holds {dtype}{shape}, got {actual_dtype}{actual_shape}")]
     Cell { dtype: DType, shape: Shape, actual_dtype: DType, actual_shape: Shape },
     /// A cell with too many dimensions for a leading one.
-    #[error("a cell has {rank} dimensions; with the steps in front that is over the limit of {MAX_RANK}")]
+    #[error(
+        "a cell has {rank} dimensions; with the leading dimension for steps, that exceeds the limit of {MAX_RANK}"
+    )]
     Rank { rank: usize },
     /// A cell that exceeds [`MAX_CELL_BYTES`].
-    #[error("a cell has {size} bytes, the limit is {MAX_CELL_BYTES}")]
+    #[error("a cell has {size} bytes; the limit is {MAX_CELL_BYTES}")]
     CellSize { size: u64 },
     /// A cell of another episode while cells of the last one are buffered.
     #[error(
-        "episode {buffered} has buffered steps, got one of episode {given}; flush at the end of an episode"
+        "got a step of episode {given}, but episode {buffered} still has buffered steps; flush at the end of an episode"
     )]
     Episode { buffered: u64, given: u64 },
     /// A step that is not after the last one.
     #[error("step {given} does not come after step {last}; a column takes one cell per step")]
     Step { last: i32, given: i32 },
     /// An unknown column.
-    #[error("there is no column number {column}, there are {columns}")]
+    #[error("there is no column number {column}; there are {columns}")]
     NoSuchColumn { column: usize, columns: usize },
     /// Columns with different numbers of rows.
-    #[error("a column has {got} rows, those before have {expected}")]
+    #[error("a column has {got} rows, but the columns before it have {expected}")]
     Rows { expected: u32, got: u32 },
     /// Steps that cannot be numbered.
-    #[error("{rows} steps from step {first} on cannot be numbered; end the episode")]
+    #[error("{rows} steps after step {first} exceed the range of step numbers; end the episode")]
     Steps { first: i32, rows: u32 },
 }

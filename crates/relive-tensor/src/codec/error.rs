@@ -8,22 +8,22 @@ use crate::tensor::to_u64;
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum CodecError {
     /// The size of the payload does not match its dtype and shape.
-    #[error("{codec} payload holds {found} bytes where dtype and shape need {expected}")]
+    #[error("{codec} payload has {found} bytes, but dtype and shape need {expected}")]
     Length { codec: Codec, expected: u64, found: u64 },
     /// The payload is truncated or damaged.
-    #[error("{codec} payload is broken at byte {at}: {fault}")]
+    #[error("{codec} payload is corrupt at byte {at}: {fault}")]
     Broken { codec: Codec, at: usize, fault: BlockFault },
     /// A library's decoder refused the payload; contains its message.
-    #[error("{codec} payload is broken: {message}")]
+    #[error("{codec} payload is corrupt: {message}")]
     Library { codec: Codec, message: String },
     /// The data is too long for one payload.
     #[error("{codec} cannot encode {len} bytes in one payload; use shorter chunks")]
     TooLong { codec: Codec, len: u64 },
     /// The lengths of strings end early, or one of them is not a 32-bit varint.
-    #[error("length of string {element} of {count} is cut off or no 32-bit varint")]
+    #[error("length of string {element} of {count} is truncated, or not a 32-bit varint")]
     StringLength { element: u64, count: u64 },
     /// The characters after the lengths of strings do not match the lengths.
-    #[error("strings should have {expected} bytes after their lengths, found {found}")]
+    #[error("strings should have {expected} bytes after their lengths, but have {found}")]
     StringBytes { expected: u64, found: u64 },
 }
 
@@ -31,16 +31,16 @@ pub enum CodecError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockFault {
     /// The leading length is truncated or not a 32-bit varint.
-    #[error("the leading length is cut off or no 32-bit varint")]
+    #[error("the leading length is truncated, or not a 32-bit varint")]
     Header,
     /// A tag, or the data that belongs to it, is truncated.
-    #[error("a tag is cut off")]
+    #[error("a tag is truncated")]
     Tag,
     /// A literal extends beyond the end of the payload.
-    #[error("a literal reaches beyond the end of the payload")]
+    #[error("a literal extends beyond the end of the payload")]
     Literal,
     /// A copy starts before the output, or at itself.
-    #[error("a copy starts outside of what was decoded so far")]
+    #[error("a copy starts outside of the bytes decoded so far")]
     Offset,
     /// The output would be longer than announced.
     #[error("the output is longer than announced")]

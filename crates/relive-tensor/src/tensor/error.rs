@@ -15,7 +15,7 @@ pub enum TensorError {
     #[error("tensor {dtype}{shape} is too large to count its bytes")]
     TooLarge { dtype: DType, shape: Shape },
     /// More dimensions than [`MAX_RANK`].
-    #[error("tensor has {rank} dimensions, the limit is {MAX_RANK}")]
+    #[error("tensor has {rank} dimensions; the limit is {MAX_RANK}")]
     Rank { rank: usize },
     /// A byte of a bool tensor that is neither 0 nor 1.
     #[error("byte {position} of a bool tensor is {value}, but only 0 and 1 are bools")]
@@ -33,12 +33,12 @@ pub enum TensorError {
     #[error("the bytes of this {dtype} tensor are not aligned for a borrowed view; use to_vec")]
     Misaligned { dtype: DType },
     /// The requested rows do not exist.
-    #[error("rows {start}..{end} do not lie inside the {rows} rows of the tensor")]
+    #[error("rows {start}..{end} are outside of the {rows} rows of the tensor")]
     Rows { start: u32, end: u32, rows: u32 },
     /// A leading dimension was needed, but the tensor is a scalar.
     #[error("the tensor is a scalar and has no leading dimension")]
     Scalar,
     /// The list of tensors is empty.
-    #[error("no tensors were given to join")]
+    #[error("there are no tensors to join")]
     Nothing,
 }

@@ -24,7 +24,7 @@ pub enum TrajectoryError {
     Index { column: usize, chunk_key: u64, index: i64, tensors: usize },
     /// A slice that is empty, negative, or outside the rows of its chunk.
     #[error(
-        "column {column} asks for {length} rows from row {offset} of chunk {chunk_key}, which has {rows} rows"
+        "column {column} needs {length} rows from row {offset} of chunk {chunk_key}, which has {rows} rows"
     )]
     Rows { column: usize, chunk_key: u64, offset: i64, length: i64, rows: u32 },
     /// Slices of one column differ in type or in the shape of a row.
@@ -43,7 +43,7 @@ pub enum TrajectoryError {
     #[error("column {column} is squeezed but has {rows} rows; only one row can be squeezed")]
     Squeeze { column: usize, rows: u64 },
     /// More slices or columns than 32 bits can count.
-    #[error("the trajectory has more slices than can be counted")]
+    #[error("the trajectory has too many slices")]
     TooManySlices,
     /// With this column, the trajectory exceeds [`MAX_TRAJECTORY_BYTES`] once decoded, or the column has more rows than
     /// 32 bits can count.
@@ -52,7 +52,7 @@ pub enum TrajectoryError {
     )]
     TooLarge { column: usize, rows: u64 },
     /// The trajectory has no such column.
-    #[error("there is no column {column}, the trajectory has {columns}")]
+    #[error("there is no column {column}; the trajectory has {columns}")]
     NoSuchColumn { column: usize, columns: usize },
     /// A chunk cannot be decoded.
     #[error("column {column}: {source}")]

@@ -196,7 +196,7 @@ fn corrupt_snappy_names_chunk_column_and_reason() {
     assert_eq!(error, ChunkError { key: 7, column: Some(1), fault: ChunkFault::Codec(broken) });
     assert_eq!(
         error.to_string(),
-        "chunk 7, column 1: snappy payload is broken at byte 3: a copy starts outside of what was decoded so far"
+        "chunk 7, column 1: snappy payload is corrupt at byte 3: a copy starts outside of the bytes decoded so far"
     );
 }
 

@@ -129,7 +129,7 @@ fn slices_must_lie_in_their_chunks() {
     assert_eq!(refusal(false, &[slice(0, 0, 1, 1)]), index);
     let unknown = TrajectoryError::UnknownChunk { column: 0, chunk: 1, chunks: 1 };
     assert_eq!(refusal(false, &[slice(1, 0, 1, 0)]), unknown);
-    assert_eq!(rows(1, 3).to_string(), "column 0 asks for 3 rows from row 1 of chunk 5, which has 3 rows");
+    assert_eq!(rows(1, 3).to_string(), "column 0 needs 3 rows from row 1 of chunk 5, which has 3 rows");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const BULK: &[u8] = b"relive-bulk";
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Text that is not PEM, or does not contain the expected object.
-    #[error("no {what} in the PEM text given for it: {reason}")]
+    #[error("the PEM text has no {what}: {reason}")]
     Pem {
         /// The expected object.
         what: &'static str,
@@ -47,16 +47,16 @@ pub enum TlsError {
         source: Box<TlsError>,
     },
     /// They do not match or are invalid.
-    #[error("the certificates cannot be used: {0}")]
+    #[error("cannot use the certificates: {0}")]
     Unusable(String),
     /// A name that no certificate can have.
-    #[error("{name:?} is no name of a server that a certificate could be for")]
+    #[error("{name:?} is not a valid server name for a certificate")]
     Name {
         /// The name.
         name: String,
     },
     /// The system's list of authorities is unavailable.
-    #[error("the system has no list of certificate authorities ({0}); give one by `tls_ca`")]
+    #[error("the system has no list of certificate authorities ({0}); give one with `tls_ca`")]
     NoAuthorities(String),
 }
 
@@ -239,7 +239,7 @@ fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'st
 
 fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, "certificate of an authority")? {
+    for certificate in certificates(pem, "authority's certificate")? {
         roots.add(certificate).map_err(TlsError::unusable)?;
     }
     Ok(roots)

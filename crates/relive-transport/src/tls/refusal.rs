@@ -12,7 +12,7 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
         if let Some(told) = error.downcast_ref::<rustls::Error>() {
             return Some(match told {
                 rustls::Error::InvalidMessage(_) => {
-                    format!("the answer is not TLS ({told}); check whether the server uses it")
+                    format!("the server's answer is not TLS ({told}); check whether the server uses TLS")
                 }
                 _ => format!("{told}; check the certificates"),
             });

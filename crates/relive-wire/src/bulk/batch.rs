@@ -39,12 +39,14 @@ impl BatchView {
     pub fn new(head: &BatchHead) -> Result<Self, WireError> {
         let samples = usize::try_from(head.samples).unwrap_or(usize::MAX);
         if samples == 0 || samples > MAX_BULK_SAMPLES {
-            return Err(wrong(format!("{samples} samples, 1 to {MAX_BULK_SAMPLES} are supported")));
+            return Err(wrong(format!("{samples} samples; the number must be 1 to {MAX_BULK_SAMPLES}")));
         }
         let data_bytes = usize::try_from(head.data_bytes).unwrap_or(usize::MAX);
         let infos = InfoLayout::of(samples).size_bytes();
         if data_bytes < infos {
-            return Err(wrong(format!("{data_bytes} bytes, of which what is told of samples needs {infos}")));
+            return Err(wrong(format!(
+                "{data_bytes} bytes, but the information about samples needs {infos}"
+            )));
         }
         let column = |(number, column)| {
             ColumnView::new(column, samples, data_bytes)
@@ -58,7 +60,7 @@ impl BatchView {
 impl ColumnView {
     fn new(column: &BatchColumn, samples: usize, data_bytes: usize) -> Result<Self, String> {
         let dtype = dtype::from_wire(i64::from(column.dtype))
-            .ok_or_else(|| format!("data type {} is not known", column.dtype))?;
+            .ok_or_else(|| format!("data type {} is unknown", column.dtype))?;
         let cell_shape = Shape::from(column.cell_shape.as_slice());
         let within = |offset: u64, len: usize| {
             let start = usize::try_from(offset).ok()?;
@@ -66,9 +68,12 @@ impl ColumnView {
             (end <= data_bytes).then_some(start..end)
         };
         if !column.offset.is_multiple_of(ALIGNMENT as u64) {
-            return Err(format!("its data begins at {}, no multiple of {ALIGNMENT}", column.offset));
+            return Err(format!(
+                "its data starts at {}, which is not a multiple of {ALIGNMENT}",
+                column.offset
+            ));
         }
-        let beyond = || format!("its data lies beyond the {data_bytes} bytes of the batch");
+        let beyond = || format!("its data is beyond the {data_bytes} bytes of the batch");
         let bytes = usize::try_from(column.bytes).map_err(|_| beyond())?;
         let data_at = within(column.offset, bytes).ok_or_else(beyond)?;
         let each = samples.checked_mul(size_of::<u32>()).ok_or_else(beyond)?;
@@ -83,10 +88,10 @@ impl ColumnView {
             return Err("no rows".to_owned());
         }
         if dtype.size_bytes().is_none() {
-            return Err("strings, which do not come in batches".to_owned());
+            return Err("strings, which batches do not support".to_owned());
         }
         if view.rows_at.is_none() && view.layout.size_bytes(samples) != Some(bytes) {
-            return Err(format!("{bytes} bytes, which do not fit its shape"));
+            return Err(format!("{bytes} bytes, which do not match its shape"));
         }
         Ok(view)
     }
@@ -105,7 +110,7 @@ impl ColumnView {
         if rows.len() == samples && fits && rows.iter().all(|&rows| rows > 0) {
             return Ok(Some(rows));
         }
-        Err(wrong("the rows of the samples do not fit their data".to_owned()))
+        Err(wrong("the rows of the samples do not match their data".to_owned()))
     }
 }
 

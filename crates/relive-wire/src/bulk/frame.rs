@@ -62,13 +62,13 @@ pub struct FrameHeader {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An unknown kind.
-    #[error("a frame of kind {0}, which does not exist")]
+    #[error("a frame of the unknown kind {0}")]
     Kind(u8),
     /// Reserved bytes that are not zero.
-    #[error("a frame whose reserved bytes are {0:?}")]
+    #[error("a frame with the reserved bytes {0:?}")]
     Reserved([u8; 3]),
     /// A head beyond the limit.
-    #[error("a frame's head of {got} bytes, at most {limit} are supported")]
+    #[error("a frame's head of {got} bytes; the limit is {limit}")]
     Head {
         /// The announced length.
         got: u64,
@@ -76,7 +76,7 @@ pub enum FrameError {
         limit: usize,
     },
     /// A body beyond the limit.
-    #[error("a frame's body of {got} bytes, at most {limit} are supported")]
+    #[error("a frame's body of {got} bytes; the limit is {limit}")]
     Body {
         /// The announced length.
         got: u64,

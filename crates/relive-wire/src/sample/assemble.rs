@@ -56,7 +56,7 @@ impl Assembler {
                 let range = field.bytes().map_err(|e| WireError::malformed_sample(0, e))?;
                 let told = v1::ItemStructure::decode(message.slice(range));
                 let told =
-                    told.map_err(|_| WireError::SampleStream("what items look like cannot be read"))?;
+                    told.map_err(|_| WireError::SampleStream("the description of the items cannot be read"))?;
                 self.structure = structure::items_of(&told)?;
             }
         }
@@ -74,7 +74,7 @@ impl Assembler {
                 begun
             }
             (None, false) => return Err(WireError::SampleStream("the first entry of a sample has no info")),
-            (Some(_), true) => return Err(WireError::SampleStream("a sample begins inside another one")),
+            (Some(_), true) => return Err(WireError::SampleStream("a sample starts inside another one")),
         };
         if ends {
             return Ok(Some(sample));

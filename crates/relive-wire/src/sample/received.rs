@@ -64,7 +64,7 @@ impl ReceivedSample {
         match std::str::from_utf8(entry.get(sample.table.clone()).unwrap_or_default()) {
             Ok(_) => Ok(sample),
             Err(error) => {
-                let reason = format!("the table's name is no text: {error}");
+                let reason = format!("the table's name is not UTF-8 text: {error}");
                 Err(WireError::MalformedSample { item: sample.info.key, reason })
             }
         }

@@ -123,7 +123,7 @@ impl ChunkSlot {
         match (waiting, self.content.get()) {
             (Some(waiting), _) => waiting.map_err(|error| lost(&error)),
             (None, Some(content)) => content.rows(index, offset, rows),
-            (None, None) => Err(Error::new(ErrorKind::DataLoss, "its chunk could not be made")),
+            (None, None) => Err(Error::new(ErrorKind::DataLoss, "its chunk could not be created")),
         }
     }
 

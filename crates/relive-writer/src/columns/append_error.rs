@@ -26,7 +26,7 @@ pub struct AppendMismatch {
 pub enum AppendFault {
     /// Another element type than before.
     #[error(
-        "got dtype {got}, but expected {expected} as in its first value; every step of a column must look alike"
+        "got dtype {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
     DType {
         /// The given type.
@@ -36,7 +36,7 @@ pub enum AppendFault {
     },
     /// Another shape than before.
     #[error(
-        "got shape {got}, but expected {expected} as in its first value; every step of a column must look alike"
+        "got shape {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
     Shape {
         /// The given shape of one step's value.
@@ -48,7 +48,7 @@ pub enum AppendFault {
     #[error("was already set in this step")]
     SetTwice,
     /// More dimensions than a chunk can hold.
-    #[error("has {rank} dimensions; fewer than {MAX_RANK} can be stored")]
+    #[error("has {rank} dimensions, but must have fewer than {MAX_RANK}")]
     Rank {
         /// Dimensions of the value.
         rank: usize,
@@ -60,11 +60,11 @@ pub enum AppendFault {
         size_bytes: u64,
     },
     /// A sequence without a leading dimension.
-    #[error("is a scalar; the values of a sequence have a leading dimension, the steps")]
+    #[error("is a scalar, but the values of a sequence must have a leading dimension, the steps")]
     NoSteps,
     /// A sequence of another length than the columns before it.
     #[error(
-        "has {got} steps, but other columns have {expected}; all columns of a sequence must be equally long"
+        "has {got} steps, but other columns have {expected}; all columns of a sequence must have the same length"
     )]
     Steps {
         /// Steps of this column.

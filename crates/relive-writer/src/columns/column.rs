@@ -119,7 +119,7 @@ impl Column {
         }
         let column = Column { spec: Arc::clone(&first.spec), runs, squeeze };
         if squeeze && column.len() != 1 {
-            let text = format!("only a column of one step can be squeezed, this one has {}", column.len());
+            let text = format!("only a column of one step can be squeezed; this one has {}", column.len());
             return Err(Error::invalid(text));
         }
         Ok(column)
@@ -135,7 +135,7 @@ impl Column {
         }
         if (mine.dtype, &mine.shape) != (theirs.dtype, &theirs.shape) {
             return Err(Error::invalid(format!(
-                "column {:?} holds {} {}, but column {:?} holds {} {}; the steps of an item's column must look alike",
+                "column {:?} holds {} {}, but column {:?} holds {} {}; the steps of an item's column must have the same dtype and shape",
                 mine.path, mine.dtype, mine.shape, theirs.path, theirs.dtype, theirs.shape
             )));
         }
@@ -158,7 +158,7 @@ impl Column {
         for &position in positions {
             let (run, offset) = self.cell(position).ok_or_else(|| {
                 let (path, len) = (self.path(), self.len());
-                Error::invalid(format!("column {path:?} has {len} steps, there is no step {position}"))
+                Error::invalid(format!("column {path:?} has {len} steps; there is no step {position}"))
             })?;
             push_run(&mut runs, &run.chunk, offset, 1);
         }

@@ -9,7 +9,7 @@ use std::ops::{Bound, Range, RangeBounds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum IndexError {
     #[error(
-        "step {index} is outside of the history, which has {len} steps; a history starts anew when an episode ends"
+        "step {index} is outside of the history, which has {len} steps; a new history starts at the end of an episode"
     )]
     OutOfRange { index: i64, len: u64 },
     #[error("the range {start}..{stop} selects none of the {len} steps; an item's column needs at least one")]
@@ -17,7 +17,7 @@ pub(crate) enum IndexError {
     #[error("a stride must be at least 1")]
     Stride,
     #[error(
-        "step {step} is no longer kept (the oldest kept one is {oldest}); raise num_keep_alive_refs, or create the item earlier"
+        "step {step} is no longer available (the oldest available one is {oldest}); raise num_keep_alive_refs, or create the item earlier"
     )]
     Expired { step: u64, oldest: u64 },
     #[error("nothing was appended to this column at step {step}")]

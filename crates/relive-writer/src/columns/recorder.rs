@@ -154,7 +154,7 @@ impl Recorder {
         Err(Error::new(
             ErrorKind::FailedPrecondition,
             format!(
-                "the episode has {} steps and would get {steps} more, which is more than a chunk can number; end it",
+                "the episode has {} steps, and {steps} more would exceed the range of step numbers; end the episode",
                 self.episode_steps
             ),
         ))

@@ -195,8 +195,9 @@ impl PendingItem {
     pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
         builder.clear();
         for chunk in &self.chunks {
-            let chunk =
-                chunk.shared().ok_or_else(|| Error::invalid("the item waits for a chunk to be cut"))?;
+            let chunk = chunk
+                .shared()
+                .ok_or_else(|| Error::invalid("the item is waiting until its chunk is complete"))?;
             builder.chunk(Arc::clone(chunk));
         }
         for (slices, squeeze) in self.columns() {

@@ -73,13 +73,13 @@ impl ItemConnection {
                 let body = body.map_err(|error| broken(&error))?;
                 let (keys, rest) = body.as_chunks();
                 if !rest.is_empty() {
-                    return Err(Status::internal("the server confirmed a part of a key"));
+                    return Err(Status::internal("the server sent a confirmation with a truncated key"));
                 }
                 confirm(&keys.iter().map(|key| u64::from_le_bytes(*key)).collect::<Vec<_>>());
                 Ok(())
             }
             FrameKind::Error => Err(refusal(head)),
-            kind => Err(Status::internal(format!("the server sent a frame {kind:?}, which it should not"))),
+            kind => Err(Status::internal(format!("the server sent an unexpected frame {kind:?}"))),
         }
     }
 }

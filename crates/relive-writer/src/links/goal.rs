@@ -59,7 +59,7 @@ pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Stri
     }
     match tables.len().saturating_sub(MAX_TABLES_TOLD) {
         0 => text,
-        others => format!("{text}, others for {others} more tables"),
+        others => format!("{text}, and others for {others} more tables"),
     }
 }
 
@@ -92,7 +92,7 @@ impl Goal {
     fn text(self) -> &'static str {
         match self {
             Goal::Pending(_) => "flush",
-            Goal::Room(_) => "create_item: waiting for room",
+            Goal::Room(_) => "create_item: waiting for space in the queue",
         }
     }
 
@@ -100,7 +100,7 @@ impl Goal {
     pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, tables: &str, why: &str) -> Error {
         let Pending { items, queued, .. } = pending;
         let text = format!(
-            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent; {tables}): {why}",
+            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent yet; {tables}): {why}",
             self.text()
         );
         Error::new(ErrorKind::Timeout, text)

@@ -129,7 +129,7 @@ impl Link {
                     }
                 }
                 Ok(None) => {}
-                Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),
+                Err(error) => tracing::debug!(%table, %error, "could not name the columns of a table"),
             }
             drop(hold);
         });

@@ -192,7 +192,7 @@ impl LocalLink {
     fn what_is_missing(&mut self) -> String {
         let state = self.state.get_mut();
         let Some(item) = state.deferred.values().next() else {
-            return "they wait for steps that are not in a chunk yet".to_owned();
+            return "they are waiting for steps that are not in a chunk yet".to_owned();
         };
         let reason = self.engine.table(&item.table).ok().and_then(|table| {
             let waiters = table.status().waiters.into_iter();
@@ -200,7 +200,7 @@ impl LocalLink {
         });
         match reason {
             Some(shortfall) => format!("the rate limiter of table {:?} {shortfall}", item.table),
-            None => format!("other inserts into table {:?} come first", item.table),
+            None => format!("other inserts into table {:?} are ahead", item.table),
         }
     }
 

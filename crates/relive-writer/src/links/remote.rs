@@ -347,11 +347,11 @@ impl Queue {
         let pending = self.pending();
         match &self.trouble {
             Some(trouble) => format!("the server cannot be reached: {trouble}"),
-            None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
-            None => {
-                "the server has not confirmed them; a rate limiter or a bound on memory may hold them back"
-                    .to_owned()
+            None if pending.queued == pending.items => {
+                "the server has not accepted any of them yet".to_owned()
             }
+            None => "the server has not confirmed them; a rate limiter or a memory limit may block them"
+                .to_owned(),
         }
     }
 

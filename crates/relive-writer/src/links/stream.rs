@@ -78,7 +78,7 @@ async fn log_waiting(link: &RemoteLink, address: &str) {
             let waited = since.elapsed().as_secs();
             tracing::warn!(
                 target: LOG,
-                "a writer for {address} has {items} items ({tables}) that were not confirmed for {waited} s: {why}"
+                "a writer for {address} has {items} items ({tables}) that have been unconfirmed for {waited} s: {why}"
             );
         }
     }
@@ -94,7 +94,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
         let ended = tokio::select! {
             biased;
             ended = to_target(&link, stream, &target, destination.silent_connections(&target), codec) => ended,
-            () = target.left_out() => Err(Broken::Status(Status::unavailable("the server is left out"))),
+            () = target.left_out() => Err(Broken::Status(Status::unavailable("the server is not used at the moment"))),
         };
         let old = link.leave_stream();
         stream = link.next_stream();

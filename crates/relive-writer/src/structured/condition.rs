@@ -116,7 +116,7 @@ impl Condition {
                 if self.left == Operand::IsEndEpisode
                     && (comparison != Comparison::Eq(1) || self.inverse) =>
             {
-                Some("is_end_episode can only be asked to hold")
+                Some("is_end_episode can only be required to be true")
             }
             Comparison::Eq(_) | Comparison::Ge(_) | Comparison::Modulo { .. } => None,
         }

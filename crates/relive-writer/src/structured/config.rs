@@ -118,13 +118,13 @@ impl StructuredConfig {
             PriorityFn::TdError { max_priority_weight, .. }
                 if !(0.0..=1.0).contains(&max_priority_weight) =>
             {
-                Some(format!("max_priority_weight must lie in 0..=1, but it is {max_priority_weight}"))
+                Some(format!("max_priority_weight must be in 0..=1, got {max_priority_weight}"))
             }
             PriorityFn::TdError { column, .. }
                 if !self.nodes().any(|node| node.source() == column.source()) =>
             {
                 let source = column.source();
-                Some(format!("the priority looks at column {source}, which the pattern does not emit"))
+                Some(format!("the priority uses column {source}, which the pattern does not emit"))
             }
             PriorityFn::Constant(_) | PriorityFn::TdError { .. } => None,
         }

@@ -43,7 +43,7 @@ impl StepShape {
             let place = usize::try_from(source).ok().and_then(|source| columns.get_mut(source));
             let place = place.ok_or_else(|| {
                 Error::invalid(format!(
-                    "a pattern refers to column {source}, but the steps have {}: {paths:?}",
+                    "a pattern refers to column {source}, but the steps have only {}: {paths:?}",
                     paths.len()
                 ))
             })?;
@@ -70,10 +70,13 @@ impl StepShape {
             return Ok(FlatStep(leaves));
         }
         let (got, wanted) = (fill_gaps(step).len(), self.paths.len());
-        let counts =
-            if got == wanted { String::new() } else { format!("it has {got} leaves, not {wanted}: ") };
+        let counts = if got == wanted {
+            String::new()
+        } else {
+            format!("it has {got} leaves, but must have {wanted}: ")
+        };
         Err(Error::invalid(format!(
-            "{counts}the step does not look like the first one, which had the columns {:?}; leaves may be None, but \
+            "{counts}the step differs from the first one, which had the columns {:?}; leaves can be None, but \
              containers and keys must be the same",
             self.paths
         )))

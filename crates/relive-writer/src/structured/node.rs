@@ -73,7 +73,7 @@ impl SourceColumn {
     pub fn step(self, step: i32) -> Result<PatternNode> {
         if step >= 0 {
             return Err(Error::invalid(format!(
-                "a pattern's step must be negative, not {step}; -1 is the newest"
+                "a pattern's step must be negative, got {step}; -1 is the newest"
             )));
         }
         Ok(PatternNode { source: self.0, steps: Steps::One { age: step.unsigned_abs() } })
@@ -110,10 +110,10 @@ fn first_age(bound: Bound<&i32>) -> Result<u32> {
     match bound {
         Bound::Included(&start) if start < 0 => Ok(start.unsigned_abs()),
         Bound::Unbounded => Err(Error::invalid(
-            "a pattern needs a start, as in -3.. or -3..-1; without one it would mean a different step on every call",
+            "a pattern needs a start, as in -3.. or -3..-1; without one, it would refer to a different step on every call",
         )),
         Bound::Included(&start) | Bound::Excluded(&start) => {
-            Err(Error::invalid(format!("a pattern's start must be negative and included, not {start}")))
+            Err(Error::invalid(format!("a pattern's start must be negative and inclusive, got {start}")))
         }
     }
 }
@@ -124,7 +124,7 @@ fn stop_age(bound: Bound<&i32>) -> Result<u32> {
         Bound::Excluded(&stop) if stop < 0 => Ok(stop.unsigned_abs()),
         Bound::Included(&stop) if stop < 0 => Ok(stop.unsigned_abs() - 1),
         Bound::Included(&stop) | Bound::Excluded(&stop) => {
-            Err(Error::invalid(format!("a pattern's stop must not be positive, but it is {stop}")))
+            Err(Error::invalid(format!("a pattern's stop must not be positive, got {stop}")))
         }
     }
 }

@@ -56,7 +56,9 @@ impl ReferenceStep {
             part => {
                 let below: Vec<String> =
                     part.flatten_with_paths().iter().map(|(below, _)| format!("{path}/{below}")).collect();
-                Err(Error::invalid(format!("{path:?} is no column of the step; below it are {below:?}")))
+                Err(Error::invalid(format!(
+                    "{path:?} is not a column of the step, but a container of {below:?}"
+                )))
             }
         }
     }

@@ -337,9 +337,9 @@ impl TrajectoryWriter {
             return Err(Error::invalid("create_item: the trajectory has no columns"));
         }
         match columns.iter().find(|column| **column >= known) {
-            Some(column) => {
-                Err(Error::invalid(format!("there is no column number {column}; there are {known}")))
-            }
+            Some(column) => Err(Error::invalid(format!(
+                "there is no column number {column}; the number of columns is {known}"
+            ))),
             None => Ok(columns),
         }
     }
@@ -352,7 +352,7 @@ impl TrajectoryWriter {
     ) -> Result<SmallVec<[(DType, Shape); 8]>> {
         let rows = u32::try_from(windows.length).ok().filter(|rows| *rows > 0);
         let rows = rows.ok_or_else(|| {
-            Error::invalid(format!("a window must have from 1 to {} steps, not {}", u32::MAX, windows.length))
+            Error::invalid(format!("a window must have 1 to {} steps, got {}", u32::MAX, windows.length))
         })?;
         let layout = columns.iter().filter_map(|column| self.recorder.columns().get(*column)).map(|state| {
             let missing = || column_error(state.path(), IndexError::Missing { step: 0 });
@@ -390,7 +390,7 @@ impl TrajectoryWriter {
         let first = (last + 1).checked_sub(length);
         let first = first.ok_or_else(|| {
             Error::invalid(format!(
-                "a window of {length} steps that ends with step {last} begins before the history"
+                "a window of {length} steps that ends at step {last} starts before the history"
             ))
         })?;
         Ok(first..last + 1)

@@ -22,7 +22,7 @@ pub async fn insert(
     check_names: bool,
 ) -> Result<()> {
     if priorities.is_empty() {
-        return Err(Error::invalid("insert: there is no table with a priority to insert into"));
+        return Err(Error::invalid("insert: give at least one table with a priority"));
     }
     let options = TrajectoryWriterOptions::new(1).signature_per_step(true).check_names(check_names);
     let mut writer = TrajectoryWriter::new(backend.clone(), &options)?;

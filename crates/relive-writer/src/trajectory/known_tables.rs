@@ -172,7 +172,7 @@ impl KnownTable {
         if error.kind() != ErrorKind::InvalidArgument {
             return Err(error);
         }
-        tracing::debug!(table = %self.name, %error, "the columns of a table were not named");
+        tracing::debug!(table = %self.name, %error, "could not name the columns of a table");
         self.names = Names::Unkept;
         Ok(())
     }

@@ -91,7 +91,10 @@ impl TrajectoryWriter {
     pub fn new(backend: Backend, options: &TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
         let length = options.default_length()?;
         let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("the system gives no random numbers for keys: {error}"))
+            Error::new(
+                ErrorKind::Internal,
+                format!("cannot get random numbers for keys from the system: {error}"),
+            )
         })?;
         let limits = Limits { items: options.max_pending_items, bytes: options.max_pending_bytes };
         let link = Link::new(&backend, limits, options.codec);

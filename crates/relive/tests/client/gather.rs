@@ -178,7 +178,7 @@ async fn samples_of_different_lengths_are_told_apart_and_padded() {
         for error in [batch.columns().unwrap_err(), batch.gather_into(0, &mut [0; 6]).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let text = format!(
-                "in column 0: item {key} of table {:?} has 2 rows, those before have 1",
+                "in column 0: item {key} of table {:?} has 2 rows, but those before it have 1",
                 batch.samples()[1].table()
             );
             assert!(error.to_string().contains(&text), "{error}");
@@ -199,11 +199,11 @@ async fn samples_of_different_lengths_are_told_apart_and_padded() {
         let short = batch.gather_padded_into(0, 2, &mut [0; 12], Some(&mut [0; 6])).unwrap_err();
         let key = batch.samples()[2].info().key;
         assert!(
-            short.to_string().contains(&format!("item {key} has 3 rows, there is room for 2")),
+            short.to_string().contains(&format!("item {key} has 3 rows, but there is room for 2")),
             "{short}"
         );
         let mask = batch.gather_padded_into(0, 3, &mut [0; 18], Some(&mut [0; 8])).unwrap_err();
-        assert!(mask.to_string().contains("the mask of column 0 must have 9 bytes, it has 8"), "{mask}");
+        assert!(mask.to_string().contains("the mask of column 0 must have 9 bytes, got 8"), "{mask}");
     }
 }
 
@@ -226,7 +226,7 @@ async fn rows_of_no_bytes_are_bounded_where_batches_are_padded() {
         allowed.gather_padded_into(0, 65_536, &mut [], None).unwrap();
         let error = batch(&client, 1).await.columns_padded().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
-        let text = "column 0 has 65537 rows whose cells take no bytes; at most 65536 can be padded";
+        let text = "column 0 has 65537 rows of cells without bytes; at most 65536 can be padded";
         assert!(error.to_string().contains(text), "{error}");
     }
 }
@@ -238,10 +238,10 @@ async fn wrong_destinations_and_columns() {
     for client in server.every_client() {
         let batch = batch(&client, 1).await;
         for (error, text) in [
-            (batch.gather_into(0, &mut [0; 3]), "the destination of column 0 must have 2 bytes, it has 3"),
-            (batch.gather_into(2, &mut []), "there is no column 2, the samples have 2"),
+            (batch.gather_into(0, &mut [0; 3]), "the destination of column 0 must have 2 bytes, got 3"),
+            (batch.gather_into(2, &mut []), "there is no column 2; the samples have 2"),
             (batch.gather_into(1, &mut []), "column 1 is of string"),
-            (batch.strings(0).map(drop), "column 0 is of int16, not of strings"),
+            (batch.strings(0).map(drop), "column 0 has dtype int16, not string"),
             (batch.strings(9).map(drop), "there is no column 9"),
             (batch.rows_per_sample(2).map(drop), "there is no column 2"),
         ] {
@@ -270,9 +270,9 @@ async fn samples_that_do_not_fit_together_are_named() {
     for client in server.every_client() {
         let samples = batch(&client, 4).await.into_samples();
         for (other, text) in [
-            (1, "has rows of int32[], those before have rows of int64[]"),
-            (2, "has rows of int64[2], those before have rows of int64[]"),
-            (3, "has 2 columns, those before have 1 columns"),
+            (1, "has rows of int32[], but those before it have rows of int64[]"),
+            (2, "has rows of int64[2], but those before it have rows of int64[]"),
+            (3, "has 2 columns, but those before it have 1 columns"),
         ] {
             let batch = SampleBatch::new(vec![samples[0].clone(), samples[other].clone()]);
             let error = batch.columns().unwrap_err();

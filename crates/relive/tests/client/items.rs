@@ -174,7 +174,7 @@ async fn windows_that_cannot_be() {
         (Windows::of(0, &[-1]), "from 1"),
         (Windows::of(2, &[6]), "outside"),
         (Windows::of(7, &[-1]), "before the history"),
-        (Windows::of(4, &[-1]).columns(&[0]), "no longer kept"),
+        (Windows::of(4, &[-1]).columns(&[0]), "no longer available"),
         (Windows::of(2, &[-1]), "nothing was appended"),
         (Windows::of(2, &[-1]).columns(&[2]), "no column number 2"),
         (Windows::of(2, &[-1]).columns(&[]), "no columns"),

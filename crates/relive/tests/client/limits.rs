@@ -110,7 +110,7 @@ async fn long_histories_with_few_references_stay_small() {
     assert_eq!(column.len(), 1000);
     assert!(column.slice(-2..).is_ok());
     let error = column.slice(..).unwrap_err();
-    assert!(error.to_string().contains("no longer kept"), "{error}");
+    assert!(error.to_string().contains("no longer available"), "{error}");
     assert!(column.slice(..3).is_err() && column.step(-3).is_err());
     writer.close().await.unwrap();
 }

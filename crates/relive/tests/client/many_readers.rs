@@ -86,7 +86,7 @@ async fn exact_batches_take_nothing_that_they_do_not_give() {
         let error = batches.next_within(Some(waited)).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         // On a busy machine it may take longer until all three are there.
-        if error.to_string().contains("(3 of 4 samples of the batch were there)") {
+        if error.to_string().contains("(3 of 4 samples of the batch had arrived)") {
             break;
         }
         waited *= 2;

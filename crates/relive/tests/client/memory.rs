@@ -152,7 +152,7 @@ async fn an_item_larger_than_its_table_is_refused() {
         };
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(
-            error.to_string().contains("and max_bytes is 2000; make items or chunks of fewer steps"),
+            error.to_string().contains("but max_bytes is 2000; create items or chunks of fewer steps"),
             "{error}"
         );
         let status = client.status().await.unwrap();

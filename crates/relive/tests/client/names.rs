@@ -86,7 +86,7 @@ async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
                 let mut batches = client.batches(table, BatchOptions::new(2).prefetch(prefetch)).unwrap();
                 let error = batches.next().await.unwrap().unwrap().names().unwrap_err().to_string();
                 assert!(
-                    error.contains("first writer wrote {a, b}, and another writer wrote {x, y}"),
+                    error.contains("first writer wrote {a, b}, but another writer wrote {x, y}"),
                     "{error}"
                 );
             }
@@ -122,8 +122,9 @@ async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
         clients[0].reset("t").await.unwrap();
         for client in server.every_client() {
             let error = refused(&client, "t", ["a_obs", "b_act"]).await;
-            let expected = "table \"t\" has items of another structure: its first writer wrote {act, obs}, but the item is {a_obs, b_act}";
-            assert!(error.contains(expected) && error.contains("a table of its own"), "{error}");
+            let expected = "table \"t\" has items with a different structure: its first writer wrote {act, \
+                            obs}, but the item is {a_obs, b_act}";
+            assert!(error.contains(expected) && error.contains("to another table"), "{error}");
             let mut good = writer(&client);
             add(&mut good, "t", ["obs", "act"]).await;
             good.close().await.unwrap();

@@ -70,7 +70,7 @@ async fn tables_come_and_go() {
         client.insert(&leaf(1_i64), &[("new", 1.0)]).await.unwrap();
         let twice = client.add_table(TableConfig::queue("new", 5)).await.unwrap_err();
         assert_eq!(twice.kind(), ErrorKind::InvalidArgument);
-        assert!(twice.to_string().contains("there is a table `new` already"), "{twice}");
+        assert!(twice.to_string().contains("table `new` already exists"), "{twice}");
         let waiting = client.clone();
         let waiter = tokio::spawn(async move { waiting.sample("new", 1).await });
         assert_eq!(waiter.await.unwrap().unwrap().len(), 1);

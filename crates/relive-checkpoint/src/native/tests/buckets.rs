@@ -155,6 +155,6 @@ fn who_wrote_the_name_first_keeps_it() {
     save(&other, &second).unwrap();
     go.send(()).unwrap();
     let error = late.join().unwrap().unwrap_err();
-    assert!(error.to_string().contains("another server has written it"), "{error}");
+    assert!(error.to_string().contains("another server wrote it"), "{error}");
     assert_eq!(told(&load(&other).unwrap().snapshot), told(&second), "the other's file is left alone");
 }

@@ -16,11 +16,11 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     let (kind, advice) = match &error {
         Error::NotFound { .. } | Error::Generic { .. } if has_one(&whole, NO_BUCKET) => {
             let bucket = &location.bucket;
-            (ErrorKind::NotFound, format!("; there is no bucket `{bucket}`: make it first, or mend the URL"))
+            (ErrorKind::NotFound, format!("; there is no bucket `{bucket}`: create it first, or fix the URL"))
         }
         Error::NotFound { .. } => (ErrorKind::NotFound, String::new()),
         Error::AlreadyExists { .. } => {
-            let advice = "; another server has written it: let one server only write to this place";
+            let advice = "; another server wrote it: let only one server write to this location";
             (ErrorKind::AlreadyExists, advice.to_owned())
         }
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
@@ -32,7 +32,7 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
             (ErrorKind::PermissionDenied, advice)
         }
         Error::NotImplemented { .. } | Error::NotSupported { .. } => {
-            let advice = "; the service must know conditional puts (If-None-Match and If-Match)";
+            let advice = "; the service must support conditional puts (If-None-Match and If-Match)";
             (ErrorKind::Unsupported, advice.to_owned())
         }
         _ => (ErrorKind::Other, retries(&whole)),
@@ -55,7 +55,7 @@ fn has_one(text: &str, words: &[&str]) -> bool {
 }
 
 fn denied(location: &Location) -> String {
-    format!("; the credentials do not allow it: {}", location.service.credentials())
+    format!("; the credentials do not permit it: {}", location.service.credentials())
 }
 
 /// The number of retries.

@@ -90,7 +90,8 @@ impl Lease {
         while timeout(self.tuning.renew_every, self.released.notified()).await.is_err() {
             self.renew().await;
             if let Standing::Lost { to } = &*self.standing.lock() {
-                tracing::error!(lock = %self.object.path, by = %to, "the lock was taken over; nothing more is written");
+                tracing::error!(lock = %self.object.path, by = %to, "another server took over the lock; this \
+                    one writes no more checkpoints");
                 return;
             }
         }
@@ -104,7 +105,7 @@ impl Lease {
             driver.wait(async move { lease.renew().await })?;
             if !self.is_certain()? {
                 return Err(io::Error::other(
-                    "the lock could not be renewed; another server may have taken it",
+                    "the lock could not be renewed; another server may have taken it over",
                 ));
             }
         }
@@ -129,7 +130,7 @@ impl Lease {
         match &*self.standing.lock() {
             Standing::OursUntil(end) => Ok(Instant::now() < *end),
             Standing::Lost { to } => Err(io::Error::other(format!(
-                "{to} has taken over the lock, so nothing more is written from here; one server only can write to a place"
+                "{to} has taken over the lock, so this server writes no more checkpoints; only one server can write to a location"
             ))),
         }
     }
@@ -161,7 +162,9 @@ impl Lease {
                 Ok(Err(error)) => {
                     return tracing::warn!(lock = %self.object.path, %error, "cannot renew the lock");
                 }
-                Err(_) => return tracing::warn!(lock = %self.object.path, "no answer to renewing the lock"),
+                Err(_) => {
+                    return tracing::warn!(lock = %self.object.path, "the request to renew the lock got no answer");
+                }
             }
         }
     }
@@ -188,13 +191,13 @@ impl Lease {
             lease.object.update(&note, written.version.clone()).await.is_ok()
         });
         if !matches!(work.wait_for(CLEAN_UP_TIMEOUT), Ok(true)) {
-            tracing::warn!(lock = %self.object.path, "could not give back the lock; it expires by itself");
+            tracing::warn!(lock = %self.object.path, "could not release the lock; it expires on its own");
         }
     }
 }
 
 pub(super) fn uncertain() -> io::Error {
-    io::Error::other("the lock could not be renewed; another server may have taken it")
+    io::Error::other("the lock could not be renewed; another server may have taken it over")
 }
 
 /// A third of the time is reserved for requests in flight when the lock expires.
@@ -257,7 +260,8 @@ impl Object {
                 Some(_) => {}
                 None => {
                     let seconds = tuning.expires_after.as_secs();
-                    tracing::info!(lock = %self.path, by = %there.who, "locked; waiting up to {seconds} s to see whether its owner lives");
+                    tracing::info!(lock = %self.path, by = %there.who, "locked; waiting up to {seconds} s to \
+                        see whether its owner is alive");
                     watched = Some((found.version, Instant::now()));
                 }
             }

@@ -36,10 +36,10 @@ impl Service {
         match self {
             Self::S3 => {
                 "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (with AWS_REGION, and AWS_ENDPOINT_URL for a service \
-                 other than Amazon's), or run where a role is given"
+                 other than Amazon's), or run on a machine with a role"
             }
             Self::Google => {
-                "set GOOGLE_SERVICE_ACCOUNT to the file with the key of a service account, or run where one is given"
+                "set GOOGLE_SERVICE_ACCOUNT to the key file of a service account, or run on a machine with one"
             }
             Self::Azure => {
                 "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or a SAS token or client secret"
@@ -66,11 +66,11 @@ impl Location {
         let Some(service) = Service::of(scheme) else { return Ok(None) };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            return Err(refused(url, format!("it names no bucket: `{scheme}://BUCKET/PREFIX` is expected")));
+            return Err(refused(url, format!("it has no bucket; expected `{scheme}://BUCKET/PREFIX`")));
         }
         if bucket.contains(['@', ':', '?', '#', '%']) {
             let expected =
-                format!("`{bucket}` is no name of a bucket: `{scheme}://BUCKET/PREFIX` is expected");
+                format!("`{bucket}` is not a valid bucket name; expected `{scheme}://BUCKET/PREFIX`");
             return Err(refused(url, expected));
         }
         let prefix = Path::parse(prefix).map_err(|error| refused(url, error))?;
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_url_that_cannot_be_meant_is_refused() {
         let refusal = |url: &str| Location::parse(url).unwrap_err().to_string();
-        let expected = "cannot use s3:///a: it names no bucket: `s3://BUCKET/PREFIX` is expected";
+        let expected = "cannot use s3:///a: it has no bucket; expected `s3://BUCKET/PREFIX`";
         assert_eq!(refusal("s3:///a"), expected);
-        assert!(refusal("s3://key:secret@bucket/a").contains("is no name of a bucket"));
+        assert!(refusal("s3://key:secret@bucket/a").contains("is not a valid bucket name"));
         assert!(refusal("s3://bucket/a//b").starts_with("cannot use s3://bucket/a//b: "));
         assert!(refusal("s3://bucket/../b").starts_with("cannot use s3://bucket/../b: "));
     }

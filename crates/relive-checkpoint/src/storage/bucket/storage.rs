@@ -89,13 +89,13 @@ impl BucketStorage {
             Refusal::Held(who) => Error::plain(
                 ErrorKind::InUse,
                 format!(
-                    "{root}: {who} writes its checkpoints here and renews {LOCK}; stop it, or use another prefix"
+                    "{root}: {who} writes its checkpoints here, and renews its lock {LOCK}; stop it, or use another prefix"
                 ),
             ),
             Refusal::Foreign => Error::plain(
                 ErrorKind::Location,
                 format!(
-                    "cannot use {root}: its {LOCK} is no lock of Relive; use another prefix, or remove it"
+                    "cannot use {root}: its {LOCK} is not a lock of Relive; use another prefix, or remove the file"
                 ),
             ),
             Refusal::Failed(error) => self.cannot_lock(self.bucket.explain(error)),

@@ -112,7 +112,7 @@ impl Parts {
         if self.count == MAX_PARTS {
             let most = MAX_PARTS as u64 * self.bucket.tuning.part_bytes as u64;
             return Err(io::Error::other(format!(
-                "the file is larger than {most} bytes, the most of an upload"
+                "the file is larger than {most} bytes, the limit of an upload"
             )));
         }
         if self.under_way.len() == IN_FLIGHT {
@@ -158,7 +158,7 @@ async fn complete_new(
 ) -> object_store::Result<()> {
     match store.head(path).await {
         Ok(_) => {
-            let source = "there is a file of that name already".into();
+            let source = "a file with this name already exists".into();
             return Err(Error::AlreadyExists { path: path.to_string(), source });
         }
         Err(Error::NotFound { .. }) => {}
@@ -185,8 +185,12 @@ impl Drop for Parts {
         let abort = self.bucket.driver.begin(async move { upload.lock().await.abort().await });
         match abort.wait_for(CLEAN_UP_TIMEOUT) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the parts of an unfinished upload stay in the bucket"),
-            Err(error) => tracing::warn!(%error, "the parts of an unfinished upload may stay in the bucket"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the parts of an unfinished upload remain in the bucket")
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the parts of an unfinished upload may remain in the bucket")
+            }
         }
     }
 }

@@ -109,5 +109,5 @@ async fn gather(clients: Option<JoinSet<Tally>>) -> Result<Option<Tally>> {
 }
 
 fn broken_off(error: &JoinError) -> Failure {
-    Failure::text(Kind::Runtime, format!("a client of the bench broke off: {error}"))
+    Failure::text(Kind::Runtime, format!("a benchmark client failed: {error}"))
 }

@@ -26,28 +26,28 @@ pub(crate) struct Options {
     /// What the clients do
     #[arg(value_enum)]
     pub(super) load: Load,
-    /// Table to load; may be left out when the server has only one
+    /// Table to use; can be omitted if the server has only one
     #[arg(long, value_name = "NAME")]
     pub(super) table: Option<String>,
     /// Bytes of an inserted item: one step of random uint8 values, which do not compress
     #[arg(long, default_value = "400", value_parser = clap::value_parser!(u32).range(1..=MAX_ITEM_BYTES))]
     pub(super) bytes: u32,
-    /// Clients, each with its own connection; `mixed` runs so many of either kind
+    /// Clients, each with its own connection; `mixed` runs this number of each kind
     #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENTS))]
     pub(super) clients: u32,
-    /// How items and batches travel; `auto` is the fastest way there is
+    /// How items and batches travel; `auto` is the fastest way available
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) transport: Way,
     /// How long to measure
     #[arg(long, default_value = "10", value_parser = parse_seconds)]
     pub(super) seconds: Duration,
-    /// Items between two flushes of an inserting client, and samples of a batch of a sampling one
+    /// Items that an inserting client writes between two flushes, and samples in a batch of a sampling client
     #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=MAX_BATCH))]
     pub(super) batch: u32,
     /// Items to insert before the measurement, so that an empty table can be sampled
     #[arg(long, value_name = "ITEMS", default_value_t = 0)]
     pub(super) fill: u32,
-    /// Print the result in one line, and nothing else
+    /// Print only the result, in one line
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Options {
 /// The ways to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Way {
-    /// Shared memory if the server is a process of this machine and user, otherwise TCP
+    /// Shared memory if the server is a process of this user on this machine, otherwise TCP
     Auto,
     /// TCP
     Tcp,

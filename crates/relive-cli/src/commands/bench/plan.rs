@@ -35,12 +35,15 @@ pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<A
         })?,
         (None, [only]) => only,
         (None, _) => {
-            return Err(Failure::usage(format!("choose a table with --table; the server has: {}", names())));
+            return Err(Failure::usage(format!(
+                "the server has several tables; choose one with --table: {}",
+                names()
+            )));
         }
     };
     let writes = options.load.inserts() || options.fill > 0;
     if writes && table.config.signature.is_some() {
-        let text = "has a signature, which items of random bytes do not have; use a table without one";
+        let text = "has a signature, which the random items of the benchmark do not fit; use a table without a signature";
         return Err(Failure::usage(format!("table {:?} {text}", name(table))));
     }
     Ok(Arc::from(name(table)))

@@ -52,28 +52,28 @@ fn judge(work: &Work, options: &Options, blocked_on: &BlockedOn) -> Result {
         return Err(Failure::from(error.clone()));
     }
     let stuck = |name: &str, why: &str, advice: &str| {
-        let text = format!("no {name} was completed within {:?}: {why}; {advice}", options.seconds);
+        let text = format!("no {name} completed within {:?}: {why}; {advice}", options.seconds);
         Err(Failure::text(Kind::Timeout, text))
     };
     if work.inserts.as_ref().is_some_and(|tally| tally.items == 0) {
         return match (&blocked_on.memory, &blocked_on.inserts) {
             (Some(memory), _) => stuck("flush", memory, MORE_MEMORY),
             (None, Some(limiter)) => stuck("flush", limiter, MORE_SAMPLES),
-            (None, None) => stuck("flush", "no insert waits for the server", MORE_TIME),
+            (None, None) => stuck("flush", "the server blocks no insert", MORE_TIME),
         };
     }
     if work.samples.as_ref().is_some_and(|tally| tally.items == 0) {
-        let limiter = blocked_on.samples.as_deref().unwrap_or("no sample waits for the server");
+        let limiter = blocked_on.samples.as_deref().unwrap_or("the server blocks no sample");
         let advice = if blocked_on.samples.is_some() { MORE_INSERTS } else { MORE_TIME };
         return stuck("batch of samples", limiter, advice);
     }
     Ok(())
 }
 
-const MORE_MEMORY: &str = "remove items, or give the server more --max-bytes";
+const MORE_MEMORY: &str = "remove items, or raise the server's --max-bytes";
 
-const MORE_SAMPLES: &str = "try mixed, a smaller --batch or more --seconds";
+const MORE_SAMPLES: &str = "try mixed, a smaller --batch or a longer --seconds";
 
 const MORE_INSERTS: &str = "try --fill or mixed";
 
-const MORE_TIME: &str = "try a smaller --batch or more --seconds";
+const MORE_TIME: &str = "try a smaller --batch or a longer --seconds";

@@ -21,7 +21,7 @@ pub(super) fn root_of(location: &str, does: &str) -> Result<String> {
     match relive_checkpoint::locate(location)? {
         Location::Root(root) => Ok(root),
         Location::Checkpoint { root, .. } => Err(Failure::usage(format!(
-            "{location} is one checkpoint, and {does} all of a folder: name {root}"
+            "{location} is a single checkpoint, but {does} all checkpoints of a folder; give {root}"
         ))),
     }
 }

@@ -17,16 +17,16 @@ use crate::units::{bytes, count, counted, time};
 /// Options of `relive checkpoint convert`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Path or URL of a checkpoint; of a folder or bucket, its newest is taken
+    /// Path or URL of a checkpoint; for a folder or bucket, its newest one
     #[arg(value_name = "FROM")]
     from: String,
-    /// Folder or URL for the new checkpoint; there must be none in it
+    /// Folder or URL for the new checkpoint; it must not have checkpoints yet
     #[arg(value_name = "TO")]
     to: String,
     /// Format of the new checkpoint
     #[arg(long, value_name = "FORMAT", value_parser = choice::parser::<Format>())]
     format: Format,
-    /// Convert what is whole of a damaged checkpoint
+    /// Convert the intact part of a damaged checkpoint
     #[arg(long)]
     salvage: bool,
     /// Print JSON
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result {
     }
     let of = if lost > 0 { format!(" of {}", count(checked.items + lost)) } else { String::new() };
     output::line(&format!(
-        "{from} is now {}: {}{of}, {}, {} in {}, read back and compared",
+        "converted {from} to {}: {}{of}, {}, {} in {}, read back and compared",
         saved.location,
         counted(checked.items, "item"),
         counted(checked.chunks, "chunk"),
@@ -98,7 +98,8 @@ fn check_rest(source: &Loaded, lost: u64) -> Result {
     }
     let (location, lost) = (&source.location, counted(lost, "item"));
     let first = source.losses.first().map(ToString::to_string).unwrap_or_default();
-    let text =
-        format!("{location}: nothing can be salvaged, all {lost} are lost, and nothing was written; {first}");
+    let text = format!(
+        "{location}: nothing can be salvaged, all {lost} are lost; no checkpoint was written; {first}"
+    );
     Err(Failure::text(Kind::Runtime, text))
 }

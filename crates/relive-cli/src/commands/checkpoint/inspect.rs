@@ -16,10 +16,10 @@ use crate::units::{bytes, count, counted, number, plural, utc};
 /// Options of `relive checkpoint inspect`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Path or URL of a checkpoint; of a folder or bucket, its newest is shown
+    /// Path or URL of a checkpoint; for a folder or bucket, its newest one
     #[arg(value_name = "PATH|URL")]
     location: String,
-    /// Items to show of each table: the first ones and the last ones
+    /// Number of items to show from each table: the first and the last ones
     #[arg(long, value_name = "N", default_value_t = 4)]
     items: u32,
     /// Print JSON

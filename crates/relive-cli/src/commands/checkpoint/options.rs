@@ -17,15 +17,15 @@ pub(crate) struct Options {
 enum Command {
     /// List the checkpoints of a folder or bucket
     Ls(ls::Options),
-    /// Read a checkpoint from its first byte to the last, and say what is not whole; of a folder or bucket, all of them
+    /// Read every byte of a checkpoint, or of all checkpoints in a folder or bucket, and report damage
     Verify(verify::Options),
-    /// Show what is in a checkpoint; of a folder or bucket, in the newest
+    /// Show the contents of a checkpoint, or of the newest one in a folder or bucket
     Inspect(inspect::Options),
-    /// Write a checkpoint in another format, into a new folder or bucket
+    /// Convert a checkpoint to another format, in a new folder or bucket
     Convert(convert::Options),
-    /// Remove all checkpoints but the newest N
+    /// Remove all checkpoints except the newest N
     Prune(prune::Options),
-    /// Have a server write a checkpoint and wait for it, however long that takes: --timeout is about connecting
+    /// Make a server write a checkpoint, and wait until it is written; --timeout applies only to connecting
     Save(save::Options),
 }
 

@@ -11,10 +11,10 @@ use crate::units::{bytes, counted};
 /// Options of `relive checkpoint prune`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Folder or URL of the checkpoints, in which no server writes
+    /// Folder or URL of the checkpoints; no server may write there
     #[arg(value_name = "DIR|URL")]
     location: String,
-    /// How many to keep, of both formats together
+    /// How many checkpoints to keep, counting both formats together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Print JSON
@@ -32,7 +32,7 @@ struct Document<'a> {
 /// Removes them and lists them.
 pub(super) fn run(options: &Options) -> Result {
     let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
-    let root = root_of(&options.location, "prune is about")?;
+    let root = root_of(&options.location, "prune works on")?;
     let pruned = relive_checkpoint::prune(&root, keep)?;
     if options.json {
         let (location, removed) = (options.location.as_str(), pruned.checkpoints.as_slice());

@@ -108,7 +108,7 @@ fn text(verified: &Verified) -> String {
     lines.extend(report.losses.iter().take(SHOWN_LOSSES).map(|loss| format!("  {loss}")));
     let hidden = report.losses.len().saturating_sub(SHOWN_LOSSES);
     if hidden > 0 {
-        lines.push(format!("  and {hidden} more places; --json lists them all"));
+        lines.push(format!("  and {hidden} more; --json lists them all"));
     }
     lines.join("\n")
 }

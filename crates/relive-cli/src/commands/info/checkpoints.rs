@@ -13,12 +13,12 @@ pub(in crate::commands) fn lines(status: &CheckpointStatus) -> Vec<String> {
         return status
             .loaded
             .iter()
-            .map(|loaded| format!("began with {loaded}, writes no checkpoints"))
+            .map(|loaded| format!("started from {loaded}; writes no checkpoints"))
             .collect();
     }
     let mut lines: Vec<String> = status.running.iter().map(running).collect();
     let next = match (status.queued, status.next_due) {
-        (true, _) => "; another one follows".to_owned(),
+        (true, _) => "; another one is queued".to_owned(),
         (false, Some(due)) => format!("; the next in {}", time(due)),
         (false, None) => String::new(),
     };
@@ -44,7 +44,7 @@ fn running(running: &RunningCheckpoint) -> String {
 
 fn last(status: &CheckpointStatus) -> String {
     let Some(last) = &status.last else {
-        let since = status.loaded.as_ref().map(|loaded| format!(" since the start, which loaded {loaded}"));
+        let since = status.loaded.as_ref().map(|loaded| format!(" since the server started from {loaded}"));
         return format!("no checkpoint yet{}", since.unwrap_or_default());
     };
     let ago = time(status.age(last));
@@ -53,8 +53,8 @@ fn last(status: &CheckpointStatus) -> String {
         Err(error) => {
             let saved = status.last_saved.as_ref().and_then(FinishedCheckpoint::saved);
             let before = match saved.map(|saved| &saved.location).or(status.loaded.as_ref()) {
-                Some(location) => format!("{location} stays valid"),
-                None => "there is none".to_owned(),
+                Some(location) => format!("{location} remains valid"),
+                None => "there is no earlier one".to_owned(),
             };
             return format!("last checkpoint failed {ago} ago: {error}; {before}");
         }
@@ -192,12 +192,12 @@ mod tests {
     fn what_the_server_began_with_is_told_until_there_is_a_newer_one() {
         let mut began =
             CheckpointStatus { loaded: Some("/data/c-0".to_owned()), ..CheckpointStatus::default() };
-        assert_eq!(lines(&began), ["began with /data/c-0, writes no checkpoints"]);
+        assert_eq!(lines(&began), ["started from /data/c-0; writes no checkpoints"]);
         began.enabled = true;
-        assert_eq!(lines(&began), ["no checkpoint yet since the start, which loaded /data/c-0"]);
+        assert_eq!(lines(&began), ["no checkpoint yet since the server started from /data/c-0"]);
         let error = Err("disk full".to_owned());
         began = CheckpointStatus { last: Some(FinishedCheckpoint { outcome: error, ..saved() }), ..began };
-        assert!(lines(&began)[0].ends_with(": disk full; /data/c-0 stays valid"), "{:?}", lines(&began));
+        assert!(lines(&began)[0].ends_with(": disk full; /data/c-0 remains valid"), "{:?}", lines(&began));
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
     fn a_failure_is_told_with_what_stays_valid() {
         let failed = FinishedCheckpoint { outcome: Err("disk full".to_owned()), ..saved() };
         let mut failed = CheckpointStatus { last: Some(failed), ..status() };
-        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; /data/c-1 stays valid"]);
+        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; /data/c-1 remains valid"]);
         failed.last_saved = None;
-        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; there is none"]);
+        assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; there is no earlier one"]);
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let mut now = CheckpointStatus { running: Some(running), queued: true, last: None, ..status() };
         assert_eq!(
             lines(&now),
-            ["checkpoint (request): capturing for 1.0 s", "no checkpoint yet; another one follows"]
+            ["checkpoint (request): capturing for 1.0 s", "no checkpoint yet; another one is queued"]
         );
         let running = now.running.as_mut().expect("it was just made");
         running.phase = CheckpointPhase::Writing;

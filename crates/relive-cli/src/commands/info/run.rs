@@ -18,10 +18,10 @@ use crate::units::parse_seconds;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Print JSON; with --watch, one line for each look
+    /// Print JSON; with --watch, one line for each update
     #[arg(long)]
     json: bool,
-    /// Look again and again, every so many seconds [default: 2], until interrupted
+    /// Repeat at this interval in seconds [default: 2] until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
     watch: Option<Duration>,
 }
@@ -56,7 +56,7 @@ fn expect_all(client: &Client) -> Result {
     let away: Vec<&ServerState> = servers.iter().filter(is_away).collect();
     let Some(first) = away.first() else { return Ok(()) };
     let text = format!(
-        "{} of {} servers do not answer, and what is told is without them: {}: {}; check that they run",
+        "{} of {} servers do not answer, and the output excludes them: {}: {}; check that they are running",
         away.len(),
         servers.len(),
         first.address,

@@ -61,7 +61,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
             lines
         }
         Server::Reverb => {
-            vec![format!("dm-reverb at {address}; it does not tell bytes and waiters")]
+            vec![format!("dm-reverb at {address}; it does not report bytes and waiters")]
         }
     }
 }
@@ -139,7 +139,7 @@ fn limiter(table: &Table) -> String {
     }
     let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
     parts.push(match beyond_minimum(table) {
-        Err(missing) => format!("{} missing until samples may begin", counted(missing, "item")),
+        Err(missing) => format!("{} missing until sampling can start", counted(missing, "item")),
         Ok(_) if is_bound => format!("samples from {} on", counted(least, "item")),
         Ok(over) => format!("{} over the minimum of {}", counted(over, "item"), count(least)),
     });
@@ -172,7 +172,7 @@ fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
 pub(in crate::commands) fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<String> {
     let all = u64::try_from(listed.len()).unwrap_or(u64::MAX).saturating_add(not_listed);
     if all == 0 {
-        return vec!["  nobody waits".to_owned()];
+        return vec!["  no calls are waiting".to_owned()];
     }
     let mut lines = vec![format!("  waiting: {}", count(all))];
     let groups = listed.chunk_by(are_alike);
@@ -233,7 +233,7 @@ mod tests {
         let mut before = reverb(info(TableConfig::queue("q", 8), 0, 0));
         let now = reverb(info(TableConfig::queue("q", 8), 6, 2));
         before.taken_at = now.taken_at.checked_sub(Duration::from_secs(2)).unwrap();
-        let expected = "dm-reverb at host:1; it does not tell bytes and waiters\n\n\
+        let expected = "dm-reverb at host:1; it does not report bytes and waiters\n\n\
                         q: 6 of 8 items\n  \
                         sampled by Fifo, once; removed by Fifo\n  \
                         6 inserts (3.0/s), 2 samples (1.0/s), 0 deletes, 2 episodes\n  \
@@ -245,7 +245,7 @@ mod tests {
     fn a_table_that_is_too_small_says_how_many_items_are_missing() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 10, 0));
-        assert_eq!(limiter(&table), "  limiter: 990 items missing until samples may begin");
+        assert_eq!(limiter(&table), "  limiter: 990 items missing until sampling can start");
     }
 
     #[test]
@@ -293,12 +293,12 @@ mod tests {
             taken: 0,
         };
         let mut listed = vec![waiter("a", "needs 8 more samples")];
-        listed.extend((0..20).map(|_| waiter("a", "stands behind others")));
-        listed.extend((0..9).map(|number| waiter(&number.to_string(), "stands behind others")));
+        listed.extend((0..20).map(|_| waiter("a", "queued behind other calls")));
+        listed.extend((0..9).map(|number| waiter(&number.to_string(), "queued behind other calls")));
         let lines = waiters(&listed, 70);
         assert_eq!(lines[0], "  waiting: 100");
         assert_eq!(lines[1], "    insert of 1 by a for 3.0 s: needs 8 more samples");
-        assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: stands behind others");
+        assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: queued behind other calls");
         assert_eq!(lines.len(), 12);
         assert_eq!(lines[11], "    and 71 more");
     }

@@ -15,8 +15,8 @@ use crate::units::parse_seconds;
 /// Which job.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// Name of a job, as `relive job ls` lists it, or address of the server with a run's tables, host:port [default:
-    /// the only job of this machine]
+    /// Name of a job, as `relive job ls` lists it, or the address of the server with a run's tables, host:port
+    /// [default: the only job on this machine]
     #[arg(value_name = "JOB")]
     job: Option<String>,
     #[command(flatten)]
@@ -66,15 +66,14 @@ impl Which {
                 record.forget();
                 let pid = record.process.pid;
                 let text = format!(
-                    "the job {job} is over: its process {pid} has ended without saying so, as one does that is killed"
+                    "job {job} is over: its process {pid} exited without recording its end, which means that it was killed"
                 );
                 Err(Failure::text(Kind::Runtime, text))
             }
             Some(record) => Ok(Some(record)),
             None if job.contains(':') => Ok(None),
             None => {
-                let advice =
-                    "`relive job ls` lists those that are there; of a run on another machine give host:port";
+                let advice = "`relive job ls` lists the jobs; for a run on another machine, give host:port";
                 Err(Failure::usage(format!("there is no job {job} on this machine; {advice}")))
             }
         }
@@ -86,11 +85,16 @@ fn only() -> Result<Record> {
     let mut running = jobs::all();
     running.retain(|record| !record.process.has_ended());
     match running.len() {
-        0 => Err(Failure::usage("no job runs on this machine; of a run on another one give host:port")),
+        0 => Err(Failure::usage(
+            "no job is running on this machine; for a run on another machine, give host:port",
+        )),
         1 => Ok(running.remove(0)),
         _ => {
             let names: Vec<&str> = running.iter().map(|record| &record.job.name[..]).collect();
-            Err(Failure::usage(format!("which job? There are {}", names.join(", "))))
+            Err(Failure::usage(format!(
+                "this machine has several jobs; name one of them: {}",
+                names.join(", ")
+            )))
         }
     }
 }

@@ -19,13 +19,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// Prints what comes, until the job is over
+    /// Keep printing new lines until the job is over
     #[arg(long, short)]
     follow: bool,
-    /// Prints lines of this node or machine only
+    /// Print only the lines of this node or machine
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Prints JSON, one object for each line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +70,7 @@ impl Options {
             }
             let whose = format!("{} on {}", line.origin, line.host);
             if line.dropped_before > 0 {
-                output::line(&format!("{whose} | ({} lines before this are not kept)", line.dropped_before))?;
+                output::line(&format!("{whose} | ({} earlier lines were dropped)", line.dropped_before))?;
             }
             output::line(&format!("{whose} | {}", line.text))?;
         }
@@ -101,7 +101,7 @@ impl Filter {
         }
         let known: Vec<String> = known.into_iter().collect();
         let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
-        Err(Failure::usage(format!("--node {name}: the job has no such node or machine; there are {known}")))
+        Err(Failure::usage(format!("--node {name}: the job has no such node or machine; known: {known}")))
     }
 
     fn takes(&self, line: &LogLine) -> bool {

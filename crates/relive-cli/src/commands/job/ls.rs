@@ -14,11 +14,10 @@ use crate::units::{count, time};
 /// Options of `relive job ls`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Lists the run whose tables are at this address, host:port, in the place of this machine's; may be given
-    /// several times
+    /// List the run whose tables are at this address, host:port, instead of the jobs on this machine; repeatable
     #[arg(long, value_name = "ADDR")]
     at: Vec<String>,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

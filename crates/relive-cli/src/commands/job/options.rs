@@ -16,13 +16,13 @@ pub(crate) struct Options {
 /// What to do with jobs.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List the jobs of this machine: the runs whose tables are served
+    /// List the jobs on this machine: the runs whose tables are served
     Ls(ls::Options),
-    /// Show a job at work: operators, workers and nodes
+    /// Show a job live: its operators, workers and nodes
     Top(top::Options),
-    /// Print what the processes of a job log, of all machines in one stream
+    /// Print the logs of a job's processes, from all machines in one stream
     Logs(logs::Options),
-    /// End a job in order, or at once
+    /// Stop a job in order, or at once
     Stop(stop::Options),
 }
 

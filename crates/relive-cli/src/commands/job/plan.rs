@@ -105,7 +105,7 @@ impl Found {
         let plan = plan.map_err(|error| {
             Failure::text(
                 Kind::Runtime,
-                format!("{}: its table `plan` is of another version: {error}", self.name),
+                format!("{}: its table `plan` is from another version of Relive: {error}", self.name),
             )
         });
         Ok(Some((plan?, text)))
@@ -113,7 +113,7 @@ impl Found {
 
     /// The error for a server without a run.
     pub(super) fn no_run(&self) -> Failure {
-        let text = "has no run of an agent; a run tells of itself a second after it has begun, where it is on processes or has --http";
+        let text = "has no run of an agent; a run on processes or with --http is visible one second after it has started";
         Failure::text(Kind::Runtime, format!("{} {text}", self.name))
     }
 }

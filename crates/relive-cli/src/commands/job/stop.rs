@@ -22,10 +22,10 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// How long the run may take to end in order
+    /// How long to wait for the run to end
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     within: Duration,
-    /// Kills the process that learns, on this machine; what came after the last checkpoint is lost
+    /// Kill the learner process of a job on this machine; everything after the last checkpoint is lost
     #[arg(long, conflicts_with = "within")]
     now: bool,
 }
@@ -42,10 +42,11 @@ fn end(options: &Options) -> Result {
     let name = &found.name;
     match plan.phase {
         Phase::Running => {}
-        Phase::Over => return Err(Failure::text(Kind::Runtime, format!("the job {name} is over"))),
+        Phase::Over => return Err(Failure::text(Kind::Runtime, format!("job {name} is over"))),
         Phase::Left => {
-            let text = "its process has failed, and another one may go on: nothing is left to end";
-            return Err(Failure::text(Kind::Runtime, format!("the job {name} is left: {text}")));
+            let text =
+                "its driver has failed, so there is nothing to stop; another driver can resume the run";
+            return Err(Failure::text(Kind::Runtime, format!("job {name} was left: {text}")));
         }
     }
     order_stop(&found.client, plan.driver.id)?;
@@ -62,8 +63,9 @@ fn end(options: &Options) -> Result {
 fn late(name: &str, within: Duration) -> Failure {
     let seconds = within.as_secs_f64();
     let text = format!(
-        "{name} was told to end and goes on {seconds} s later: an evaluation or a checkpoint may take as long. It ends when that is done; \
-         `relive job logs {name}` shows what it does, --within waits longer, and --now kills it: what came after the last checkpoint is lost then"
+        "{name} was asked to stop, but is still running after {seconds} s: an evaluation or a checkpoint can \
+         take that long. It stops when that is done. `relive job logs {name}` shows what it is doing, --within \
+         waits longer, and --now kills it, which loses everything after the last checkpoint"
     );
     Failure::text(Kind::Timeout, text)
 }
@@ -87,14 +89,14 @@ fn has_ended(found: &Found, told: &Plan) -> Result<bool> {
 fn kill(which: &Which) -> Result {
     let far = |whose: &str| {
         Failure::usage(format!(
-            "--now kills a process of this machine, and {whose}; leave --now out to end the run in order"
+            "--now kills a process on this machine, but {whose}; omit --now to stop the run in order"
         ))
     };
     let Some(record) = which.record()? else {
         let found = which.find()?;
         let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
         let (host, pid) = (plan.driver.host, plan.driver.pid);
-        return Err(far(&format!("{} is an address: its run is process {pid} on {host}", found.name)));
+        return Err(far(&format!("{} is an address, whose run is process {pid} on {host}", found.name)));
     };
     let (name, process) = (&record.job.name, &record.process);
     if !process.is_here() {
@@ -102,7 +104,7 @@ fn kill(which: &Which) -> Result {
     }
     process.kill()?;
     if !process.ends_within(KILLED_WITHIN) {
-        let text = "was killed and is still there: the system waits for a disk or a network of its";
+        let text = "was killed but still exists: the system is waiting for its disk or network I/O";
         return Err(Failure::text(Kind::Timeout, format!("process {} of {name} {text}", process.pid)));
     }
     record.forget();

@@ -20,13 +20,13 @@ const MAX_WORKERS: usize = 40;
 pub(super) struct Options {
     #[command(flatten)]
     which: Which,
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
-    /// Looks once
+    /// Show the job once, and exit
     #[arg(long)]
     once: bool,
-    /// Prints JSON, one line for each look
+    /// Print JSON, one line for each update
     #[arg(long)]
     json: bool,
 }
@@ -67,7 +67,7 @@ impl Phase {
         match self {
             Phase::Running => "",
             Phase::Over => "; the run is over",
-            Phase::Left => "; its driver has failed, another one may go on",
+            Phase::Left => "; its driver has failed, another one can resume the run",
         }
     }
 }
@@ -83,7 +83,7 @@ impl Before {
     #[expect(clippy::cast_precision_loss, reason = "rates for people")]
     fn view(&mut self, shown: &Plan) -> String {
         let seconds = self.at.replace(Instant::now()).map(|at| at.elapsed().as_secs_f64());
-        let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acts {lag} versions behind"));
+        let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acting {lag} versions behind"));
         let mut text = format!(
             "{} in {}: {} steps, {} learner steps{lag}{}\n{:>3}  {:<44} {:>12} {:>10} {:>10} {:>7} {:>7} {:>8}\n",
             shown.agent,
@@ -138,7 +138,7 @@ fn workers(shown: &Plan) -> String {
             &row(&worker.worker.to_string(), &[String::new(), steps, episodes, restarts, version, lag, seen]);
     }
     let more = shown.workers_in_all.saturating_sub(shown.workers.len().min(MAX_WORKERS));
-    if more > 0 { text + &format!("and {more} more workers\n") } else { text }
+    if more > 0 { text + &format!("{more} more workers\n") } else { text }
 }
 
 /// The nodes, if the run reports them.

@@ -33,13 +33,13 @@ pub(super) struct AgentOptions {
 /// The settings of agents.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SettingOptions {
-    /// Settings of the agent (TOML), as in `batch_size = 64`; what is not there is the preset's
+    /// Settings of the agent (TOML), as in `batch_size = 64`; the preset supplies the others
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A setting of the agent, as in --set learning_rate=0.001; may be given several times, and comes before --config
+    /// A setting of the agent, as in --set learning_rate=0.001; repeatable, and takes precedence over --config
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     set: Vec<(String, String)>,
-    /// Settings that --config and --set go on from
+    /// Settings that --config and --set start from
     #[arg(long, value_enum, default_value_t = Preset::Auto)]
     preset: Preset,
 }
@@ -47,9 +47,9 @@ pub(super) struct SettingOptions {
 /// Settings to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
-    /// What is known to be good for the environment, else the agent's defaults
+    /// Those known to work well for the environment, if there are any, else the agent's defaults
     Auto,
-    /// The agent's defaults: of DQN Acme's, of the others Stable-Baselines3's
+    /// The agent's defaults: Acme's for DQN, Stable-Baselines3's for the others
     #[value(alias = "acme")]
     Default,
 }
@@ -94,7 +94,7 @@ impl SettingOptions {
             let changed = setting(key, value);
             // Agents are created from JSON, which has neither NaN nor infinity: such a value would count as not set.
             if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
-                return Err(Failure::usage(format!("{whose}: it must be a finite number")));
+                return Err(Failure::usage(format!("{whose}: the value must be a finite number")));
             }
             changes.push((whose, changed));
         }
@@ -145,7 +145,7 @@ fn merge(all: &mut toml::Table, given: toml::Table) {
 fn key_and_value(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        _ => Err("it must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
+        _ => Err("must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
     }
 }
 

@@ -10,12 +10,12 @@ use crate::output;
 /// Options of `relive rl agents`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Shows the settings of this one
+    /// Show the settings of this agent
     agent: Option<String>,
-    /// The settings that are known to be good for this environment, instead of the defaults; needs an agent
+    /// Show the settings known to work well for this environment instead of the defaults; requires an agent
     #[arg(long, value_name = "NAME", requires = "agent")]
     env: Option<String>,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

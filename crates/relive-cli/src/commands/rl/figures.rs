@@ -137,11 +137,11 @@ impl Figures {
             time_by_part,
         } = &self.summary;
         let reached = match episodes {
-            0 => "no episode has come to its end".to_owned(),
+            0 => "no episode is complete".to_owned(),
             _ => format!("mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes"),
         };
         let mut text = match self.is_from_data() {
-            true => format!("{environment}: {learner_steps} learner steps from data"),
+            true => format!("{environment}: {learner_steps} learner steps on data"),
             false => format!(
                 "{environment}: {reached}; {env_steps} steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, \
                  {samples_per_insert:.1} samples per insert"
@@ -151,7 +151,7 @@ impl Figures {
             text += &format!("; time: {}", parts(time_by_part));
         }
         if let Some(mean) = self.evaluator_return {
-            text += &format!("; {mean:.3} without exploring");
+            text += &format!("; {mean:.3} without exploration");
         }
         if let Some(score) = self.normalized_score {
             text += &format!(", normalised score {score:.1}");

@@ -27,27 +27,27 @@ pub(crate) struct Options {
     /// What starts the processes
     #[arg(value_enum, value_name = "ENGINE")]
     engine: Engine,
-    /// Workers, each a process
+    /// Workers, each in its own process
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     actors: u8,
-    /// What the job is called: lowercase letters, digits and dashes; its files are named after it
+    /// Name of the job and of its files: lowercase letters, digits and dashes
     #[arg(long, value_name = "NAME", default_value = "run")]
     name: String,
-    /// Where its files are written
+    /// Folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Address of the machine that learns, by which workers reach it; for `manual`, where nobody else knows it
+    /// Address of the learner's machine, at which workers reach it; required for `manual`
     #[arg(long, value_name = "HOST", required_if_eq("engine", "manual"))]
     host: Option<String>,
     /// Port of the run's tables on that machine
     #[arg(long, value_name = "PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Container image with the program relive; for `kubernetes`
+    /// Container image with the program relive; required for `kubernetes`
     #[arg(long, value_name = "IMAGE", required_if_eq("engine", "kubernetes"))]
     image: Option<String>,
     #[command(flatten)]
     needs: Needs,
-    /// The agent and the options of `relive rl train`, but for those that say where its workers are
+    /// The agent and the options of `relive rl train`, except those that place its workers
     #[arg(last = true, required = true, value_name = "TRAIN")]
     train: Vec<OsString>,
 }
@@ -62,13 +62,13 @@ struct TrainLine {
 /// What the processes need.
 #[derive(Debug, Args)]
 struct Needs {
-    /// Processors of the process that learns
+    /// Processors of the learner process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     learner_cpus: u32,
     /// Processors of each worker
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     actor_cpus: u32,
-    /// Memory of each process, such as 4GiB [default: what the engine gives]
+    /// Memory of each process, such as 4GiB [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 }
@@ -76,7 +76,7 @@ struct Needs {
 /// What starts processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
-    /// You, in a terminal of each machine
+    /// You, in a terminal on each machine
     Manual,
     /// Slurm, from a script
     Slurm,
@@ -100,13 +100,13 @@ impl Options {
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
-            Failure::usage(format!("behind --: {}; see `relive rl train --help`", what_is_wrong(&error)))
+            Failure::usage(format!("after --: {}; see `relive rl train --help`", what_is_wrong(&error)))
         })?;
         if !parsed.train.leaves_executor_open() {
             return Err(Failure::usage(
-                "behind -- are the agent and options of `relive rl train`, but none of --on, --actors, --listen, --server, \
-                 --learners and --no-spawn, and none for tokens and TLS: `relive rl launch` gives the former and a token, and \
-                 its workers speak no TLS",
+                "after --, give the agent and options of `relive rl train` except --on, --actors, --listen, \
+                 --server, --learners and --no-spawn, which `relive rl launch` sets itself, and those for \
+                 tokens and TLS: each job gets its own token, and its workers do not use TLS",
             ));
         }
         parsed.train.checked_agent().map(drop)
@@ -159,7 +159,7 @@ fn tell(written: &Written, folder: &Path) -> Result {
     if !written.files.is_empty() {
         let names: Vec<&str> = written.files.iter().map(|file| &*file.name).collect();
         output::complain(&format!(
-            "written in {}, where the commands are to be run: {}",
+            "wrote to {}, where you must run the commands: {}",
             folder.display(),
             names.join(", ")
         ));

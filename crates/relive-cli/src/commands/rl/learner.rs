@@ -13,13 +13,13 @@ use crate::output;
 /// Options of `relive rl learner`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Address of the run's tables, host:port; agent, settings and environment are what the run says
+    /// Address of the run's tables, host:port; the run determines agent, settings and environment
     #[arg(long, value_name = "ADDR")]
     join: String,
-    /// Its number among the learners of the run, from 1 on: 0 is the run itself
+    /// Number of this learner among the learners of the run, from 1; 0 is the run itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     rank: u32,
-    /// Ends with its standard input, which is that of the process that has started it
+    /// Exit when standard input closes, which happens when the parent process exits
     #[arg(long, hide = true)]
     supervised: bool,
     #[command(flatten)]

@@ -29,17 +29,17 @@ const MAX_NAME: usize = 63;
 /// Options of `relive rl node`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Address of the server with the run's tables, host:port; agent, settings and environment are what the run says
+    /// Address of the server with the run's tables, host:port; the run determines agent, settings and environment
     #[arg(long, value_name = "ADDR")]
     join: String,
-    /// Workers of this node; each is a process
+    /// Workers of this node, each in its own process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_NODE_WORKERS)))]
     actors: u32,
-    /// Passes weights on to other nodes at this IP address, or localhost, and port [default: a free port of the
-    /// address by which this machine reaches the run]
+    /// Pass weights on to other nodes at this IP address, or localhost, and port [default: a free port of the address
+    /// from which this machine reaches the run]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     listen: Option<SocketAddr>,
-    /// What the node is called, in logs and lists [default: the name of the machine and the number of the process]
+    /// Name of the node in logs and lists [default: the name of the machine and the number of the process]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ fn name(text: &str) -> std::result::Result<String, String> {
     if !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(is_fit) {
         return Ok(text.to_owned());
     }
-    Err(format!("a name has 1 to {MAX_NAME} letters, digits, and - _ ."))
+    Err(format!("a name must have 1 to {MAX_NAME} letters, digits, dashes, underscores or dots"))
 }
 
 /// Acts until the run ends.
@@ -163,7 +163,7 @@ impl Workers {
             }
             What::Ended(ended, Next::StartsAgain) => {
                 self.restarts += 1;
-                tracing::warn!("worker {number} has ended by {ended}: starting it anew");
+                tracing::warn!("worker {number} ended with {ended}: restarting it");
                 Ok(())
             }
             What::Ended(_, Next::Stays) | What::Started(_) => Ok(()),

@@ -41,7 +41,7 @@ impl NodePort {
             bound = bound.and(other);
         } else if !is_open {
             tracing::info!(
-                "this node passes no weights on: the run has TLS, and the node no certificate (--tls-cert, --tls-key)"
+                "this node does not pass weights on: the run uses TLS, but the node has no certificate (--tls-cert, --tls-key)"
             );
         }
         background.serving(bound, None, ServerOptions::default(), "the node's weights")(engine);
@@ -65,7 +65,7 @@ impl NodePort {
 fn advertised(address: SocketAddr) -> Result<SocketAddr> {
     if address.ip().is_unspecified() {
         let text =
-            format!("--listen {address} is no address that other nodes access: give one of this machine");
+            format!("other nodes cannot connect to --listen {address}; give an address of this machine");
         return Err(Failure::usage(text));
     }
     Ok(address)

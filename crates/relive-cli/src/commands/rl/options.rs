@@ -18,22 +18,22 @@ pub(crate) struct Options {
 enum What {
     /// Train an agent in an environment
     Train(Box<train::Options>),
-    /// List the agents, or the settings of one
+    /// List the agents, or the settings of one agent
     Agents(agents::Options),
-    /// Record episodes, to learn from them without acting or as demonstrations
+    /// Record episodes as training data or as demonstrations
     Record(record::Options),
-    /// Train an agent in several environments with several seeds, some runs at a time
+    /// Train agents on several tasks with several seeds, in parallel, and write a report
     Sweep(sweep::Options),
-    /// Act for a run that learns elsewhere
+    /// Act for a run whose learner is in another process
     Worker(worker::Options),
-    /// Learn along with a run that has several learners
+    /// Add a learner to a run of several learners
     Learner(learner::Options),
-    /// Act for a run that learns elsewhere with several workers, which may join while it is at work
+    /// Act with several workers for a run whose learner is in another process; can join a run in progress
     Node(node::Options),
-    /// Write what starts a run and its workers on several machines: commands, a script for Slurm, or manifests for
-    /// Kubernetes
+    /// Write the commands, the Slurm script or the Kubernetes manifests that start a run and its workers on several
+    /// machines
     Launch(launch::Options),
-    /// Say how fast a run would be on more machines, and what would hold it up
+    /// Predict how fast a run would be on more machines, and its first bottleneck
     Plan(plan::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),

@@ -31,29 +31,30 @@ pub(crate) struct Options {
     /// The environment: an identifier of bsuite, such as catch/0, or a classic control task, such as CartPole-v1
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// Machines, the one that learns among them
+    /// Machines, including the learner's
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
-    /// Workers, all machines together [default: one for each processor, or for each environment where a worker has one]
+    /// Workers on all machines together [default: one for each processor, or for each environment if each worker has
+    /// one]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     actors: Option<u32>,
-    /// Environments of all workers together [default: as many as the agent has with so many workers]
+    /// Environments of all workers together [default: the agent's for this number of workers]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     envs: Option<u32>,
     /// Processors of each machine [default: those of the machine where the costs were measured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     cpus: Option<u32>,
-    /// What the network takes to and from the machine that learns, in a second
+    /// Bandwidth to and from the learner's machine, in bytes per second
     #[arg(long, value_name = "BYTES", default_value = NETWORK, value_parser = parse_bytes)]
     network: u64,
-    /// How long the costs are measured, once the learner has begun
+    /// How long to measure the costs once the learner has started
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
     seconds: Duration,
-    /// File of the costs (JSON): they are read from it if it is there, as from another machine; otherwise they are
-    /// measured and written to it
+    /// File of the costs (JSON). If it exists, for instance from another machine, the costs are read from it; otherwise
+    /// they are measured and written to it
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let name = options.agent.name();
     if about(name).is_some_and(|about| !about.acts()) {
         return Err(Failure::usage(format!(
-            "{name} learns from recorded episodes alone: nobody acts, and nothing is to be planned"
+            "{name} learns only from recorded episodes: it does not act, so there is nothing to plan"
         )));
     }
     let agent = options.agent.made(&options.env)?;
@@ -132,7 +133,8 @@ impl Options {
         let environments = envs.unwrap_or(own);
         if environments != own {
             output::complain(&format!(
-                "with {workers} actors and these settings, {} acts in {own} environments: a run in {environments} needs other settings",
+                "with {workers} actors and these settings, {} acts in {own} environments; a run in \
+                 {environments} environments needs other settings",
                 agent.name()
             ));
         }
@@ -164,7 +166,7 @@ fn told(costs: &Costs, cluster: &Cluster, predicted: &Prediction) -> String {
         let (inserts, samples) = (rate(table.inserts_per_s), rate(table.samples_per_s));
         line(
             &format!("table {}", table.name),
-            format!("{inserts} items in ({}), {samples} sampled", traffic(table.bytes_per_s)),
+            format!("{inserts} items inserted ({}), {samples} sampled", traffic(table.bytes_per_s)),
         );
     }
     line("experience", traffic(predicted.sent_bytes_per_s));

@@ -25,13 +25,13 @@ use crate::units::parse_seconds;
 /// Where the workers of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
-    /// One thread acts and learns in turn: the same seed gives the same run
+    /// One thread alternates between acting and learning: the same seed gives the same run
     Serial,
-    /// Each worker is a thread beside the one that learns
+    /// Each worker is a thread beside the learner thread
     Threads,
     /// Each worker is a process, around the server of the run's tables
     Processes,
-    /// The same, as actors of Ray: on the cluster that RAY_ADDRESS names, or on this machine
+    /// The same, but workers are Ray actors, on the cluster that RAY_ADDRESS names or on this machine
     Ray,
 }
 
@@ -41,21 +41,21 @@ pub(super) struct Executor {
     /// Where the workers are [default: threads if there are --actors, otherwise serial]
     #[arg(long, value_enum)]
     on: Option<On>,
-    /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on
-    /// threads and processes]
+    /// Workers that act beside the learner thread; with 0, that thread alternates between acting and learning [default:
+    /// 0; 2 on threads, processes and ray]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
-    /// Learners side by side, each a process of this machine, which share one set of weights [default: 1]
+    /// Learners that share one set of weights, each a process on this machine [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LEARNERS)), allow_negative_numbers = true)]
     learners: Option<u32>,
-    /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free
-    /// port of this machine]; on processes
+    /// On processes and ray: serve the run's tables at this IP address, or localhost, and port, where workers can join
+    /// [default: a free port of this machine]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
     listen: Option<SocketAddr>,
-    /// Keeps the run's tables on a server that is there already, host:port; on processes
+    /// On processes and ray: keep the run's tables on an existing server, host:port
     #[arg(long, value_name = "ADDR")]
     server: Option<String>,
-    /// Starts no workers: they join by `relive rl node` or `relive rl worker`; on processes
+    /// On processes: start no workers; they join with `relive rl node` or `relive rl worker`
     #[arg(long)]
     no_spawn: bool,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(super) struct Executor {
 /// How a server is reached.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServerAccess {
-    /// How long to wait for a server that is not there yet
+    /// How long to wait for a server that is not running yet
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
     #[command(flatten)]
@@ -163,26 +163,26 @@ impl Executor {
         match (self.on, self.actors()) {
             (Some(On::Serial), 0) | (None, 0) if self.has_learners() => {
                 return told(
-                    "--learners needs --actors of at least 1: one thread that acts and learns in turn cannot wait for other learners",
+                    "--learners requires --actors of at least 1: a single thread that acts and learns cannot wait for other learners",
                 );
             }
             (Some(On::Serial), 1..) => {
-                return told("--on serial has no --actors: one thread does everything");
+                return told("--on serial does not support --actors: one thread acts and learns");
             }
             (Some(On::Threads | On::Processes | On::Ray), 0) => {
-                return told("--on threads, processes and ray need --actors of at least 1");
+                return told("--on threads, processes and ray require --actors of at least 1");
             }
             (Some(On::Ray), _) if self.no_spawn => {
-                return told("--no-spawn needs --on processes: on ray, workers are started");
+                return told("--no-spawn requires --on processes: on ray, the command starts the workers");
             }
             (Some(On::Ray), _) if self.access.security.has_tls() => {
-                return told("--on ray has no TLS: its workers show a token");
+                return told("--on ray does not support TLS: its workers present a token");
             }
             _ => {}
         }
         if self.has_learners() && self.has_server() {
             return told(
-                "--learners does not go with --server: the learners share tables of the run's own process",
+                "--learners cannot be combined with --server: the learners share the tables of the run's own process",
             );
         }
         let only = [
@@ -191,7 +191,7 @@ impl Executor {
             ("--no-spawn", self.no_spawn),
         ];
         match only.iter().find(|(_, is_given)| *is_given && !self.is_apart()) {
-            Some((option, _)) => told(&format!("{option} needs --on processes")),
+            Some((option, _)) => told(&format!("{option} requires --on processes")),
             None => Ok(()),
         }
     }
@@ -200,11 +200,12 @@ impl Executor {
     pub(super) fn run_server(&self, http: Option<SocketAddr>) -> Result<Option<RunServer>> {
         let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
-            return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
+            return Err(Failure::usage(
+                "--http requires --actors: without them, the run has no tables to show",
+            ));
         }
         if http.is_some() && self.server.is_some() {
-            let text =
-                "--http shows tables of this process; the dashboard of those on a --server is the server's";
+            let text = "--http shows the tables of this process; for tables on a --server, use the server's dashboard";
             return Err(Failure::usage(text));
         }
         if http.is_none() && !serves {
@@ -219,12 +220,13 @@ impl Executor {
         run_server.announce();
         if run_server.token().is_none() && listen.is_some_and(|listen| !listen.ip().is_loopback()) {
             tracing::warn!(
-                "the run's tables are served to everybody who reaches this machine; with --token-file, or a token in RELIVE_TOKEN, workers must show that"
+                "everyone who can reach this machine has access to the run's tables; to require a token, give \
+                 --token-file or set RELIVE_TOKEN"
             );
         }
         if serves && self.on == Some(On::Processes) {
             output::complain(&format!(
-                "nodes with workers join by: relive rl node --join {}",
+                "to add a node with workers: relive rl node --join {}",
                 run_server.address()
             ));
         }

@@ -23,7 +23,8 @@ pub(super) fn address() -> Result<SocketAddr> {
     let refused = |reason: &str| {
         let python = python.display();
         let text = format!(
-            "--on ray needs Python with Ray and Relive's package (pip install ray): {python} says: {reason}; the variable {PYTHON_VARIABLE} names another one"
+            "--on ray requires Python with Ray and Relive's package (pip install ray): {python} reports: \
+             {reason}; the variable {PYTHON_VARIABLE} selects another Python"
         );
         Failure::text(Kind::Usage, text)
     };

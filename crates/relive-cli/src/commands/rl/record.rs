@@ -21,21 +21,21 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     env: String,
     /// The policy that acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy;
-    /// several policies play an episode each, in turn
+    /// repeatable: several policies take turns, one episode each
     #[arg(long, value_name = "WHO", default_value = "random")]
     policy: Vec<String>,
-    /// Episodes
+    /// Number of episodes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
-    /// Noise on the actions of trained policies and of the demonstrator, so that the recording shows what other
-    /// actions are worth, too: its standard deviation as a share of an action's range; where actions are discrete,
-    /// how likely a random one is
+    /// Noise on the actions of trained policies and of the demonstrator, so that the recording also shows the value of
+    /// other actions: its standard deviation as a share of an action's range or, for discrete actions, the probability
+    /// of a random one
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     noise: f64,
-    /// Everything random follows from it
+    /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder, which must not have a recording yet
+    /// Folder for the recording; it must be new or empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -79,13 +79,13 @@ fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result
         return Ok(());
     }
     Err(format!(
-        "it takes observations {seen} and gives actions {done}; the environment gives {observations} and takes {actions}"
+        "the policy takes observations {seen} and returns actions {done}, but the environment returns {observations} and takes {actions}"
     ))
 }
 
 pub(crate) fn run(options: &Options) -> Result {
     if options.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        let text = format!("--out {}: it is not empty; give a new folder", options.out.display());
+        let text = format!("--out {}: the folder is not empty; give a new one", options.out.display());
         return Err(Failure::usage(text));
     }
     let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result {
     if episodes.is_empty() {
         return Err(Failure::text(
             Kind::Runtime,
-            "ended before the end of the first episode: nothing is recorded",
+            "stopped before the first episode was complete: nothing was recorded",
         ));
     }
     recorded::save(&options.out, environment.spec(), &episodes)
@@ -127,7 +127,7 @@ fn played_all(
         match played(environment, &mut actors[turn], noise, &stop) {
             Err(RlError::Stopped) => break,
             Err(RlError::NoDemonstrator) => {
-                let text = "has no demonstrator; give random, or the file of a trained policy";
+                let text = "has no demonstrator; use random, or the file of a trained policy";
                 return Err(Failure::usage(format!("--policy demonstrator: {} {text}", options.env)));
             }
             Err(error) => return Err(Failure::from(error).of(&format!("episode {}", number + 1))),

@@ -12,13 +12,13 @@ use crate::failure::Result;
 /// Where a run is written down.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Records {
-    /// Where the final figures go
+    /// File for the final figures (JSON)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Folder for what the run tells on its way, for `relive rl plot` and others
+    /// Folder for the run's logs, which `relive rl plot` reads
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
-    /// How that is written down
+    /// Formats of these logs
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
     logs: Vec<LogFormat>,
 }

@@ -21,11 +21,11 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 pub(super) enum LogFormat {
     /// actor.csv, evaluator.csv, learner.csv
     Csv,
-    /// The same as lines of JSON, which `relive rl plot` reads
+    /// The same as JSON lines, which `relive rl plot` reads
     Jsonl,
-    /// A file of events for TensorBoard
+    /// An event file for TensorBoard
     Tensorboard,
-    /// A line on stderr now and then
+    /// Occasional lines on stderr
     Terminal,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), opt
         return Ok(());
     }
     let advice = "give another folder, or remove this one";
-    Err(Failure::usage(format!("{option}: there is a run in {} already; {advice}", folder.display())))
+    Err(Failure::usage(format!("{option}: {} already has a run; {advice}", folder.display())))
 }
 
 /// Creates the folder, with the description of the run.
@@ -116,7 +116,7 @@ pub(super) fn find(folders: &[PathBuf]) -> Result<Vec<(PathBuf, About)>> {
         }
     }
     if found.is_empty() {
-        return Err(Failure::usage("there are no runs there; `relive rl train --log-dir DIR` makes some"));
+        return Err(Failure::usage("there are no runs; `relive rl train --log-dir DIR` creates one"));
     }
     Ok(found)
 }

@@ -62,7 +62,7 @@ impl Shown {
             return;
         };
         let rate = episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE);
-        let shown = shown.map_or_else(String::new, |mean| format!(" ({mean:.2} without exploring)"));
+        let shown = shown.map_or_else(String::new, |mean| format!(" ({mean:.2} without exploration)"));
         self.bar.set_message(format!(
             "episode {}: return {:.2}{shown}, {rate:.0} steps/s, {} learner steps",
             episode.episode,

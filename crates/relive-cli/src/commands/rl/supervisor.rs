@@ -184,7 +184,7 @@ impl Flags {
 /// Why a worker is no longer restarted.
 pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
     let seconds = restart.within.as_secs();
-    format!("has ended {times} times within {seconds} s, at last by {ended}; what it says is above")
+    format!("ended {times} times within {seconds} s, the last time with {ended}; its output is above")
 }
 
 /// Logs the restart of a worker.
@@ -195,13 +195,13 @@ fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
     let worker = &event.member;
     match &event.what {
         What::Ended(ended, Next::GivenUp { .. }) if restart.most == 0 => {
-            Err(format!("{worker} has ended by {ended}; what it says is above"))
+            Err(format!("{worker} ended with {ended}; its output is above"))
         }
         What::Ended(ended, Next::GivenUp { times }) => {
             Err(format!("{worker} {}", given_up(*times, restart, ended)))
         }
         What::Ended(ended, Next::StartsAgain) => {
-            tracing::warn!("{worker} has ended by {ended}: starting it anew");
+            tracing::warn!("{worker} ended with {ended}: restarting it");
             Ok(())
         }
         What::Ended(_, Next::Stays) | What::Started(_) => Ok(()),

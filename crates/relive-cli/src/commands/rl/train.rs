@@ -37,11 +37,10 @@ pub(crate) struct Options {
     /// The environment: an identifier of bsuite, such as catch/0, or a classic control task, such as CartPole-v1
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// Everything random follows from it
+    /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// What the run is called in `relive job`, where its tables are served [default: the agent and the number of the
-    /// process]
+    /// The run's name in `relive job`, if its tables are served [default: the agent and the number of the process]
     #[arg(long, value_name = "NAME", value_parser = expect_name)]
     name: Option<String>,
     #[command(flatten)]
@@ -52,21 +51,21 @@ pub(crate) struct Options {
     data: Data,
     #[command(flatten)]
     evaluate: Evaluate,
-    /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of
-    /// native environments are known, but for bsuite's
+    /// Mean returns of a random policy and of an expert, which give evaluations a normalised score from 0 to 100
+    /// [default: those of native environments; none for bsuite's]
     #[arg(long, value_name = "RANDOM,EXPERT", value_parser = reference_scores, allow_hyphen_values = true, requires = "evaluate_every")]
     reference_scores: Option<ReferenceScores>,
     #[command(flatten)]
     saved: Saved,
     #[command(flatten)]
     records: Records,
-    /// Draws the run's learning curve in the end: a .png or .svg file; needs --log-dir
+    /// Draw the run's learning curve at the end: a .png or .svg file; requires --log-dir
     #[arg(long, value_name = "FILE", requires = "log_dir")]
     plot: Option<PathBuf>,
-    /// Prints the graph of the plan in the end, with the items that have gone through each operator
+    /// Print the graph of the plan at the end, with the number of items that passed each operator
     #[arg(long, value_enum, value_name = "FORMAT")]
     graph: Option<GraphFormat>,
-    /// IP address and port of a dashboard of the run's tables, as in 127.0.0.1:9090; needs actors of their own
+    /// IP address and port of a dashboard of the run's tables, as in 127.0.0.1:9090; requires --actors
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     http: Option<SocketAddr>,
 }
@@ -77,16 +76,16 @@ const STEPS: u64 = 10_000;
 /// When a run ends.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Length {
-    /// Steps in the environment, of all actors together [default: 10000; in a suite those of its tasks]
+    /// Steps in the environment, of all actors together [default: 10000; in a suite, those of its tasks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) steps: Option<u64>,
-    /// Ends after so many steps of the learner, if that is earlier
+    /// End the run after this number of learner steps, if that is earlier
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) learner_steps: Option<u64>,
-    /// Ends after so many episodes, if that is earlier
+    /// End the run after this number of episodes, if that is earlier
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) episodes: Option<u64>,
-    /// Ends when the mean return of the last 20 episodes is as high
+    /// End the run when the mean return of the last 20 episodes reaches this value
     #[arg(long, value_name = "RETURN", value_parser = finite, allow_negative_numbers = true)]
     pub(super) until: Option<f64>,
 }
@@ -102,7 +101,7 @@ impl Length {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Data {
     /// A folder of recorded episodes (relive rl record), or a file of D4RL's layout (.npz), to learn from instead of
-    /// acting; needs --learner-steps
+    /// acting; requires --learner-steps
     #[arg(
         long = "data",
         value_name = "PATH",
@@ -119,7 +118,7 @@ impl Data {
         if !needs_it || self.path.is_some() {
             return Ok(());
         }
-        let text = "it learns from recorded episodes alone; give --data PATH (relive rl record makes some) and --learner-steps N";
+        let text = "this agent learns only from recorded episodes; give --data PATH (relive rl record creates them) and --learner-steps N";
         Err(Failure::usage(format!("{agent}: {text}")))
     }
 
@@ -138,7 +137,7 @@ impl Data {
 /// When the agent shows what it has learned.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Evaluate {
-    /// Plays without exploring after every so many steps, and at the end
+    /// Evaluate the policy without exploration at this interval of steps, and at the end
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     evaluate_every: Option<u64>,
     /// Episodes of an evaluation
@@ -155,13 +154,13 @@ impl Evaluate {
 /// What is left on disk.
 #[derive(Debug, Clone, Args)]
 struct Saved {
-    /// Folder for checkpoints of the whole run, which goes on from the newest if there is one
+    /// Folder for checkpoints of the whole run; the run resumes from the newest one, if there is one
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
     /// Steps from one checkpoint to the next
     #[arg(long, value_name = "STEPS", default_value_t = 10_000, requires = "checkpoint_dir")]
     checkpoint_every: u64,
-    /// Where the trained policy goes (safetensors)
+    /// File for the trained policy (safetensors)
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
@@ -174,7 +173,7 @@ pub(crate) fn run(options: &Options) -> Result {
     options.expect_together()?;
     options.expect_places()?;
     if options.executor.has_server() && options.saved.checkpoint_dir.is_some() {
-        let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
+        let text = "--checkpoint-dir cannot be combined with --server: the server saves the run (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
     // Checked before anything is served or started for an impossible run.
@@ -214,7 +213,7 @@ pub(crate) fn run(options: &Options) -> Result {
 enum GraphFormat {
     /// For people
     Text,
-    /// For Mermaid, which notebooks and GitHub draw
+    /// For Mermaid, which notebooks and GitHub render
     Mermaid,
     /// For programs
     Json,
@@ -226,21 +225,20 @@ impl Options {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
             return Err(Failure::usage(
-                "--data does not go with --learners: the episodes are read in one process",
+                "--data cannot be combined with --learners: only one process reads the episodes",
             ));
         }
         if self.data.path.is_some() && self.executor.actors() > 0 {
-            let text =
-                "--data does not go with --actors: a run that learns from recorded episodes does not act";
+            let text = "--data cannot be combined with --actors: a run that learns from recorded episodes does not act";
             return Err(Failure::usage(text));
         }
         let Some(plot) = &self.plot else { return Ok(()) };
         plot::expect_picture(plot).map_err(|failure| failure.of("--plot"))?;
         if !self.records.has_json_lines() {
-            return Err(Failure::usage("--plot needs jsonl among --logs"));
+            return Err(Failure::usage("--plot requires jsonl among --logs"));
         }
         if self.data.path.is_some() && self.evaluate.options().is_none() {
-            let text = "--plot needs --evaluate-every beside --data: a run that does not act has no episodes of its own";
+            let text = "--plot with --data requires --evaluate-every: a run that does not act has no episodes of its own";
             return Err(Failure::usage(text));
         }
         Ok(())
@@ -300,7 +298,7 @@ impl Options {
         let Some((address, token)) = self.executor.server()?.or(of_board) else {
             return match &self.name {
                 Some(_) => Err(Failure::usage(
-                    "--name needs --on processes, or --http: only a run whose tables are served can be found by it",
+                    "--name requires --on processes or --http: `relive job` finds only runs whose tables are served",
                 )),
                 None => Ok(None),
             };
@@ -358,12 +356,12 @@ impl Options {
 /// A finite return, which another one can reach.
 fn finite(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| "it must be a finite number".to_owned())
+    number.ok_or_else(|| "must be a finite number".to_owned())
 }
 
 /// Two reference returns.
 fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
-    let expected = "it must be two finite numbers that differ, as in -1200,-150";
+    let expected = "must be two different finite numbers, as in -1200,-150";
     let (random, expert) = text.split_once(',').ok_or(expected)?;
     let numbers = random.trim().parse().ok().zip(expert.trim().parse().ok()).ok_or(expected)?;
     ReferenceScores::new(numbers.0, numbers.1).map_err(|_| expected.to_owned())

@@ -35,7 +35,7 @@ async fn connect(target: &Target) -> Result {
         }
         if !is_told && since.elapsed() >= GRACE {
             let limit = target.timeout.as_secs_f64();
-            tracing::warn!("{}; waiting for it, up to {limit} s (--timeout)", failure.told());
+            tracing::warn!("{}; waiting up to {limit} s (--timeout)", failure.told());
             is_told = true;
         }
         sleep(TRY_EVERY).await;
@@ -46,7 +46,7 @@ async fn connect(target: &Target) -> Result {
         answered = &mut asked => answered,
         () = sleep(GRACE) => {
             let (address, limit) = (&target.address, target.timeout.as_secs_f64());
-            tracing::warn!("{address} is there, but does not answer; waiting for it, up to {limit} s (--timeout)");
+            tracing::warn!("{address} accepts connections, but does not answer; waiting up to {limit} s (--timeout)");
             asked.await
         }
     };

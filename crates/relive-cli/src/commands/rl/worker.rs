@@ -14,16 +14,16 @@ use crate::output;
 /// Options of `relive rl worker`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Address of the server with the run's tables, host:port; agent, settings and environment are what the run says
+    /// Address of the server with the run's tables, host:port; the run determines agent, settings and environment
     #[arg(long, value_name = "ADDR")]
     join: String,
-    /// Tells it from the other workers of the run, from 0 on
+    /// Number of this worker among the workers of the run, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     number: u32,
-    /// Address of the node that it is a worker of, which has the weights of the run
+    /// Address of the worker's node, which has the weights of the run
     #[arg(long, value_name = "ADDR", hide = true)]
     weights_from: Option<String>,
-    /// Ends with its standard input, which is that of the process that has started it
+    /// Exit when standard input closes, which happens when the parent process exits
     #[arg(long, hide = true)]
     supervised: bool,
     #[command(flatten)]

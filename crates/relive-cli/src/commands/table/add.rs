@@ -16,10 +16,10 @@ use crate::units::count;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Only these tables of the configuration
+    /// Add only these tables of the configuration
     #[arg(value_name = "TABLE")]
     tables: Vec<String>,
-    /// Configuration with the new tables, as for `relive serve`; what else it says is not looked at
+    /// Configuration with the new tables, as for `relive serve`; its other keys are ignored
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
@@ -32,10 +32,10 @@ pub(super) async fn run(options: Options) -> Result {
     for table in wanted {
         let name = table.name.clone();
         if info.tables.iter().any(|known| known.config.name == name) {
-            output::line(&format!("table {name} is there already and stays as it is"))?;
+            output::line(&format!("table {name} already exists and was not changed"))?;
             continue;
         }
-        let told = format!("table {name} was added, for at most {} items", count(table.max_size));
+        let told = format!("table {name} was added, with a max_size of {} items", count(table.max_size));
         client.add_table(table).await.map_err(|error| options.target.explain(error))?;
         output::line(&told)?;
     }

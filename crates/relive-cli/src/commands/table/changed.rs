@@ -8,10 +8,10 @@ use crate::units::counted;
 pub(super) async fn told(client: &Client, table: &str, changed: &Changed) -> String {
     let mut lines: Vec<String> = changed.changes.iter().map(line).collect();
     if lines.is_empty() {
-        lines.push(format!("table {table}: nothing is other than before"));
+        lines.push(format!("table {table}: nothing changed"));
     }
     if changed.evicted > 0 {
-        lines.push(format!("table {table}: {} left", counted(changed.evicted, "item")));
+        lines.push(format!("table {table}: {} evicted", counted(changed.evicted, "item")));
     }
     // The change was made, so a failure to query its consequences is not an error.
     if let Ok(waits) = client.waits(table).await {

@@ -15,11 +15,11 @@ pub(crate) struct Options {
 /// What to do with a table.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Change sizes and limiter of a table while it is in use; whoever may go on then does
+    /// Change sizes and limiter of a table while it is in use; waiting calls that the new rules permit proceed
     Set(set::Options),
-    /// Hold back inserts and samples of a table; calls wait
+    /// Pause inserts and samples of a table; calls wait
     Pause(pause::Options),
-    /// Let inserts and samples of a table go on
+    /// Resume inserts and samples of a table
     Resume(pause::Options),
     /// Add the tables of a configuration that the server does not have
     Add(add::Options),

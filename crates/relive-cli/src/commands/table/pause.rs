@@ -15,10 +15,10 @@ pub(crate) struct Options {
     /// Name of the table
     #[arg(value_name = "TABLE")]
     table: String,
-    /// Only inserts
+    /// Apply only to inserts
     #[arg(long, conflicts_with = "samples")]
     inserts: bool,
-    /// Only samples
+    /// Apply only to samples
     #[arg(long)]
     samples: bool,
 }

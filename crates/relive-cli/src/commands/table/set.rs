@@ -17,25 +17,25 @@ pub(crate) struct Options {
     /// Name of the table
     #[arg(value_name = "TABLE")]
     table: String,
-    /// Items that the table keeps; those beyond leave by the remover's choice
+    /// Maximum number of items; the remover chooses which excess items are evicted
     #[arg(long, value_name = "ITEMS", allow_negative_numbers = true)]
     max_size: Option<u64>,
-    /// Bytes of chunks that the table keeps, as in 8GB or 1.5GiB, or `none`
+    /// Maximum bytes of the table's chunks, as in 8GB or 1.5GiB, or `none`
     #[arg(long, value_name = "BYTES", value_parser = parse_bound)]
     max_bytes: Option<Bound>,
-    /// An item is deleted by its sample of this number; 0: never
+    /// Number of samples after which an item is deleted; 0: never
     #[arg(long, value_name = "TIMES", allow_negative_numbers = true)]
     max_times_sampled: Option<i32>,
-    /// Samples per insert that the limiter aims at, from now on
+    /// Samples per insert that the limiter maintains from now on
     #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     samples_per_insert: Option<f64>,
     /// Items that the table must hold before it may be sampled
     #[arg(long, value_name = "ITEMS", allow_negative_numbers = true)]
     min_size: Option<i64>,
-    /// The lowest cursor that a sample may leave behind
+    /// Lower bound of the limiter's cursor: samples that would move it below wait
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true)]
     min_diff: Option<f64>,
-    /// The highest cursor that an insert may leave behind
+    /// Upper bound of the limiter's cursor: inserts that would move it above wait
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true)]
     max_diff: Option<f64>,
 }
@@ -55,7 +55,7 @@ fn parse_bound(text: &str) -> std::result::Result<Bound, String> {
 pub(super) async fn run(options: Options) -> Result {
     let change = options.change();
     if change.is_empty() {
-        return Err(Failure::usage("nothing to set; give at least one rule, see `relive table set --help`"));
+        return Err(Failure::usage("no rule was given; give at least one, see `relive table set --help`"));
     }
     let client = options.target.connect().await?;
     let changed = client.change_table(&options.table, change).await;

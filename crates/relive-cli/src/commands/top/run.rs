@@ -20,7 +20,7 @@ use crate::units::parse_seconds;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> Result {
     if !output::stdout_is_terminal() {
         return Err(Failure::usage(
-            "`relive top` needs a terminal; `relive info --watch` writes to files and pipes",
+            "`relive top` requires a terminal; for files and pipes, use `relive info --watch`",
         ));
     }
     let client = options.target.connect().await?;

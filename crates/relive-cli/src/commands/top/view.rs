@@ -32,7 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
     grid(frame, top, tables);
     frame.render_widget(Paragraph::new(details(top)).wrap(Wrap { trim: false }), waiters);
     let foot_line = match &top.trouble {
-        Some(why) => Line::from(format!("{} is away: {why}", top.address)).fg(Color::Red),
+        Some(why) => Line::from(format!("{} does not answer: {why}", top.address)).fg(Color::Red),
         None => Line::from(KEYS).dim(),
     };
     frame.render_widget(Paragraph::new(foot_line), foot);
@@ -299,6 +299,6 @@ mod tests {
         let nobody = Client::connect_with("127.0.0.1:1", options).unwrap();
         top.take(Snapshot::take(&nobody).await);
         let text = picture(&top, 140, 20);
-        assert!(text.contains("here is away: ") && text.contains("steps"), "{text}");
+        assert!(text.contains("here does not answer: ") && text.contains("steps"), "{text}");
     }
 }

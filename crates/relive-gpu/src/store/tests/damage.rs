@@ -15,7 +15,7 @@ fn a_damaged_length_is_found_before_anybody_reads() {
         let error = store.pin(&[row.index]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(
-            error.to_string().contains("trajectory 0 has a length of 5, and the most steps are 4"),
+            error.to_string().contains("trajectory 0 has a length of 5, but the limit is 4 steps"),
             "{error}"
         );
     }

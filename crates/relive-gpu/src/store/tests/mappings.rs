@@ -31,7 +31,7 @@ fn bytes_are_those_that_were_written() {
         assert!(pinned.bytes(3, 0).is_err() && pinned.bytes(0, 2).is_err());
     }
     let error = Store::create(schema(), with_file).unwrap_err().to_string();
-    assert!(error.contains("b.column") && error.contains("which lives"), "{error}");
+    assert!(error.contains("b.column") && error.contains("in use by process"), "{error}");
     drop(stores);
     assert!(!path.exists());
 }

@@ -59,7 +59,9 @@ fn readers_that_are_not_all_ranks_are_refused() {
     let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
     let [first, second, _] = &readers[..] else { unreachable!("three were made") };
     let twice = [first.clone(), second.clone(), second.clone()];
-    for (some, text) in [(&readers[..2], "all ranks"), (&twice[..], "all ranks")] {
+    for (some, text) in
+        [(&readers[..2], "the ranks of one index space"), (&twice[..], "the ranks of one index space")]
+    {
         assert!(first.of_ranks(some, &[]).unwrap_err().to_string().contains(text));
     }
     let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();

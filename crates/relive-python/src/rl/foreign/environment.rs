@@ -85,7 +85,7 @@ impl Drop for ForeignEnvironments {
                 .map_err(|error| error.to_string())
         });
         if let Err(error) = closed {
-            tracing::warn!(target: "relive", "environments cannot be closed: {error}");
+            tracing::warn!(target: "relive", "cannot close environments: {error}");
         }
     }
 }

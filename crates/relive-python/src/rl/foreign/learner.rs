@@ -57,7 +57,7 @@ impl Shows for Rollouts {
     fn part(rollout: Rollout, peers: &Peers) -> Result<(Rollout, u64)> {
         let rows = peers.part(rollout.rows);
         if rows.is_empty() {
-            let expected = format!("at most {}: the environments of a rollout", rollout.rows);
+            let expected = format!("at most {}, the number of environments of a rollout", rollout.rows);
             return Err(RlError::setting("learners", peers.count(), expected));
         }
         Ok((rollout.of_rows(rows)?, peers.count().into()))
@@ -115,8 +115,9 @@ fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     match learnt.metrics.iter().find(|(name, value)| !value.is_finite() && is_loss(name)) {
         None => Ok(learnt),
         Some((name, value)) => Err(PyRuntimeError::new_err(format!(
-            "{method} gave {value} for {name:?} at learner step {step}: learning has diverged; try a smaller learning rate, clip the gradient, or look for \
-             a logarithm of 0 or a division by 0 in the loss"
+            "{method} returned {value} for {name:?} at learner step {step}: learning has diverged; try a \
+             smaller learning rate, clip the gradient, or check the loss for a logarithm of 0 or a division by \
+             0"
         ))),
     }
 }

@@ -30,7 +30,7 @@ fn kept(name: &str) -> PyResult<&'static str> {
     });
     kept.ok_or_else(|| {
         PyValueError::new_err(format!(
-            "learn() has given more than {MAX_NAMES} different names of metrics; the newest is {name:?}: use the same names at every call"
+            "learn() has returned more than {MAX_NAMES} different metric names, most recently {name:?}; use the same names in every call"
         ))
     })
 }

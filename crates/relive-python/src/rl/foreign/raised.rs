@@ -89,7 +89,7 @@ impl Raised {
         let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
         let told: Vec<String> =
-            long.map(|(name, since)| format!("{name}, since {} s", since.elapsed().as_secs())).collect();
+            long.map(|(name, since)| format!("{name} for {} s", since.elapsed().as_secs())).collect();
         (!told.is_empty()).then(|| told.join(" and "))
     }
 

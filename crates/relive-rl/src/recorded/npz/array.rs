@@ -30,7 +30,7 @@ const TYPES: [(&str, DType); 11] = [
 impl Array {
     /// Parses the file of an array.
     pub(super) fn parse(file: &[u8]) -> Result<Array, String> {
-        let no_array = || "it is no array of numpy".to_owned();
+        let no_array = || "it is not a numpy array".to_owned();
         let major = *file.strip_prefix(MAGIC).and_then(|rest| rest.first()).ok_or_else(no_array)?;
         let size = if major == 1 { 2 } else { 4 };
         let begin = MAGIC.len() + 2 + size;
@@ -44,7 +44,7 @@ impl Array {
         let elements =
             shape.iter().try_fold(dtype.size_bytes().unwrap_or(1), |all, dim| all.checked_mul(*dim));
         if elements != Some(bytes.len()) {
-            return Err(format!("it has {} bytes, which are no array of {shape:?}", bytes.len()));
+            return Err(format!("it has {} bytes, which do not fit the shape {shape:?}", bytes.len()));
         }
         Ok(Array { dtype, shape, bytes })
     }
@@ -81,21 +81,21 @@ impl Array {
 fn described(header: &str) -> Result<(DType, Vec<usize>), String> {
     let value = |key: &str| {
         let rest = header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
-        rest.ok_or_else(|| format!("its head lacks {key}"))
+        rest.ok_or_else(|| format!("its header lacks {key}"))
     };
     let code = value("descr")?;
     let code = code.strip_prefix('\'').and_then(|rest| rest.split_once('\'')).map_or(code, |(code, _)| code);
     let dtype = TYPES.iter().find(|(name, _)| *name == code).map(|(_, dtype)| *dtype);
     let dtype = dtype.ok_or_else(|| {
-        format!("its values are `{}`; they must be plain little-endian numbers", code.trim())
+        format!("its data type is `{}`, but it must be a little-endian number type", code.trim())
     })?;
     let dims = value("shape")?;
     let dims = dims.strip_prefix('(').and_then(|rest| rest.split_once(')')).map(|(dims, _)| dims);
-    let dims = dims.ok_or("its head has no shape")?.split(',').map(str::trim);
+    let dims = dims.ok_or("its header has no shape")?.split(',').map(str::trim);
     let shape: Result<Vec<usize>, _> = dims.filter(|dim| !dim.is_empty()).map(str::parse).collect();
-    let shape = shape.map_err(|_| "its head has no shape".to_owned())?;
+    let shape = shape.map_err(|_| "its header has no shape".to_owned())?;
     if value("fortran_order")?.starts_with("True") && shape.len() > 1 {
-        return Err("it lies column by column; save numpy.ascontiguousarray of it".to_owned());
+        return Err("it is in Fortran order; save numpy.ascontiguousarray of it".to_owned());
     }
     Ok((dtype, shape))
 }
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told() {
         for (file, expected) in [
-            (b"PK".to_vec(), "no array of numpy"),
-            (file(&head("|O", "False", "(2,)"), &[]), "plain little-endian numbers"),
-            (file(&head(">f4", "False", "(1,)"), &[0; 4]), "plain little-endian numbers"),
-            (file(&head("<f4", "True", "(2, 2)"), &[0; 16]), "column by column"),
+            (b"PK".to_vec(), "not a numpy array"),
+            (file(&head("|O", "False", "(2,)"), &[]), "little-endian number type"),
+            (file(&head(">f4", "False", "(1,)"), &[0; 4]), "little-endian number type"),
+            (file(&head("<f4", "True", "(2, 2)"), &[0; 16]), "Fortran order"),
             (file(&head("<f4", "False", "(3,)"), &[0; 8]), "8 bytes"),
             (file(&head("<f4", "False", "(18446744073709551615, 2)"), &[0; 8]), "8 bytes"),
             (file("{}", &[]), "lacks descr"),

@@ -46,7 +46,7 @@ impl Archive {
         let mut file = File::open(path).map_err(unread)?;
         let size_bytes = file.metadata().map_err(unread)?.len();
         if size_bytes > MAX_BYTES {
-            return Err(refused("it has more than 4 GiB; save it as several files".to_owned()));
+            return Err(refused("it is larger than 4 GiB; save it as several files".to_owned()));
         }
         let entries = directory(&mut file, size_bytes).map_err(refused)?;
         Ok(Archive { file, size_bytes, entries })
@@ -64,7 +64,7 @@ impl Archive {
 }
 
 fn directory(file: &mut File, size_bytes: u64) -> Result<Vec<Entry>, String> {
-    let no_archive = || "it is no .npz file of numpy (no zip archive)".to_owned();
+    let no_archive = || "it is not a numpy .npz file (not a zip archive)".to_owned();
     let begin = size_bytes.saturating_sub(END as u64 + MAX_COMMENT);
     let tail = read_at(file, begin, size_bytes - begin)?;
     let is_end = |place: &usize| number32(&tail, *place) == Some(END_SIGNATURE);
@@ -125,7 +125,11 @@ fn unpacked(file: &mut File, archive_bytes: u64, entry: &Entry) -> Result<Vec<u8
             DeflateDecoder::new(&packed[..]).take(most).read_to_end(&mut bytes).map_err(|_| damaged())?;
             bytes
         }
-        method => return Err(format!("it is packed by method {method}; numpy stores or deflates")),
+        method => {
+            return Err(format!(
+                "it uses compression method {method}; only stored and deflated arrays are supported"
+            ));
+        }
     };
     let mut crc = Crc::new();
     crc.update(&bytes);
@@ -140,7 +144,7 @@ fn read_at(file: &mut File, offset: u64, count: u64) -> Result<Vec<u8>, String> 
     let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(count).read_to_end(&mut bytes));
     match read {
         Ok(found) if found as u64 == count => Ok(bytes),
-        Ok(_) => Err("it ends too early".to_owned()),
+        Ok(_) => Err("it is truncated".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

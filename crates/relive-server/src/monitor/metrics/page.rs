@@ -25,7 +25,7 @@ fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
     let mut page = Page::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     page.gauge("relive_build_info", "Always 1; the label has the version.").with(&version, 1_u64);
-    page.gauge("relive_ready", "Whether clients are served.").is(overview.phase == Phase::Serving);
+    page.gauge("relive_ready", "Whether the server serves clients.").is(overview.phase == Phase::Serving);
     process(&mut page, overview);
     if let Some(server) = &overview.server {
         server::put(&mut page, server, unix_seconds(overview.at));
@@ -41,11 +41,12 @@ fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
 fn process(page: &mut Page, overview: &Overview) {
     let process = &overview.process;
     let begun = unix_seconds(overview.started);
-    page.gauge("process_start_time_seconds", "When the server began, since 1970.").is(begun);
-    page.gauge("process_resident_memory_bytes", "Memory of the process.").maybe(process.resident_bytes);
-    page.counter("process_cpu_seconds_total", "Processor time of all threads.").maybe(process.cpu_seconds);
+    page.gauge("process_start_time_seconds", "Start time of the server, since 1970.").is(begun);
+    page.gauge("process_resident_memory_bytes", "Resident memory of the process.")
+        .maybe(process.resident_bytes);
+    page.counter("process_cpu_seconds_total", "CPU time of all threads.").maybe(process.cpu_seconds);
     page.gauge("process_open_fds", "Open files and sockets.").maybe(process.open_files);
-    page.gauge("process_max_fds", "How many the system allows.").maybe(process.max_files);
+    page.gauge("process_max_fds", "Limit of open files and sockets.").maybe(process.max_files);
 }
 
 #[cfg(test)]

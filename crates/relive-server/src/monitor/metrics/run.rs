@@ -15,18 +15,21 @@ pub(super) fn put(page: &mut Page, plan: &Json) {
 fn whole(page: &mut Page, plan: &Json) {
     let [agent, environment, phase] = ["agent", "environment", "phase"].map(|field| text(plan, field));
     let labels = [("agent", &agent[..]), ("environment", &environment), ("phase", &phase)];
-    page.gauge("relive_run_info", "Always 1; the labels say what runs.").with(&labels, 1_u64);
+    page.gauge("relive_run_info", "Always 1; the labels describe the run.").with(&labels, 1_u64);
     let steps = count(plan, "env_steps");
     page.counter("relive_run_env_steps_total", "Steps in the environment, of all workers.").maybe(steps);
     let steps = count(plan, "learner_steps");
     page.counter("relive_run_learner_steps_total", "Steps of the learner.").maybe(steps);
     let lag = count(plan, "version_lag");
-    page.gauge("relive_run_version_lag", "Versions of the weights since those that were acted by last.")
-        .maybe(lag);
+    page.gauge(
+        "relive_run_version_lag",
+        "Versions by which the weights of the last rollout are behind the newest.",
+    )
+    .maybe(lag);
     let workers = count(plan, "workers_in_all");
     page.gauge("relive_run_workers", "Workers that have acted.").maybe(workers);
-    let mut family =
-        page.counter("relive_run_part_seconds_total", "Time that parts of the work took, in all processes.");
+    let mut family = page
+        .counter("relive_run_part_seconds_total", "Time spent in each part of the work, over all processes.");
     for (part, seconds) in plan.get("time_by_part").and_then(Json::as_object).into_iter().flatten() {
         if let Some(seconds) = seconds.as_f64() {
             family.with(&[("part", part)], seconds);
@@ -49,20 +52,23 @@ fn operators(page: &mut Page, operators: &[Json]) {
         }
     };
     put(
-        &mut page.counter("relive_run_operator_items_total", "Items that an operator of the plan has given."),
+        &mut page
+            .counter("relive_run_operator_items_total", "Items that an operator of the plan has yielded."),
         "items",
     );
     put(
-        &mut page.counter("relive_run_operator_bytes_total", "Their bytes, where they are measured."),
+        &mut page.counter("relive_run_operator_bytes_total", "Bytes of these items, if they are measured."),
         "bytes",
     );
-    put(&mut page.counter("relive_run_operator_errors_total", "Its errors."), "errors");
+    put(&mut page.counter("relive_run_operator_errors_total", "Errors of an operator."), "errors");
     put(
-        &mut page.gauge("relive_run_operator_queued", "Items that lie in it until they are asked for."),
+        &mut page
+            .gauge("relive_run_operator_queued", "Items that an operator holds until they are requested."),
         "queued",
     );
     put(
-        &mut page.gauge("relive_run_operator_wait_seconds", "For how long it has been waiting for an item."),
+        &mut page
+            .gauge("relive_run_operator_wait_seconds", "How long an operator has been waiting for an item."),
         "waits_s",
     );
 }
@@ -92,27 +98,32 @@ fn workers(page: &mut Page, plan: &Json) {
         &mut page.counter("relive_run_worker_env_steps_total", "Steps of a worker in its environments."),
         "env_steps",
     );
-    put(&mut page.counter("relive_run_worker_episodes_total", "Episodes that it has ended."), "episodes");
+    put(&mut page.counter("relive_run_worker_episodes_total", "Complete episodes of a worker."), "episodes");
     put(
-        &mut page.counter("relive_run_worker_restarts_total", "How often it has joined the run again."),
+        &mut page.counter("relive_run_worker_restarts_total", "How often a worker has rejoined the run."),
         "restarts",
     );
     put(
-        &mut page
-            .gauge("relive_run_worker_weights_version", "The version of the weights that it acted by last."),
+        &mut page.gauge(
+            "relive_run_worker_weights_version",
+            "Version of the weights that a worker last acted with.",
+        ),
         "weights_version",
     );
     put(
-        &mut page.gauge("relive_run_worker_version_lag", "Versions of the weights since that."),
+        &mut page.gauge(
+            "relive_run_worker_version_lag",
+            "Versions by which a worker's weights are behind the newest.",
+        ),
         "version_lag",
     );
-    put(&mut page.gauge("relive_run_worker_silent_seconds", "How long ago it was heard of."), "seen_seconds");
+    put(&mut page.gauge("relive_run_worker_silent_seconds", "Time since the last message."), "seen_seconds");
 }
 
 fn nodes(page: &mut Page, nodes: &[Json]) {
     let labelled: Vec<_> =
         nodes.iter().map(|node| (node, ["name", "host"].map(|field| text(node, field)))).collect();
-    let mut family = page.gauge("relive_run_node_info", "Always 1; the labels say how it is with a node.");
+    let mut family = page.gauge("relive_run_node_info", "Always 1; the labels have the state of a node.");
     for (node, [name, host]) in &labelled {
         family.with(&[("node", name), ("host", host), ("state", &text(node, "state"))], 1_u64);
     }
@@ -126,19 +137,19 @@ fn nodes(page: &mut Page, nodes: &[Json]) {
     let number = |field: &'static str| move |node: &Json| node.get(field).and_then(Json::as_f64);
     put(&mut page.gauge("relive_run_node_workers", "Workers of a node."), &number("workers"));
     put(
-        &mut page.counter("relive_run_node_env_steps_total", "Steps of its workers in their environments."),
+        &mut page.counter("relive_run_node_env_steps_total", "Environment steps of a node's workers."),
         &number("env_steps"),
     );
     put(
-        &mut page.counter("relive_run_node_restarts_total", "How often its workers were started again."),
+        &mut page.counter("relive_run_node_restarts_total", "Restarts of a node's workers."),
         &number("restarts"),
     );
     put(
-        &mut page.gauge("relive_run_node_weights_version", "The version of the weights that it has."),
+        &mut page.gauge("relive_run_node_weights_version", "Version of a node's weights."),
         &number("weights_version"),
     );
     put(
-        &mut page.gauge("relive_run_node_silent_seconds", "How long ago it was heard of."),
+        &mut page.gauge("relive_run_node_silent_seconds", "Time since the last message."),
         &number("seen_seconds"),
     );
 }

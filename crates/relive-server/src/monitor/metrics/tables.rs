@@ -18,9 +18,11 @@ pub(super) fn put(page: &mut Page, tables: &[TableStatus]) {
 fn sizes(page: &mut Page, tables: &[TableStatus]) {
     let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> Option<u64>| each(page, name, help, tables, of);
     gauge("relive_table_items", "Items in the table.", &|it| Some(it.info.current_size));
-    gauge("relive_table_max_items", "Items that it keeps.", &|it| Some(it.info.config.max_size));
-    gauge("relive_table_max_bytes", "Stored bytes that it keeps.", &|it| it.info.config.max_bytes);
-    gauge("relive_table_episodes", "Episodes that items are of.", &|it| Some(it.info.num_episodes));
+    gauge("relive_table_max_items", "Maximum number of items, max_size.", &|it| {
+        Some(it.info.config.max_size)
+    });
+    gauge("relive_table_max_bytes", "Maximum stored bytes, max_bytes.", &|it| it.info.config.max_bytes);
+    gauge("relive_table_episodes", "Episodes with items in the table.", &|it| Some(it.info.num_episodes));
     gauge("relive_table_chunks", "Chunks that items refer to.", &|it| Some(it.bytes.chunks));
 }
 
@@ -28,16 +30,20 @@ fn bytes(page: &mut Page, tables: &[TableStatus]) {
     let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> u64| {
         each(page, name, help, tables, &|it| Some(of(it)));
     };
-    gauge("relive_table_encoded_bytes", "Stored bytes of these chunks.", &|it| it.bytes.encoded_bytes);
-    gauge("relive_table_raw_bytes", "Their bytes once decoded.", &|it| it.bytes.raw_bytes);
-    gauge("relive_table_resident_bytes", "Stored bytes in memory.", &|it| it.bytes.resident_bytes());
-    gauge("relive_table_spilled_bytes", "Stored bytes on disk.", &|it| it.bytes.spilled_bytes);
-    gauge("relive_table_shared_bytes", "Stored bytes that another table has, too.", &|it| {
+    gauge("relive_table_encoded_bytes", "Stored bytes of the table's chunks.", &|it| it.bytes.encoded_bytes);
+    gauge("relive_table_raw_bytes", "Decoded bytes of the table's chunks.", &|it| it.bytes.raw_bytes);
+    gauge("relive_table_resident_bytes", "Stored bytes of the table's chunks in memory.", &|it| {
+        it.bytes.resident_bytes()
+    });
+    gauge("relive_table_spilled_bytes", "Stored bytes of the table's chunks on disk.", &|it| {
+        it.bytes.spilled_bytes
+    });
+    gauge("relive_table_shared_bytes", "Stored bytes of chunks that other tables share.", &|it| {
         it.bytes.shared_bytes
     });
     gauge(
         "relive_table_referenced_bytes",
-        "Stored bytes, counted for each item that refers to them.",
+        "Stored bytes, counted once for each item that refers to them.",
         &|it| it.referenced_bytes,
     );
 }
@@ -66,14 +72,14 @@ fn counters(page: &mut Page, tables: &[TableStatus]) {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     counter("relive_inserts_total", "Inserts of new items.", &|it| it.info.inserts);
     counter("relive_samples_total", "Samples.", &|it| it.info.samples);
-    counter("relive_deletes_total", "Items that left, for whatever reason.", &|it| it.info.deletes);
-    counter("relive_unique_samples_total", "Items that were sampled at least once.", &|it| {
+    counter("relive_deletes_total", "Removed items, for any reason.", &|it| it.info.deletes);
+    counter("relive_unique_samples_total", "Items sampled at least once.", &|it| {
         signed(it.info.num_unique_samples)
     });
-    counter("relive_deleted_episodes_total", "Times that an episode lost its last data.", &|it| {
+    counter("relive_deleted_episodes_total", "Episodes whose last data was removed.", &|it| {
         signed(it.info.num_deleted_episodes)
     });
-    counter("relive_undelivered_samples_total", "Samples whose caller had gone.", &|it| {
+    counter("relive_undelivered_samples_total", "Samples whose caller had disconnected.", &|it| {
         signed(it.undelivered_samples)
     });
 }
@@ -82,15 +88,15 @@ fn limiter(page: &mut Page, tables: &[TableStatus]) {
     let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> f64| {
         each(page, name, help, tables, &|it| Some(of(it)));
     };
-    let cursor = "Inserts times samples per insert, less samples; each insert with the ratio of its time.";
+    let cursor = "The limiter's cursor: inserts times samples per insert, minus samples; each insert counts with the ratio at its time.";
     gauge("relive_limiter_cursor", cursor, &|it| it.limiter_cursor);
     let limits = |it: &TableStatus| it.info.config.rate_limiter;
     gauge("relive_limiter_min_diff", "Samples wait below this cursor.", &|it| bound(limits(it).min_diff));
     gauge("relive_limiter_max_diff", "Inserts wait above this cursor.", &|it| bound(limits(it).max_diff));
-    gauge("relive_limiter_samples_per_insert", "The ratio that the limiter aims at.", &|it| {
+    gauge("relive_limiter_samples_per_insert", "Samples per insert that the limiter maintains.", &|it| {
         limits(it).samples_per_insert
     });
-    gauge("relive_limiter_min_items", "Items from which on samples pass.", &|it| {
+    gauge("relive_limiter_min_items", "Items that the table needs before it can be sampled.", &|it| {
         limits(it).min_size_to_sample as f64
     });
 }
@@ -111,18 +117,14 @@ fn waiters(page: &mut Page, tables: &[TableStatus]) {
             }
         }
     };
-    put("relive_table_waiters", "Calls that wait.", &|table, operation| match operation {
+    put("relive_table_waiters", "Waiting calls.", &|table, operation| match operation {
         Operation::Insert => table.waiting_inserts as f64,
         Operation::Sample => table.waiting_samples as f64,
     });
-    put(
-        "relive_table_longest_wait_seconds",
-        "How long the first of them has waited.",
-        &|table, operation| {
-            let first = table.waiters.iter().find(|waiter| waiter.operation == operation);
-            first.map_or(0.0, |waiter| waiter.waiting.as_secs_f64())
-        },
-    );
+    put("relive_table_longest_wait_seconds", "Longest current wait of a call.", &|table, operation| {
+        let first = table.waiters.iter().find(|waiter| waiter.operation == operation);
+        first.map_or(0.0, |waiter| waiter.waiting.as_secs_f64())
+    });
     put("relive_table_paused", "Whether an operator has paused the operation.", &|table, operation| {
         let paused = match operation {
             Operation::Insert => table.paused.inserts,

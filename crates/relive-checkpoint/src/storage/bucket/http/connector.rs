@@ -51,8 +51,8 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
         Err(error) => {
             tracing::warn!(
                 %error,
-                "no certificates of this system can be read, so https will fail: install the package ca-certificates, \
-                 or name a file in SSL_CERT_FILE"
+                "cannot read the system's certificates, so https will fail: install the package \
+                 ca-certificates, or set SSL_CERT_FILE to a file"
             );
             builder()?.with_root_certificates(RootCertStore::empty())
         }

@@ -90,8 +90,8 @@ fn who_has_lost_the_lock_writes_no_more() {
     let other = Note { owner: Some(2), who: "process 2 on b".to_owned(), renewals: 0 };
     put(&store, other.to_string());
     until("it is noticed", || storage.create("x").is_err());
-    let expected = "process 2 on b has taken over the lock, so nothing more is written from here; \
-        one server only can write to a place";
+    let expected = "process 2 on b has taken over the lock, so this server writes no more checkpoints; only \
+                    one server can write to a location";
     for refused in [small.finish(), large.finish(), storage.remove("x"), storage.create("x").map(drop)] {
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }
@@ -109,7 +109,7 @@ fn a_lock_that_cannot_be_renewed_counts_for_nothing() {
         store.fail(Step::Put, LOCK, fault);
         until("it is not certain any more", || storage.create("x").is_err());
         let error = storage.create("x").map(drop).unwrap_err();
-        assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it");
+        assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it over");
         store.heal();
         until("it is renewed after all", || storage.create("x").is_ok());
     }
@@ -128,7 +128,7 @@ fn what_is_under_way_when_the_lock_ends_is_cut_off() {
         upload.write(&mut [IoSlice::new(&vec![1; length])]).unwrap();
         store.fail(Step::Put, LOCK, Fault::Refused);
         let error = upload.finish().unwrap_err();
-        assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it");
+        assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it over");
         assert_eq!(store.open_uploads(), 0, "it was aborted");
         store.heal();
         until("it is renewed after all", || storage.create("x").is_ok());
@@ -153,8 +153,7 @@ fn an_object_that_is_no_lock_is_left_alone() {
     put(&store, "hello".to_owned());
     let error = at(&store, "a").lock().map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Location);
-    let expected =
-        "cannot use s3://bucket/a: its relive.lock is no lock of Relive; use another prefix, or remove it";
+    let expected = "cannot use s3://bucket/a: its relive.lock is not a lock of Relive; use another prefix, or remove the file";
     assert_eq!(error.to_string(), expected);
 }
 

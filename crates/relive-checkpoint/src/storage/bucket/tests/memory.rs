@@ -89,7 +89,7 @@ fn a_file_is_never_written_over() {
         assert!(
             error
                 .to_string()
-                .ends_with("another server has written it: let one server only write to this place"),
+                .ends_with("another server wrote it: let only one server write to this location"),
             "{error}"
         );
         assert!(read(&storage, "x") == bytes);
@@ -159,7 +159,7 @@ fn a_file_of_too_many_parts_is_refused() {
     write(&storage, "x", &content(10_000_000, 1));
     let mut upload = storage.create("y").unwrap();
     let error = upload.write(&mut [IoSlice::new(&content(10_001_001, 1))]).unwrap_err();
-    assert_eq!(error.to_string(), "the file is larger than 10000000 bytes, the most of an upload");
+    assert_eq!(error.to_string(), "the file is larger than 10000000 bytes, the limit of an upload");
     drop(upload);
     assert_eq!(names(&storage, ""), ["x"]);
 }

@@ -77,8 +77,8 @@ fn credentials_that_are_wrong_are_named() {
 fn a_bucket_that_is_not_there_is_named() {
     let Some(server) = Server::of_this_run() else { return };
     let storage = server.with("s3://relive-nowhere/a", QUICK, |client| client);
-    let expected = "cannot write s3://relive-nowhere/a/relive.lock: NoSuchBucket: The specified bucket does not exist; \
-        there is no bucket `relive-nowhere`: make it first, or mend the URL";
+    let expected = "cannot write s3://relive-nowhere/a/relive.lock: NoSuchBucket: The specified bucket does \
+                    not exist; there is no bucket `relive-nowhere`: create it first, or fix the URL";
     assert_eq!(storage.lock().map(drop).unwrap_err().to_string(), expected);
     let error = storage.list("").unwrap_err().to_string();
     assert!(error.contains("there is no bucket `relive-nowhere`"), "{error}");

@@ -52,7 +52,7 @@ impl Format {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => Ok(Format::Svg),
             Some("png") => Ok(Format::Png),
-            _ => Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
+            _ => Err(Failure::usage(format!("{}: a picture must be a .png or .svg file", path.display()))),
         }
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn text(drawing: &impl Drawing) -> Result<String> {
 /// Registers the program's own font, so that pictures are the same on every machine.
 fn register() -> Result {
     register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-        .map_err(|_| Failure::text(Kind::Runtime, "the font of pictures is damaged"))
+        .map_err(|_| Failure::text(Kind::Runtime, "the built-in font is damaged"))
 }
 
 /// Draws the legend.

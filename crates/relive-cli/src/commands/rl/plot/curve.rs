@@ -27,9 +27,9 @@ pub(super) enum Axis {
 /// Whose episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Who {
-    /// Those that are learned from
+    /// Those that the agent learns from
     Actor,
-    /// Those that show what was learned
+    /// Those of evaluations
     Evaluator,
 }
 
@@ -158,11 +158,11 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
 fn missing(folder: &Path, who: Who) -> &'static str {
     let has_others = ["learner.jsonl", Who::Actor.file(), Who::Evaluator.file()];
     match (has_others.iter().any(|name| folder.join(name).is_file()), who) {
-        (false, _) => "this run has no such logs; --logs jsonl writes them",
+        (false, _) => "this run has no JSON logs; --logs jsonl writes them",
         (true, Who::Actor) => {
-            "no episode of this run has come to its end, or it learns from data; --of evaluator draws its evaluations, if it has any"
+            "this run has no complete episode, or it learns from data; --of evaluator draws its evaluations, if it has any"
         }
-        (true, Who::Evaluator) => "there are no evaluations of this run; --evaluate-every makes some",
+        (true, Who::Evaluator) => "this run has no evaluations; --evaluate-every adds them",
     }
 }
 

@@ -25,13 +25,13 @@ pub(crate) struct Options {
     /// What to draw
     #[arg(long, value_enum, default_value_t = Picture::Curves)]
     picture: Picture,
-    /// What learning is shown against [default: steps, or learner-steps where runs learn from data]
+    /// The horizontal axis [default: steps, or learner-steps if runs learn from data]
     #[arg(long, value_enum)]
     x: Option<Axis>,
-    /// Whose episodes are shown: while exploring, or without [default: actor, or evaluator where runs learn from data]
+    /// Whose episodes to show: with or without exploration [default: actor, or evaluator if runs learn from data]
     #[arg(long, value_enum)]
     of: Option<Who>,
-    /// Episodes that each point is the mean of
+    /// Number of episodes that each point averages
     #[arg(long, value_name = "N", default_value_t = SMOOTH, value_parser = clap::value_parser!(u16).range(1..))]
     smooth: u16,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Options {
 /// A kind of picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Picture {
-    /// Learning curves: the mean over seeds, and between the lowest and the highest a band
+    /// Learning curves: the mean over seeds, with a band from the lowest to the highest
     Curves,
-    /// bsuite's radar: what agents are good at
+    /// bsuite's radar: scores by capability
     Radar,
 }
 

@@ -42,7 +42,7 @@ impl Radar {
         }
         if logs.is_empty() {
             return Err(Failure::usage(
-                "there are no runs in environments of bsuite; `relive rl sweep` makes some",
+                "there are no runs in environments of bsuite; `relive rl sweep` creates them",
             ));
         }
         let mut agents: Vec<(String, Scores)> = Vec::new();
@@ -85,7 +85,7 @@ impl Drawing for Radar {
     {
         let mut chart = ChartBuilder::on(area)
             .margin(20)
-            .caption("bsuite: scores by what is asked for", (FONT, 24).into_font())
+            .caption("bsuite: scores by capability", (FONT, 24).into_font())
             .build_cartesian_2d(-2.1..2.1, -1.25..1.25)?;
         let corners = Tag::ALL.len();
         for share in [0.25, 0.5, 0.75, 1.0] {

@@ -34,13 +34,16 @@ impl Lock {
                 let mut note = String::new();
                 file.take(MAX_NOTE_BYTES).read_to_string(&mut note).map_err(failed)?;
                 let (owner, place) = (note.lines().next().unwrap_or("another process"), folder.display());
-                let advice = "wait for its end, or give another folder";
+                let advice = "wait until it is finished, or give another folder";
                 return Err(Failure::usage(format!(
-                    "--out: another sweep is at work in {place} ({owner}); {advice}"
+                    "--out: another sweep is using {place} ({owner}); {advice}"
                 )));
             }
             Err(TryLockError::Error(error)) => {
-                tracing::warn!("{}: {error}: see to it that one sweep writes there", path.display());
+                tracing::warn!(
+                    "cannot lock {}: {error}; make sure that only one sweep writes there",
+                    path.display()
+                );
             }
         }
         let noted = file.set_len(0).and_then(|()| file.rewind());

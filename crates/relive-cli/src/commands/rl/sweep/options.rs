@@ -18,23 +18,23 @@ pub(crate) struct Options {
     pub(super) agents: Vec<&'static str>,
     #[command(flatten)]
     pub(super) settings: SettingOptions,
-    /// Environments, as in `relive rl train`; an experiment of bsuite, such as catch, is all of its environments, and
-    /// `bsuite` those of all experiments
+    /// Environments, as in `relive rl train`; an experiment of bsuite, such as catch, stands for all of its
+    /// environments, and `bsuite` for those of all experiments
     #[arg(long = "env", value_name = "NAMES", required_unless_present = "suite", value_delimiter = ',')]
     pub(super) environments: Vec<String>,
     /// A suite of tasks instead, each with as many episodes or steps as it needs
     #[arg(long, value_enum, conflicts_with = "environments")]
     pub(super) suite: Option<Suite>,
-    /// The share of the suite's episodes and steps that is made, as in 0.1 for a first look
+    /// Share of the suite's episodes and steps to run, as in 0.1 for a first look
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, conflicts_with = "environments")]
     pub(super) scale: f64,
-    /// Seeds, from 1 on [default: 3; in a suite 1]
+    /// Number of seeds, counted from 1 [default: 3; in a suite 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seeds: Option<u64>,
-    /// Runs at a time [default: the processors]
+    /// Runs at a time [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) jobs: Option<u16>,
-    /// Folder with a folder for each run, and the report; runs that are finished there are not made again
+    /// Folder for the report, and for a folder for each run; finished runs there are not repeated
     #[arg(long, value_name = "DIR")]
     pub(super) out: PathBuf,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     pub(super) data: Data,
     #[command(flatten)]
     pub(super) evaluate: Evaluate,
-    /// How what the runs tell is written down; the report needs jsonl
+    /// Formats of the runs' logs; the report requires jsonl
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
     pub(super) logs: Vec<LogFormat>,
 }
@@ -57,12 +57,11 @@ impl Options {
         }
         if self.suite.is_some() {
             return Err(Failure::usage(
-                "--data does not go with --suite: it is of one environment; give --env",
+                "--data cannot be combined with --suite: the data is for one environment; give --env",
             ));
         }
         if self.evaluate.options().is_none() {
-            let text =
-                "--data needs --evaluate-every: runs that do not act have no episodes of their own to report";
+            let text = "--data requires --evaluate-every: runs that do not act have no episodes of their own to report";
             return Err(Failure::usage(text));
         }
         Ok(())
@@ -72,5 +71,5 @@ impl Options {
 /// A share of a task.
 fn share(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
-    number.ok_or_else(|| "it must be above 0 and at most 100".to_owned())
+    number.ok_or_else(|| "must be above 0 and at most 100".to_owned())
 }

@@ -171,12 +171,12 @@ impl Plan {
         let there = there.and_then(|text| serde_json::from_str::<Recipe>(&text).ok());
         let differing = match &there {
             Some(there) if *there == self.recipe => return runs::ended(&self.folder),
-            Some(there) => format!("what differs: {}", self.recipe.differs(there).join(", ")),
-            None => "it is no run of a sweep".to_owned(),
+            Some(there) => format!("differences: {}", self.recipe.differs(there).join(", ")),
+            None => "not a run of a sweep".to_owned(),
         };
         let advice = "give another folder, or remove this one";
         let place = self.folder.display();
-        Err(Failure::usage(format!("--out: there is another run in {place} already ({differing}); {advice}")))
+        Err(Failure::usage(format!("--out: {place} already has another run ({differing}); {advice}")))
     }
 
     /// Creates its folder, and removes the files of an unfinished run.

@@ -20,7 +20,7 @@ pub(crate) fn run(options: &Options) -> Result {
     // Also if some runs failed or were not started.
     let told = match options.logs.contains(&LogFormat::Jsonl) {
         true => report::write(&options.out, &plans)?,
-        false => "no report: it needs jsonl among --logs".to_owned(),
+        false => "no report: it requires jsonl among --logs".to_owned(),
     };
     output::line(&told)?;
     outcome

@@ -6,9 +6,9 @@ use relive_env::bsuite::BsuiteId;
 /// A suite of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Suite {
-    /// Twenty tasks of bsuite, one of each family, for agents of discrete actions
+    /// Twenty tasks of bsuite, one of each family, for agents with discrete actions
     Bsuite,
-    /// Pendulum, a car on a mountain and three swing-ups, for agents of continuous actions
+    /// Pendulum, a car on a mountain and three swing-ups, for agents with continuous actions
     Continuous,
 }
 

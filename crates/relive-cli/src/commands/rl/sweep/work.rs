@@ -72,7 +72,7 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
         failed.map_or(Ok(()), Err)
     });
     if ending.has_begun() {
-        output::complain("the sweep was ended early; the same command goes on with what is not finished");
+        output::complain("the sweep was stopped early; the same command resumes with the unfinished runs");
     }
     outcome
 }
@@ -105,7 +105,7 @@ impl Ending {
 
 /// A bar of the steps of all runs.
 fn bar(plans: &[Plan]) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} so far, {eta} left")
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} elapsed, {eta} left")
         .expect("the template is well-formed");
     let steps = plans.iter().map(|plan| plan.steps().length()).sum();
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style);
@@ -114,7 +114,7 @@ fn bar(plans: &[Plan]) -> ProgressBar {
 }
 
 fn message(ended: usize, all: usize) -> String {
-    format!("{ended} of {all} runs")
+    format!("{ended} of {all} runs done")
 }
 
 fn work(

@@ -50,7 +50,8 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
             text += &line(&row.environment, &here, *cell);
         }
     }
-    text += "\nMeans over the seeds, with the least and the greatest behind them. Scores go from 0, a random policy's, to 1, an expert's.\n";
+    text += "\nMeans over the seeds, followed by the lowest and the highest value. Scores are from 0 (a random \
+             policy's) to 1 (an expert's).\n";
     for environment in table.rows.iter().map(|row| &row.environment) {
         if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
             text += &section(agent, environment, run)?;
@@ -84,7 +85,7 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     let others: Vec<String> = others.map(|(name, value)| format!("`{name} = {value}`")).collect();
     let settings = match others.is_empty() {
         true => "The settings are the defaults.".to_owned(),
-        false => format!("Settings that are not the defaults: {}.", others.join(", ")),
+        false => format!("Settings that differ from the defaults: {}.", others.join(", ")),
     };
     let data = run.plan.recipe.data.as_deref();
     let told = data.map_or_else(|| Ok(String::new()), |data| learned_from(data, environment))?;
@@ -103,7 +104,7 @@ fn learned_from(data: &Path, environment: &str) -> Result<String> {
     let (count, steps) =
         (episodes.len(), episodes.iter().map(|episode| episode.answers.len()).sum::<usize>());
     Ok(format!(
-        "Learned from {count} recorded episodes of {steps} steps in all; their return: {}.\n\n",
+        "Learned from {count} recorded episodes with {steps} steps in total; their return: {}.\n\n",
         ranged(range(&returns))
     ))
 }

@@ -9,23 +9,26 @@ const STYLE: &str = "body{font-family:sans-serif;max-width:75em;margin:2em auto;
     td:first-child,th:first-child{text-align:left}small{color:#666}svg{width:100%;height:auto}\
     .curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(30em,1fr));gap:1em}.radar{max-width:60em}";
 
-const ABOUT_SCORES: &str = "Scores are from 0 to 1, means over seeds, with the least and the greatest behind them. Environments of bsuite are scored by \
-    bsuite's rules, as far as the runs go; of an experiment there is only what was run here. Others are scored by where their mean return lies \
-    between a random policy's (0) and an expert's (1), and have none where these are not known. Returns are means over the last 100 episodes, \
-    exploration included; of runs that learn from data they are those of the last evaluation.";
+const ABOUT_SCORES: &str = "Scores are from 0 to 1: means over seeds, followed by the lowest and the highest \
+                            value. Environments of bsuite are scored by bsuite's rules, as far as the runs go; \
+                            an experiment only includes what was run here. Other environments are scored by \
+                            the position of their mean return between a random policy's (0) and an expert's \
+                            (1), and have no score where these are unknown. Returns are means over the last \
+                            100 episodes, including exploration; for runs that learn from data, they are those \
+                            of the last evaluation.";
 
 /// The whole page.
 pub(super) fn html(all: &[Scored<'_>], radar: Option<&Picture>, curves: &[Picture]) -> String {
     let table = Table::of(all);
     let title = format!("{} in {} environments", escaped(&table.agents.join(", ")), table.rows.len());
     let radar = radar.map_or_else(String::new, |radar| {
-        format!("<h2>What they are good at</h2><div class=\"radar\">{}</div>\n", radar.svg)
+        format!("<h2>Scores by capability</h2><div class=\"radar\">{}</div>\n", radar.svg)
     });
     let curves: String = curves.iter().map(|curve| format!("<div>{}</div>\n", curve.svg)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n\
          <body><h1>{title}</h1>\n<p>{} runs. {ABOUT_SCORES}</p>\n{radar}<h2>Scores and returns</h2>\n{}<h2>Learning curves</h2>\n\
-         <p>Means over seeds and over the last {} episodes; the band is from the lowest seed to the highest.</p>\n\
+         <p>Means over seeds and over the last {} episodes; the band spans the lowest to the highest seed.</p>\n\
          <div class=\"curves\">{curves}</div></body></html>\n",
         all.len(),
         table_html(&table),

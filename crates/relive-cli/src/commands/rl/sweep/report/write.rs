@@ -15,7 +15,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let all = scores::of(plans)?;
     let (told, runs) = (all.len(), plans.len());
     if all.is_empty() {
-        return Ok(format!("no report: none of {runs} runs is finished with an episode at its end"));
+        return Ok(format!("no report: none of the {runs} runs is finished and has a complete episode"));
     }
     let folder = out.join(FOLDER);
     let failed = |path: &Path, error: std::io::Error| {
@@ -37,7 +37,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let of = if told == runs {
         String::new()
     } else {
-        format!(" of {told} of {runs} runs; the others have no episode to tell of, or are not finished")
+        format!(" of {told} of {runs} runs; the others have no complete episode, or are not finished")
     };
     Ok(format!("report: {}{of}", page.display()))
 }

@@ -1,0 +1,193 @@
+//! A node's message to the driver of the run: a heartbeat with its state and its capacity.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, Sampler};
+use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::watching::printable;
+use crate::{Result, RlError};
+
+/// The table of heartbeats.
+pub(super) const TABLE: &str = "signs";
+
+/// The version of heartbeats and of the list. Nodes and drivers with different versions do not work together.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// The maximum number of unread heartbeats; the oldest are dropped, as newer ones supersede them.
+const MAX_HEARTBEATS: u64 = 10_000;
+
+/// The server's timeout for a heartbeat.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Heartbeats in transit to the driver.
+const IN_FLIGHT: usize = 16;
+
+const WHAT: &str = "a node's heartbeat";
+
+/// A heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NodeHeartbeat {
+    /// Identifies the node, even among earlier nodes of the same name.
+    pub(super) id: u64,
+    /// For people.
+    pub(super) name: String,
+    pub(super) host: String,
+    /// Where others get weights; `None` if it passes none on to other nodes.
+    pub(super) address: Option<String>,
+    /// The number of workers that it has room for.
+    pub(super) wants: u32,
+    /// The numbers of its workers. A new driver learns them this way.
+    pub(super) holds: Vec<u32>,
+    /// The number of running workers.
+    pub(super) workers: u32,
+    /// How often it has restarted a worker that had ended.
+    pub(super) restarts: u64,
+    /// The version of its weights.
+    pub(super) version: Option<u64>,
+    /// Whether it is leaving and returns its numbers.
+    pub(super) leaves: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SentHeartbeat {
+    protocol: u32,
+    #[serde(rename = "sign")]
+    heartbeat: serde_json::Value,
+}
+
+/// A table that never blocks a node: without a reader, the oldest heartbeats are dropped.
+pub(super) fn table() -> TableConfig {
+    TableConfig::queue(TABLE, 1).max_size(MAX_HEARTBEATS).rate_limiter(relive_table::RateLimiterConfig {
+        max_diff: f64::MAX,
+        ..relive_table::RateLimiterConfig::queue(1)
+    })
+}
+
+impl NodeHeartbeat {
+    /// Sends the heartbeat.
+    ///
+    /// # Errors
+    /// The server is lost, or has no such table.
+    pub(super) fn send(&self, client: &Client) -> Result<()> {
+        let heartbeat = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
+        let bytes = serde_json::to_vec(&SentHeartbeat { protocol: PROTOCOL, heartbeat });
+        let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?;
+        let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
+        let step = Nest::dict([("sign", Nest::Leaf(text))]);
+        Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
+    }
+
+    /// # Errors
+    /// The heartbeat comes from a node with another version of Relive; the bytes are no heartbeat.
+    fn from_bytes(bytes: &[u8]) -> Result<NodeHeartbeat> {
+        let sent: SentHeartbeat =
+            serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        if sent.protocol != PROTOCOL {
+            let reason = format_args!("it has protocol version {}, not {PROTOCOL}", sent.protocol);
+            return Err(RlError::state(WHAT, reason));
+        }
+        let heartbeat: NodeHeartbeat =
+            serde_json::from_value(sent.heartbeat).map_err(|error| RlError::state(WHAT, error))?;
+        if heartbeat.address.as_deref().is_some_and(|address| printable(address) != address) {
+            return Err(RlError::state(WHAT, "its address has invalid characters"));
+        }
+        // They are shown in logs and on terminals.
+        let [name, host] = [&heartbeat.name, &heartbeat.host].map(|text| printable(text).into_owned());
+        Ok(NodeHeartbeat { name, host, ..heartbeat })
+    }
+}
+
+/// Reads each heartbeat once.
+pub(super) struct NodeHeartbeats(Sampler);
+
+impl NodeHeartbeats {
+    pub(super) fn new(client: &Client) -> Result<NodeHeartbeats> {
+        let options = SamplerOptions::default().num_workers(1).max_in_flight_samples_per_worker(IN_FLIGHT);
+        Ok(NodeHeartbeats(client.sampler(TABLE, options)?))
+    }
+
+    /// The next heartbeat, if one has arrived. An unreadable heartbeat is an error in its place.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(super) fn next(&mut self) -> Result<Option<Result<NodeHeartbeat>>> {
+        let sample = match self.0.next_with_timeout(Duration::ZERO) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
+            Some(sample) => sample?,
+        };
+        let columns = sample.columns()?;
+        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
+        Ok(Some(
+            bytes
+                .ok_or_else(|| RlError::state(WHAT, "it contains no string"))
+                .and_then(|bytes| NodeHeartbeat::from_bytes(bytes)),
+        ))
+    }
+}
+
+#[cfg(test)]
+impl NodeHeartbeat {
+    /// The heartbeat of a node with room for this many workers.
+    pub(super) fn of_test(id: u64, wants: u32) -> NodeHeartbeat {
+        let address = Some(format!("10.0.0.{id}:7000"));
+        let (name, host) = (format!("node-{id}"), "host".to_owned());
+        NodeHeartbeat {
+            id,
+            name,
+            host,
+            address,
+            wants,
+            holds: Vec::new(),
+            workers: 0,
+            restarts: 0,
+            version: None,
+            leaves: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn signs_come_in_order_and_those_of_another_version_are_refused() {
+        let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
+        let mut heartbeats = NodeHeartbeats::new(&client).unwrap();
+        for id in [3, 1] {
+            NodeHeartbeat::of_test(id, 2).send(&client).unwrap();
+        }
+        let mut next = || loop {
+            if let Some(heartbeat) = heartbeats.next().unwrap() {
+                break heartbeat.unwrap();
+            }
+        };
+        assert_eq!([next(), next()], [NodeHeartbeat::of_test(3, 2), NodeHeartbeat::of_test(1, 2)]);
+        let other = br#"{"protocol":7,"sign":{"a":1}}"#;
+        let error = NodeHeartbeat::from_bytes(other).unwrap_err().to_string();
+        assert!(error.contains("protocol 7, not 1"), "{error}");
+        assert!(NodeHeartbeat::from_bytes(b"{").is_err());
+    }
+
+    #[test]
+    fn names_can_be_printed_and_addresses_that_cannot_are_refused() {
+        let read = |heartbeat: &NodeHeartbeat| {
+            let heartbeat = serde_json::to_value(heartbeat).unwrap();
+            NodeHeartbeat::from_bytes(
+                &serde_json::to_vec(&SentHeartbeat { protocol: PROTOCOL, heartbeat }).unwrap(),
+            )
+        };
+        let obeyed = || "\u{1b}[2J".to_owned();
+        let heartbeat = NodeHeartbeat { name: obeyed(), host: obeyed(), ..NodeHeartbeat::of_test(1, 1) };
+        let heartbeat = read(&heartbeat).unwrap();
+        assert_eq!([heartbeat.name, heartbeat.host], ["\\u{1b}[2J", "\\u{1b}[2J"]);
+        let heartbeat = NodeHeartbeat { address: Some(obeyed()), ..NodeHeartbeat::of_test(1, 1) };
+        assert!(read(&heartbeat).unwrap_err().to_string().contains("address"));
+    }
+}
