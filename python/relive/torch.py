@@ -43,7 +43,7 @@ class ReplayDataset(IterableDataset[Batch]):
       batch_size: the number of items in a batch, at least 1.
       timeout: the number of seconds to wait for a batch.
       prefetch: the number of batches to request ahead; with 0, only batches that are returned are sampled. The default
-        is 0 within the process and 2 over a network.
+        is 0 within the process and 4 over a network.
       num_workers: the number of streams that fetch in parallel, for each iterator.
       max_batches: the number of batches of one iteration over the dataset; by default it never ends.
       pad: whether to pad items of different lengths with zeros to the longest of the batch.

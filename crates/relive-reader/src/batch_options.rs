@@ -14,7 +14,7 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 /// | Option | Default |
 /// |---|---|
 /// | [`new`](Self::new): `batch_size` | required, at least 1 |
-/// | [`prefetch`](Self::prefetch) | 2 batches from a server, 0 in the same process |
+/// | [`prefetch`](Self::prefetch) | 4 batches from a server, 0 in the same process |
 /// | [`num_workers`](Self::num_workers) | 1 |
 /// | [`timeout`](Self::timeout) | no limit |
 /// | [`max_batches`](Self::max_batches) | no end |
@@ -57,7 +57,7 @@ pub struct BatchOptions {
 
 impl BatchOptions {
     /// Default of [`prefetch`](Self::prefetch) for servers.
-    pub const DEFAULT_PREFETCH_TCP: usize = 2;
+    pub const DEFAULT_PREFETCH_TCP: usize = 4;
 
     /// Creates options for batches of `batch_size` samples.
     #[must_use]
@@ -65,7 +65,7 @@ impl BatchOptions {
         BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
-    /// Sets how many batches are requested before they are needed. Default: 0 in the same process, 2 from a server.
+    /// Sets how many batches are requested before they are needed. Default: 0 in the same process, 4 from a server.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
     /// many as its batch lacks. After a timeout, it withdraws the request, and keeps the samples that have arrived for

@@ -13,8 +13,8 @@ use super::asking::{Ask, Asking};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// After how many received bytes of an incomplete batch the server is notified. It must not wait for the whole batch,
-/// because it sends no more than the window holds.
+/// After how many taken bytes the server is notified, even without a request or within a batch: it sends no more than
+/// its window holds, which is larger.
 const PART_BYTES: u64 = 16 << 20;
 
 /// Batches between a connection and its reader.
@@ -105,7 +105,8 @@ impl Shared {
         (state.ready.len(), owed)
     }
 
-    /// Takes the next batch. Another batch may then be requested in its place; if none was requested, one is.
+    /// Takes the next batch. Another batch may then be requested in its place; if none was requested, one is. Requests
+    /// go out for half of `ahead` at once: each wakes the server, and its answers wake the connection's task.
     pub(super) fn take(&self, waker: &Waker) -> Taken {
         let mut state = self.state.lock();
         if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
@@ -154,8 +155,7 @@ impl Shared {
     /// Returns the request to send now, if any. The caller must send it.
     pub(super) fn ask(&self) -> Option<Ask> {
         let mut state = self.state.lock();
-        // Acknowledges received bytes even without a request, because the server may need that to send the rest.
-        if state.credits == 0 && (state.taken_bytes == 0 || state.outstanding == 0) {
+        if !state.is_request_due(self.ahead) && !state.is_acknowledgement_due() {
             return None;
         }
         let batches = std::mem::take(&mut state.credits);
@@ -243,6 +243,17 @@ impl Arrivals {
         }
     }
 
+    /// Whether enough batches may be requested, or no others will be added to them.
+    fn is_request_due(&self, ahead: u64) -> bool {
+        let is_last = self.outstanding == 0 || self.left == Some(0);
+        self.credits > 0 && (self.credits * 2 >= ahead || is_last)
+    }
+
+    /// Whether the server may need to know which bytes were taken, to send the rest of what was requested.
+    fn is_acknowledgement_due(&self) -> bool {
+        self.outstanding > 0 && (self.taken_bytes >= PART_BYTES || (self.taken_bytes > 0 && self.credits == 0))
+    }
+
     fn is_over(&self) -> bool {
         self.left == Some(0) && self.credits == 0 && self.outstanding == 0
     }
@@ -273,6 +284,31 @@ mod tests {
         }
         assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
         assert!(matches!(shared.take(Waker::noop()), Taken::NoMore));
+    }
+
+    #[test]
+    fn batches_are_requested_by_halves_and_what_lacks_is_requested_at_once() {
+        let shared = Shared::new("t", 4, None, Duration::ZERO);
+        let deliver = || assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
+        let take = || assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
+        assert_eq!(shared.ask(), Some(Ask { batches: 4, taken_bytes: 0 }));
+        (0..3).for_each(|_| deliver());
+        take();
+        assert_eq!(shared.ask(), None, "one is not half of four");
+        take();
+        assert_eq!(shared.ask(), Some(Ask { batches: 2, taken_bytes: 14 }));
+        take();
+        (0..3).for_each(|_| deliver());
+        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: 7 }), "no other batch is on its way");
+    }
+
+    #[test]
+    fn many_taken_bytes_are_told_before_there_is_a_request() {
+        let shared = Shared::new("t", 4, None, Duration::ZERO);
+        assert_eq!(shared.ask(), Some(Ask { batches: 4, taken_bytes: 0 }));
+        assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: PART_BYTES }));
+        assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
+        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: PART_BYTES }));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Sends batches as frames.
 
-use std::io;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Poll;
 
 use relive_batch::{Batch, BatchColumn, BatchError, StoredColumn};
 use relive_engine::limits::MAX_COPIED_BYTES;
@@ -11,7 +13,7 @@ use relive_engine::{CopiedSamples, TableHandle};
 use relive_table::{MAX_ROWS_AT_ONCE, Sampled, SampledRow};
 use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
-use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
+use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameHeader, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
 use relive_wire::v1::{self, BatchColumn as BatchColumnHead, BatchHead, ShareMemory};
 use relive_wire::{Message, dtype, structure};
@@ -30,9 +32,22 @@ pub(super) struct Sender {
     slots: Option<Slots>,
     /// Buffer for batches that are not in shared memory. It is reused: fresh memory costs as much as filling it.
     data: Vec<u8>,
+    /// Frames of batches in shared memory that are sent together.
+    held: Held,
     budget: StreamBudget,
     told: Told,
 }
+
+/// Frames that are not sent yet, and the bytes of their batches.
+#[derive(Debug, Default)]
+struct Held {
+    frames: Vec<u8>,
+    batch_bytes: usize,
+}
+
+/// Batches of this many bytes are sent together if several are requested: each wakes the client's thread, which costs as
+/// much as copying a batch of 24 kB. More would only keep the client waiting.
+const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// A batch, and the layout of its data.
 struct Plan {
@@ -57,7 +72,7 @@ pub(super) struct Rows {
 
 impl Sender {
     pub(super) fn new(slots: Option<Slots>, budget: StreamBudget) -> Self {
-        Self { slots, data: Vec::new(), budget, told: Told::default() }
+        Self { slots, data: Vec::new(), held: Held::default(), budget, told: Told::default() }
     }
 
     /// The structure of `table`'s items, if the client does not know it.
@@ -140,15 +155,22 @@ impl Sender {
     }
 
     /// Sends a batch that `table` copies, if it can do so at once; returns its size in bytes. Otherwise the table may
-    /// have taken samples.
+    /// have taken samples. A small batch may be held until [`send_held`](Self::send_held), if `more` are requested.
     pub(super) async fn send_rows(
         &mut self,
         frames: &Frames,
         table: &TableHandle,
         rows: &Rows,
+        more: bool,
     ) -> Result<Result<u64, Vec<Sampled>>, Failure> {
         let (len, samples) = (rows.place.len, rows.place.head.samples as usize);
-        let load = self.budget.take(len as u64).await;
+        let load = match poll_fn(|cx| Poll::Ready(self.budget.poll_take(len as u64, cx))).await {
+            Poll::Ready(load) => load,
+            Poll::Pending => {
+                self.send_held(frames).await?;
+                self.budget.take(len as u64).await
+            }
+        };
         let mut slot = self.slot(len);
         let data = match &mut slot {
             Some(slot) => slot.memory.bytes_mut(),
@@ -172,8 +194,14 @@ impl Sender {
         let mut head = rows.place.head.clone();
         head.structure = self.news(table);
         match slot {
-            Some(slot) => self.lend(frames, head, slot).await?,
+            Some(slot) => {
+                self.lend(frames, head, slot).await?;
+                if !more || self.held.batch_bytes >= MAX_HELD_BYTES {
+                    self.send_held(frames).await?;
+                }
+            }
             None => {
+                self.send_held(frames).await?;
                 let parts = [self.data.get(..len).unwrap_or_default()];
                 let writer = counting(frames, &load);
                 writer.send_parts(FrameKind::Batch, &head.encode_to_vec(), &parts).await?;
@@ -185,10 +213,26 @@ impl Sender {
 
     async fn send_shared(&mut self, frames: &Frames, plan: Plan, mut slot: Slot) -> Result<(), Failure> {
         plan.write(slot.memory.bytes_mut(), |_| true)?;
-        self.lend(frames, plan.place.head, slot).await
+        self.lend(frames, plan.place.head, slot).await?;
+        self.send_held(frames).await
     }
 
-    /// Lends a batch in shared memory to the client.
+    /// Whether frames are held.
+    pub(super) fn holds(&self) -> bool {
+        !self.held.frames.is_empty()
+    }
+
+    /// Sends the frames that are held.
+    pub(super) async fn send_held(&mut self, frames: &Frames) -> Result<(), Failure> {
+        if self.holds() {
+            frames.send(&mut [IoSlice::new(&self.held.frames)]).await?;
+            self.held.frames.clear();
+            self.held.batch_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Lends a batch in shared memory to the client: its frame is held.
     async fn lend(&mut self, frames: &Frames, mut head: BatchHead, mut slot: Slot) -> Result<(), Failure> {
         head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {
@@ -198,7 +242,12 @@ impl Sender {
             slots.lend(slot);
             head.dropped_slots = slots.take_dropped();
         }
-        Ok(frames.send_frame(FrameKind::Batch, &head.encode_to_vec(), &[]).await?)
+        let header = FrameHeader::new(FrameKind::Batch, head.encoded_len(), 0).map_err(io::Error::other)?;
+        let held = &mut self.held;
+        held.frames.extend_from_slice(&header.encode());
+        head.encode(&mut held.frames).map_err(io::Error::other)?;
+        held.batch_bytes += usize::try_from(head.data_bytes).unwrap_or(usize::MAX);
+        Ok(())
     }
 
     /// The connection's own memory.
@@ -247,7 +296,7 @@ fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], 
 /// Sends the descriptor of a piece of shared memory.
 async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Result<()> {
     let head = ShareMemory { slot: slot.number, bytes: slot.memory.len() as u64 }.encode_to_vec();
-    let header = relive_wire::bulk::FrameHeader::new(FrameKind::Share, head.len(), 0);
+    let header = FrameHeader::new(FrameKind::Share, head.len(), 0);
     let mut frame = header.map_err(io::Error::other)?.encode().to_vec();
     frame.extend_from_slice(&head);
     frames.writer().send_with(&frame, descriptor.as_fd()).await

@@ -92,6 +92,9 @@ impl Reader {
 
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
+            if !self.may_send() {
+                self.sender.send_held(frames).await?;
+            }
             while !self.may_send() {
                 let stopping = poll_fn(|cx| self.stop.poll(cx));
                 let frame = tokio::select! {
@@ -109,7 +112,9 @@ impl Reader {
                     self.pause = (0, 0);
                     self.on_their_way += sent;
                     self.wanted -= 1;
-                    yield_now().await;
+                    if !self.sender.holds() {
+                        yield_now().await;
+                    }
                     continue;
                 }
                 Err(samples) if samples.is_empty() => match self.take(frames).await? {
@@ -148,7 +153,7 @@ impl Reader {
     async fn send_rows(&mut self, frames: &Frames) -> Result<Result<u64, Vec<Sampled>>, Failure> {
         match &self.rows {
             Some(rows) if self.missing == self.batch_size => {
-                self.sender.send_rows(frames, &self.table, rows).await
+                self.sender.send_rows(frames, &self.table, rows, self.wanted > 1).await
             }
             _ => Ok(Err(Vec::new())),
         }
@@ -163,6 +168,7 @@ impl Reader {
             self.missing = self.batch_size;
             self.wanted -= 1;
         }
+        self.sender.send_held(frames).await?;
         let table = &self.table;
         if is_whole {
             self.sender.send(frames, table, samples).await
@@ -175,6 +181,7 @@ impl Reader {
     /// samples are taken.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
         let who = Arc::clone(&self.peer);
+        self.sender.send_held(frames).await?;
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
         let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who };
         let mut asked = self.table.sample(request);
