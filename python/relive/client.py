@@ -140,7 +140,7 @@ class Client:
         """
         known = [state.address for state in self.servers()]
         if address not in known:
-            raise ValueError(f"there is no server at {address!r}; the servers are {known}")
+            raise ValueError(f"this client has no server at {address!r}; its servers are {known}")
         return _client(type(self), address, *self._arguments[1:])
 
     # Writing.
@@ -624,7 +624,7 @@ def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(
-            f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
+            f"the item cannot be split into timesteps, because its columns have the shapes {shapes}; "
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()

@@ -380,7 +380,7 @@ def test_a_device_that_is_not_there() -> None:
     with pytest.raises(errors.UnavailableError, match="device is 'cuda', but no GPU can be used") as raised:
         store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
     assert reason in str(raised.value)
-    with pytest.raises(errors.InvalidArgumentError, match="numpy has arrays on the CPU only"):
+    with pytest.raises(errors.InvalidArgumentError, match="numpy supports only the CPU"):
         store.loader(1, {"x": gpu.Window()}, device="mps")
 
 
@@ -433,7 +433,7 @@ def test_states_of_others_are_refused() -> None:
     state = loader.state()
     with pytest.raises(errors.InvalidArgumentError, match="batch_size 2; this one has 3"):
         store.loader(3, {"x": gpu.Window()}).restore(state)
-    with pytest.raises(errors.InvalidArgumentError, match="no state"):
+    with pytest.raises(errors.InvalidArgumentError, match="not the state"):
         loader.restore({})
     with pytest.raises(errors.DataLossError):
         loader.restore({**state, "selector": b"nothing"})
@@ -576,10 +576,10 @@ def test_recorded_episodes_and_files_of_d4rl(tmp_path: pathlib.Path) -> None:
     ("columns", "capacity", "max_steps", "text"),
     [
         ({"goal": "float32"}, 9, 9, r"no \['goal'\]"),
-        ({"actions": "int64"}, 1, 9, "2 episodes, and there is room for 1"),
-        ({"actions": "int64"}, 9, 1, "has 2 steps, and a trajectory at most 1"),
-        ({"actions": ("int64", (2,))}, 9, 9, r"shape \(\); the column's have \(2,\)"),
-        ({"actions": "bool"}, 9, 9, "none of bool"),
+        ({"actions": "int64"}, 1, 9, "2 episodes, but there is room for only 1"),
+        ({"actions": "int64"}, 9, 1, "has 2 steps, but a trajectory can have at most 1"),
+        ({"actions": ("int64", (2,))}, 9, 9, r"shape \(\), but the column has \(2,\)"),
+        ({"actions": "bool"}, 9, 9, "do not fit bool"),
     ],
 )
 def test_datasets_that_do_not_fit(columns: Any, capacity: int, max_steps: int, text: str) -> None:

@@ -242,7 +242,7 @@ async fn heads_are_short_until_a_writer_is_let_in() {
     let mut raw = Raw::sampler(&server, long).await;
     let (code, message) = raw.error().await;
     assert!(
-        code == Code::InvalidArgument && message.contains("at most 16384 are supported"),
+        code == Code::InvalidArgument && message.contains("the limit is 16384"),
         "{code}: {message}"
     );
     raw.end().await;
