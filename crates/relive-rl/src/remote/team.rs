@@ -91,8 +91,7 @@ impl Team {
     /// Not all learners arrive.
     pub(crate) fn meet(&self, mut state: Vec<u8>) -> Result<()> {
         let Some((meeting, _)) = self.meeting.lock().take() else { return Ok(()) };
-        let is_on =
-            || if self.stop.is_stopped() { Err("the run was stopped".to_owned()) } else { Ok(()) };
+        let is_on = || if self.stop.is_stopped() { Err("the run was stopped".to_owned()) } else { Ok(()) };
         let ring = meeting.ring(is_on);
         if self.stop.is_stopped() {
             return Ok(());
