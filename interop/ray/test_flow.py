@@ -69,7 +69,7 @@ def test_what_a_function_raises_is_raised_here_and_the_shard_goes_on(cluster):
 
 def test_an_actor_that_is_killed_is_told(cluster):
     stream = flow.from_actors([Node(ends_after=50)], on="ray").gather_sync()
-    with pytest.raises(RuntimeError, match="the actor of shard 0 has ended: ActorDiedError"):
+    with pytest.raises(RuntimeError, match="the actor of shard 0 ended: ActorDiedError"):
         for _ in range(51):
             next(stream)
 
@@ -89,16 +89,16 @@ def test_shards_wait_for_a_place_and_say_so(cluster, capfd, monkeypatch):
     stream = flow.from_actors([Node()], on=relive.ray.Workers(resources={"simulator": 1})).gather_sync()
     with pytest.raises(TimeoutError):
         stream.next(timeout=3)
-    assert "the actor of shard 0 waits for Ray to find a place; free in the cluster" in capfd.readouterr().err
+    assert "the actor of shard 0 is waiting for Ray to schedule it; free in the cluster" in capfd.readouterr().err
     cluster.add_node(num_cpus=1, resources={"simulator": 1}, object_store_memory=80 << 20)
     assert stream.next(timeout=60)[1] == 0
 
 
 def test_what_cannot_travel_is_refused(cluster):
-    with pytest.raises(TypeError, match="on='ray' sends shards and functions to other processes, which is not possible"):
+    with pytest.raises(TypeError, match="on='ray' sends shards and functions to other processes, but they cannot be pickled"):
         flow.from_actors([(number for number in range(3))], on="ray").gather_sync()
     stream = flow.from_items([1], num_shards=1, on="ray").for_each(lambda number: lambda: number).gather_sync()
-    with pytest.raises(TypeError, match="items travel from the process of their shard by pickle, which is not possible"):
+    with pytest.raises(TypeError, match="items are pickled in the process of their shard, which failed"):
         next(stream)
     with pytest.raises(ValueError, match="on is 'moon', but it must be 'threads', 'serial', 'processes', 'ray' or a relive.ray.Workers"):
         flow.from_items([1], on="moon")

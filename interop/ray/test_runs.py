@@ -70,7 +70,7 @@ def test_a_node_that_is_killed_costs_its_workers_only(cluster, tmp_path, capfd):
     result = rl.run(DQN(), env, steps=12_000, on="ray", actors=2, on_batch=kill, timeout=200)
     killing[0].join()
     assert result.is_complete
-    assert "starting it anew" in capfd.readouterr().err
+    assert "restarting it" in capfd.readouterr().err
     assert len(nodes_of(tmp_path)) == 3, "a worker acts on the node that was free"
 
 
@@ -84,7 +84,7 @@ def test_workers_that_find_no_place_say_so(cluster, capfd, monkeypatch):
     monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
     result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
     assert not result.is_complete
-    assert "worker 0 waits for Ray to find a place for {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
+    assert "worker 0 is waiting for Ray to schedule {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
 
 
 def test_a_worker_that_waits_for_a_place_begins_on_a_node_that_is_added(cluster, capfd, monkeypatch):
@@ -95,7 +95,7 @@ def test_a_worker_that_waits_for_a_place_begins_on_a_node_that_is_added(cluster,
     # Nodes are added by the main thread, as Ray wants it.
     run = threading.Thread(target=lambda: results.append(rl.run(DQN(), "catch/0", steps=300, on=on, actors=1, timeout=100)))
     run.start()
-    wait_until(lambda: "waits for Ray to find a place" in capfd.readouterr().err)
+    wait_until(lambda: "is waiting for Ray to schedule" in capfd.readouterr().err)
     cluster.add_node(num_cpus=3, object_store_memory=STORE)
     run.join(120)
     assert results[0].is_complete

@@ -107,7 +107,7 @@ def as_shape(shape: Any) -> Shape | None:
         sizes = [shape] if hasattr(shape, "__index__") else list(shape)
         return tuple(_as_size(size) for size in sizes)
     except TypeError as error:
-        raise TypeError(f"{shape!r} is no shape: {error}") from error
+        raise TypeError(f"{shape!r} is not a shape: {error}") from error
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
@@ -150,14 +150,14 @@ def _as_size(size: Any) -> int | None:
         return None
     number = operator.index(size)
     if number < 0:
-        raise ValueError(f"sizes must not be negative, but one is {number}; None means any size")
+        raise ValueError(f"sizes must not be negative, got {number}; use None for any size")
     return number
 
 
 def _numpy_name(dtype: Any) -> Any:
     """Returns a value that ``np.dtype`` accepts for a data type of TensorFlow or PyTorch."""
     if dtype is None:
-        raise TypeError("None is no data type")
+        raise TypeError("None is not a data type")
     as_numpy = getattr(dtype, "as_numpy_dtype", None)
     if as_numpy is not None:
         return as_numpy

@@ -27,13 +27,13 @@ class BufferSettings:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, but it is {self.batch_size}")
+            raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
         if self.n_step < 1:
-            raise ValueError(f"n_step must be at least 1, but it is {self.n_step}")
+            raise ValueError(f"n_step must be at least 1, got {self.n_step}")
         if self.discount is None and self.n_step > 1:
-            raise ValueError(f"n_step={self.n_step} needs a discount, such as discount=0.99")
+            raise ValueError(f"n_step={self.n_step} requires a discount, such as discount=0.99")
         if self.discount is not None and not 0 <= self.discount <= 1:
-            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
+            raise ValueError(f"discount must be from 0 to 1, got {self.discount}")
 
     def save(self, folder: str, **changing: float) -> None:
         """Writes them into ``folder``, with the numbers that change while the buffer is used."""

@@ -88,8 +88,8 @@ class BufferTable:
             self._columns = set(step if structure is None else structure)
         if step.keys() != self._columns:
             raise ValueError(
-                f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}: "
-                "give its columns the same names, or add it to a buffer of its own"
+                f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}; use the same column "
+                "names, or another buffer"
             )
 
     def flush(self) -> None:
@@ -106,7 +106,7 @@ class BufferTable:
         """
         self.flush()
         if self._server is None or not self._table.can_sample(1):
-            raise ValueError("the buffer is empty: add steps before sampling")
+            raise ValueError("the buffer is empty; add steps before you sample")
         iterator = self._iterators.get(batch_size)
         if iterator is None:
             # Without prefetching, so that an unused iterator costs nothing.

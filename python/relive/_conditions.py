@@ -25,9 +25,9 @@ class ConditionBuilder:
     def __mod__(self, modulus: int) -> ConditionBuilder:
         modulus = operator.index(modulus)
         if modulus < 1:
-            raise ValueError(f"the number after % must be at least 1, but it is {modulus}")
+            raise ValueError(f"the number after % must be at least 1, got {modulus}")
         if self._modulus is not None:
-            raise ValueError("a condition can take one remainder only")
+            raise ValueError("a condition can have only one remainder")
         return ConditionBuilder(self._put_operand, modulus)
 
     def __eq__(self, value: object) -> Any:

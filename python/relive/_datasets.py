@@ -265,7 +265,7 @@ def _signature(client: Client, table: str) -> list[ArraySpec] | None:
     try:
         info = client.server_info(_SIGNATURE_TIMEOUT_SECONDS).get(table)
     except errors.DeadlineExceededError:
-        _log.warning("no signature of table %r came in time; its samples are not compared with it", table)
+        _log.warning("no signature of table %r arrived in time; samples are not checked against it", table)
         return None
     # For an unknown table, sampling raises the server's error.
     return None if info is None or info.structure is None else nest.flatten(info.structure)
@@ -280,7 +280,7 @@ def _check_request(table: str, requested: Sequence[ArraySpec], signature: Sequen
     for index, (want, have) in enumerate(zip(requested, signature, strict=True)):
         if not want.accepts(have.shape, have.dtype):
             raise errors.InvalidArgumentError(
-                f"column {index} of table {table!r} is not as requested: requested (dtype, shape): "
+                f"column {index} of table {table!r} does not match the request: requested (dtype, shape): "
                 f"{_text(want.dtype, want.shape)}, signature (dtype, shape): {_text(have.dtype, have.shape)}; "
                 f"the signature has {_columns_text(signature)}"
             )
@@ -289,13 +289,13 @@ def _check_request(table: str, requested: Sequence[ArraySpec], signature: Sequen
 def _check_sample(table: str, layout: Sequence[tuple[Any, ...]], expected: Sequence[ArraySpec]) -> None:
     if len(layout) != len(expected):
         raise errors.InvalidArgumentError(
-            f"a sample of table {table!r} has {len(layout)} columns, but {len(expected)} are expected: "
+            f"a sample of table {table!r} has {len(layout)} columns, but {len(expected)} were expected: "
             f"{_columns_text(expected)}"
         )
     for index, ((dtype, shape), want) in enumerate(zip(layout, expected, strict=True)):
         if not want.accepts(shape, dtype):
             raise errors.InvalidArgumentError(
-                f"column {index} of a sample of table {table!r} is not as specified: specification (dtype, shape): "
+                f"column {index} of a sample of table {table!r} does not match the specification: specification (dtype, shape): "
                 f"{_text(want.dtype, want.shape)}, tensor (dtype, shape): {_text(dtype, shape)}"
             )
 

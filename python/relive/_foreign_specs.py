@@ -33,7 +33,7 @@ def convert(leaf: Any) -> specs.ArraySpec:
     if _module_is(leaf, *_SPACES):
         return _from_space(leaf)
     if _module_is(leaf, "tensorflow") and hasattr(leaf, "value_type") and not specs.is_tensorflow_spec(leaf):
-        raise ValueError("of TensorFlow's specs only TensorSpec can be a column")
+        raise ValueError("TensorSpec is the only TensorFlow spec that can be a column")
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         raise TypeError("expected an ArraySpec, an array, or a spec with a shape and a dtype")
     if not _has_names_and_bounds(leaf):
@@ -60,7 +60,7 @@ def _from_space(space: Any) -> specs.ArraySpec:
         return specs.BoundedArraySpec(space.shape, space.dtype, start, start + space.nvec - 1)
     if _is_a(space, "MultiBinary"):
         return specs.BoundedArraySpec(space.shape, space.dtype, 0, 1)
-    raise ValueError(f"a space of kind {type(space).__name__} has no fixed shape and data type")
+    raise ValueError(f"a space of type {type(space).__name__} has no fixed shape and data type")
 
 
 def _is_a(value: Any, name: str) -> bool:

@@ -23,7 +23,7 @@ def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
 
         converted = to_jax(data)
     else:
-        raise ValueError(f"to must be 'numpy', 'torch' or 'jax', not {to!r}")
+        raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
     return converted
 
 

@@ -53,7 +53,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
-            raise ValueError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+            raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
         for number, given in enumerate(seeds):
             if given is not None:
                 self._environments[number] = NativeEnvironment(self.name, seed=given)

@@ -48,7 +48,7 @@ class NStep:
         if rewards.shape != self._ages.shape:
             raise ValueError(
                 f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
-                "a buffer with n_step has the same environments all the time, and add is for a single one"
+                "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
             )
         # The caller may overwrite the arrays.
         self._steps.append(nest.map_structure(lambda leaf: np.array(leaf), dict(step)))
@@ -92,11 +92,11 @@ def _check(step: Mapping[str, Any]) -> None:
         raise ValueError(f"a step of a buffer with discount or n_step needs a reward, but its columns are {sorted(step)}")
     if _TERMINATED not in step and _DONE not in step:
         raise ValueError(
-            "a step of a buffer with discount or n_step says whether it ended the episode, as terminated or done (and "
-            f"truncated, if it may be cut off); its columns are {sorted(step)}"
+            "a step of a buffer with discount or n_step must have a column terminated or done, for the end of an episode (and truncated, "
+            f"if episodes can be cut off); its columns are {sorted(step)}"
         )
     if "discount" in step:
-        raise ValueError("discount is a column that the buffer makes; leave it out of the steps, or out of the buffer's arguments")
+        raise ValueError("the buffer creates the column discount; omit it from the steps, or from the buffer's arguments")
 
 
 def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:

@@ -123,11 +123,11 @@ def td_error(
       TypeError: the selection is not one leaf of the step.
     """
     if not 0 <= max_priority_weight <= 1:
-        raise ValueError(f"max_priority_weight must be from 0 to 1, but it is {max_priority_weight}")
+        raise ValueError(f"max_priority_weight must be from 0 to 1, got {max_priority_weight}")
     columns = iter(range(len(nest.flatten(step_structure))))
     column = get_field_from_step_fn(nest.map_structure(lambda _: next(columns), step_structure))
     if not isinstance(column, int):
-        raise TypeError(f"get_field_from_step_fn must pick one leaf of the step, but it gave {column!r}")
+        raise TypeError(f"get_field_from_step_fn must return one leaf of the step, but returned {column!r}")
     priority = _protos.message(_protos.PATTERNS, "Priority")()
     priority.td_error.max_priority_weight = max_priority_weight
     priority.td_error.flat_source_index = column

@@ -218,8 +218,8 @@ class EpisodeRows(_StepRows):
     def step(self, step: Step, observation: Any) -> None:
         if self._num_rows == self._max_length:
             raise ValueError(
-                f"the episode has more steps than Episodes(max_length={self._max_length}) allows; "
-                "gymnasium.wrappers.TimeLimit can cut it off"
+                f"the episode has more steps than Episodes(max_length={self._max_length}) permits; gymnasium.wrappers.TimeLimit can "
+                "truncate it"
             )
         super().step(step, observation)
 

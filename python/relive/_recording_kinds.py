@@ -36,9 +36,9 @@ class Transitions:
 
     def __post_init__(self) -> None:
         if self.n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, but it is {self.n_steps}")
+            raise ValueError(f"n_steps must be at least 1, got {self.n_steps}")
         if not 0 <= self.discount <= 1:
-            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
+            raise ValueError(f"discount must be from 0 to 1, got {self.discount}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Sequences:
 
     def __post_init__(self) -> None:
         if self.length < 1:
-            raise ValueError(f"length must be at least 1, but it is {self.length}")
+            raise ValueError(f"length must be at least 1, got {self.length}")
         if self.period is not None and not 1 <= self.period <= self.length:
-            raise ValueError(f"period must be from 1 to length ({self.length}), but it is {self.period}")
+            raise ValueError(f"period must be from 1 to length ({self.length}), got {self.period}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Episodes:
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
-            raise ValueError(f"max_length must be at least 1, but it is {self.max_length}")
+            raise ValueError(f"max_length must be at least 1, got {self.max_length}")
 
 
 Kind = Transitions | Sequences | Episodes

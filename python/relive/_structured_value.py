@@ -107,7 +107,7 @@ def _encode_mapping(value: Any, mapping: Mapping[Any, Any], put_leaf: Callable[[
     value.dict_value.SetInParent()
     for key, part in mapping.items():
         if not isinstance(key, str):
-            raise ValueError(f"the keys of a mapping that is sent must be strings, but one is {key!r}")
+            raise ValueError(f"the keys of a mapping that is sent must be strings, got {key!r}")
         value.dict_value.fields[key].CopyFrom(_encode(part, put_leaf))
 
 
@@ -172,7 +172,7 @@ def _take_spec(value: Any) -> ArraySpec:
             _array_of(spec.maximum),
             spec.name or None,
         )
-    raise ValueError(f"a signature must have specs of tensors as its leaves, but one is a {kind}")
+    raise ValueError(f"the leaves of a signature must be tensor specs, but one is a {kind}")
 
 
 def _shape_of(shape: Any) -> specs.Shape | None:

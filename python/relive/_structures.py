@@ -54,7 +54,7 @@ def timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None)
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(
-            f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
+            f"the item cannot be split into timesteps, because its columns have the shapes {shapes}; "
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()

@@ -80,7 +80,7 @@ class BatchIterator:
             ("max_batches", max_batches, 1),
         ):
             if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, but it is {value}")
+                raise ValueError(f"{name} must be at least {least}, got {value}")
         self._table = table
         self._structure: Structure | None = None
         # The names of the previous batch: the same object for as long as they do not change. Initially no batch has
@@ -116,7 +116,7 @@ class BatchIterator:
         elif self._structure is not None and names is not None and not _same(self._structure.nest, names):
             raise ValueError(
                 f"the columns of table {self._table!r} have other names now than with the batches before, {names!r} instead of "
-                f"{self._structure.nest!r}: begin with a new iterator"
+                f"{self._structure.nest!r}; create a new iterator"
             )
         self._names = names
 

@@ -151,7 +151,7 @@ def _keep(keep: int) -> int:
     if isinstance(keep, bool) or not hasattr(keep, "__index__"):
         raise TypeError(f"keep must be an int, not {keep!r}")
     if keep < 1:
-        raise ValueError(f"keep ({keep}) must be at least 1: the newest checkpoint always stays")
+        raise ValueError(f"keep ({keep}) must be at least 1: the newest checkpoint is always kept")
     return keep.__index__()
 
 
@@ -163,5 +163,5 @@ def _seconds(every: float | datetime.timedelta | None) -> float | None:
     if isinstance(every, bool) or not isinstance(every, (int, float)):
         raise TypeError(f"every must be seconds or a datetime.timedelta, not {every!r}")
     if not 1 <= every <= 604_800:
-        raise ValueError(f"every ({every} s) must be from a second to a week")
+        raise ValueError(f"every ({every} s) must be from one second to one week")
     return float(every)

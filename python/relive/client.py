@@ -130,7 +130,7 @@ class Client:
         """
         known = [state.address for state in self.servers()]
         if address not in known:
-            raise ValueError(f"there is no server at {address!r}; the servers are {known}")
+            raise ValueError(f"this client has no server at {address!r}; its servers are {known}")
         return _client(type(self), address, *self._arguments[1:])
 
     # Writing.

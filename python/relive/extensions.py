@@ -62,10 +62,10 @@ class PriorityDiffusion(TableExtensionBase):
 
     def __post_init__(self) -> None:
         if not 0 <= self.decay <= 1:
-            raise ValueError(f"decay must be from 0 to 1, but it is {self.decay}")
+            raise ValueError(f"decay must be from 0 to 1, got {self.decay}")
         for name, value in (("before", self.before), ("after", self.after)):
             if not 0 <= value <= _MAX_NEIGHBOURS:
-                raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBOURS}, but it is {value}")
+                raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBOURS}, got {value}")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
         """The extensions that the server runs."""

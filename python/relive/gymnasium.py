@@ -114,7 +114,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
           ValueError: the shape differs from the kind's.
         """
         if self._state_caster is None:
-            raise AttributeError("the recorder has no state: give its kind one, as in Sequences(20, state=ArraySpec(...))")
+            raise AttributeError("the recorder has no state; give its kind a state spec, as in Sequences(20, state=ArraySpec(...))")
         return self._state
 
     @agent_state.setter
@@ -125,7 +125,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         state = self._state_caster(nest.map_structure(_detached, value))
         for path, was, now in ((path, leaf, _part(state, path)) for path, leaf in nest.flatten_with_path(known)):
             if was.shape != now.shape:
-                raise ValueError(f"the state at {path} must have the shape {was.shape} of the kind's spec, but it has {now.shape}")
+                raise ValueError(f"the state at {path} must have the shape {was.shape} of the kind's spec, got {now.shape}")
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -145,7 +145,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         if not self._in_episode:
             raise gymnasium.error.ResetNeeded(
-                "the recorder needs reset() before step(); an Autoreset wrapper belongs around the recorder, not inside"
+                "call reset() before step(); put an Autoreset wrapper around the recorder, not inside it"
             )
         taken = self._action(action)
         result = self.env.step(action)
@@ -213,7 +213,7 @@ def _columns(env: gymnasium.Env[Any, Any], kind: Kind) -> dict[str, Any]:
         flags = {name: specs.ArraySpec((), np.bool_) for name in ("terminated", "truncated", "mask")}
         state = {} if kind.state is None else {"state": _arrays(kind.state)}
         return {**columns, **flags, **state}
-    raise TypeError(f"kind must be Transitions, Sequences or Episodes, not {kind!r}")
+    raise TypeError(f"kind must be Transitions, Sequences or Episodes, got {kind!r}")
 
 
 def _arrays(spec: Any) -> Any:
@@ -248,18 +248,18 @@ def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
 def _max_length(env: gymnasium.Env[Any, Any], kind: Episodes) -> int:
     known = kind.max_length if kind.max_length is not None else getattr(env.spec, "max_episode_steps", None)
     if known is None:
-        raise ValueError("the environment does not bound its episodes; give Episodes a max_length")
+        raise ValueError("the environment does not limit its episodes; give Episodes a max_length")
     return int(known)
 
 
 def _check_single(env: Any) -> None:
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise TypeError(
-            "a vector of environments cannot be recorded as one; give each environment in it a Recorder of its own: "
+            "a vector of environments cannot be recorded as one; give each of its environments its own Recorder: "
             "SyncVectorEnv([lambda: Recorder(make(), client, table)] * n)"
         )
     if not isinstance(env, gymnasium.Env):
-        raise TypeError(f"env must be a gymnasium.Env, not {env!r}")
+        raise TypeError(f"env must be a gymnasium.Env, got {env!r}")
 
 
 _gymnasium_ids.register()

@@ -170,7 +170,7 @@ def from_spec(spec: Spec) -> ItemSelector:
     if name == "prioritized":
         return PrioritizedSelector(*parameters)
     if name not in _PLAIN:
-        raise ValueError(f"unknown selector {name!r}; known are {sorted([*_PLAIN, 'prioritized'])}")
+        raise ValueError(f"unknown selector {name!r}; the selectors are {sorted([*_PLAIN, 'prioritized'])}")
     return _PLAIN[name]()
 
 

@@ -50,7 +50,7 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return sorted(mapping)
     except TypeError as error:
         raise TypeError(
-            f"the keys of a mapping must be sortable, which is the order of its leaves: {list(mapping)!r}"
+            f"the keys of a mapping must be sortable, because they determine the order of its leaves: {list(mapping)!r}"
         ) from error
 
 
@@ -83,7 +83,7 @@ def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
     wanted = len(flatten(structure))
     given = list(leaves)
     if len(given) != wanted:
-        raise ValueError(f"a structure of {wanted} leaves cannot be filled with {len(given)}")
+        raise ValueError(f"a structure of {wanted} leaves cannot be filled with {len(given)} values")
     rest = iter(given)
     return map_structure(lambda _: next(rest), structure)
 
@@ -184,7 +184,7 @@ def _map(
     if not is_nested(first):
         for other in others:
             if is_nested(other) and not up_to:
-                raise ValueError(f"the structures differ at {path}: {first!r} is a leaf, {other!r} is not")
+                raise ValueError(f"the structures differ at {path}: {first!r} is a leaf, but {other!r} is not")
         return function(path, first, *others)
     parts = children(first)
     other_parts = [_matching(path, first, parts, other) for other in others]
@@ -198,12 +198,12 @@ def _map(
 def _matching(path: Path, first: Any, parts: list[tuple[Any, Any]], other: Any) -> list[Any]:
     if not is_nested(other) or isinstance(first, Mapping) != isinstance(other, Mapping):
         raise ValueError(
-            f"the structures differ at {path}: a {type(first).__name__} in one is a {type(other).__name__} in the other"
+            f"the structures differ at {path}: a {type(first).__name__} in the first is a {type(other).__name__} in the second"
         )
     found = children(other)
     names, other_names = [name for name, _ in parts], [name for name, _ in found]
     if names != other_names:
-        raise ValueError(f"the structures differ at {path}: one has the parts {names}, the other {other_names}")
+        raise ValueError(f"the structures differ at {path}: the first has the parts {names}, but the second has {other_names}")
     return [part for _, part in found]
 
 

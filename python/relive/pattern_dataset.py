@@ -83,10 +83,10 @@ class PatternDataset:
     def _spec_of_first_step(self) -> Any:
         steps = iter(self._steps)
         if steps is self._steps:
-            raise ValueError("step_spec is needed for steps that can be iterated only once")
+            raise ValueError("step_spec is required if the steps can be iterated only once")
         first = next(steps, None)
         if first is None:
-            raise ValueError("step_spec is needed, since there are no steps")
+            raise ValueError("step_spec is required, because there are no steps")
         return specs.as_spec(nest.map_structure(np.asarray, first))
 
 
@@ -143,6 +143,6 @@ def _boolean(end: Any) -> bool:
     value = np.asarray(end)
     if value.shape != () or value.dtype != np.bool_:
         raise ValueError(
-            f"is_end_of_episode must give one boolean, not {value.dtype} of shape {value.shape}"
+            f"is_end_of_episode must return one boolean, but returned {value.dtype} of shape {value.shape}"
         )
     return bool(value)

@@ -130,7 +130,7 @@ class Queue(RateLimiter):
 
     def __init__(self, size: int) -> None:
         if size < 1:
-            raise ValueError(f"size ({size}) must be at least 1, else nothing can ever be inserted")
+            raise ValueError(f"size ({size}) must be at least 1, otherwise nothing could be inserted")
         super().__init__(1.0, 1, 0.0, size)
 
 
@@ -161,7 +161,7 @@ def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, c
     if max_diff < centre:
         _log.warning(
             "the upper bound %g of error_buffer is below samples_per_insert * min_size_to_sample = %g: unless "
-            "something samples while the first min_size_to_sample items are inserted, inserts will wait for ever",
+            "something samples while the first min_size_to_sample items are inserted, inserts will wait forever",
             max_diff,
             centre,
         )

@@ -78,7 +78,7 @@ class Workers:
         host: str | None = None,
     ) -> None:
         if workers_per_node is not None and workers_per_node < 1:
-            raise ValueError(f"workers_per_node is {workers_per_node}, but it must be at least 1")
+            raise ValueError(f"workers_per_node must be at least 1, got {workers_per_node}")
         if workers_per_node is None and strategy in _GROUPS:
             raise ValueError(f"strategy is {strategy!r}, which needs workers_per_node: a placement group is made of nodes")
         self.workers_per_node = workers_per_node
@@ -115,7 +115,8 @@ class _Launcher:
         try:
             self._work = ray.put((agent, environment))
         except Exception as error:
-            raise TypeError(f"on='ray' sends agent and environment to other processes, which is not possible: {error}") from error
+            raise TypeError(f"on='ray' sends the agent and the environment to other processes, but they cannot be pickled: "
+                            f"{error}") from error
         self._workers, self._token = workers, token
         # The number of workers in each node, if workers are grouped into nodes.
         self.nodes: list[int] = []
@@ -253,7 +254,8 @@ class _Worker:
         if self._placed.done() or time.monotonic() < self._told_at:
             return
         self._told_at = time.monotonic() + _PLACE_SECONDS
-        print(f"relive: {self._name} waits for Ray to find a place for {self._needs}; free in the cluster: {free_in(self._ray)}", file=sys.stderr)
+        print(f"relive: {self._name} is waiting for Ray to schedule {self._needs}; free in the cluster: "
+              f"{free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
         """Raises the actor's error. The death of a Ray actor or its machine is not an error, since the actor can be
@@ -263,7 +265,7 @@ class _Worker:
         except (NotYet, self._ray.exceptions.RayActorError):
             return
         except self._ray.exceptions.RayError as error:
-            raise RuntimeError(f"{self._name} cannot work on Ray: {first_line(error)}") from error
+            raise RuntimeError(f"{self._name} cannot run on Ray: {first_line(error)}") from error
         if failure is not None:
             raise raised(failure, f"in {self._name}")
 
@@ -361,34 +363,34 @@ def imported() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ImportError("on='ray' needs Ray: pip install ray") from error
+        raise ImportError("on='ray' requires Ray: pip install ray") from error
     return ray
 
 
 def main() -> None:
     """Runs workers as Ray actors for a run that learns elsewhere, until the run is over."""
     parser = argparse.ArgumentParser(
-        prog="python -m relive.ray", description="Acts in actors of Ray for a run of `relive rl train ... --listen ADDR --no-spawn`, until it is over."
+        prog="python -m relive.ray", description="Acts in Ray actors for a run of `relive rl train ... --listen ADDR --no-spawn`, until the run is over."
     )
-    parser.add_argument("--join", metavar="ADDR", required=True, help="the address of the run's tables, by which the cluster reaches them")
-    parser.add_argument("--actors", metavar="N", type=int, default=2, help="workers, numbered from 0 on [default: 2]")
+    parser.add_argument("--join", metavar="ADDR", required=True, help="the address at which the cluster reaches the run's tables")
+    parser.add_argument("--actors", metavar="N", type=int, default=2, help="number of workers, numbered from 0 [default: 2]")
     parser.add_argument(
-        "--workers-per-node", metavar="N", type=int, help="each actor of Ray is a node with so many workers, as processes [default: each is one worker]"
+        "--workers-per-node", metavar="N", type=int, help="workers per Ray actor, as processes; each actor is then a node [default: each actor is one worker]"
     )
-    parser.add_argument("--num-cpus", metavar="N", type=float, default=1.0, help="processors of each [default: 1]")
-    parser.add_argument("--num-gpus", metavar="N", type=float, default=0.0, help="GPUs of each [default: 0]")
+    parser.add_argument("--num-cpus", metavar="N", type=float, default=1.0, help="processors of each actor [default: 1]")
+    parser.add_argument("--num-gpus", metavar="N", type=float, default=0.0, help="GPUs of each actor [default: 0]")
     parser.add_argument(
         "--token-file",
         metavar="FILE",
         type=pathlib.Path,
-        help="has the token that the server with the tables asks for [default: the token in the variable RELIVE_TOKEN]",
+        help="file with the token that the server with the tables requires [default: the token in the variable RELIVE_TOKEN]",
     )
     parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.actors < 1:
-        parser.error(f"--actors is {options.actors}, but it must be at least 1")
+        parser.error(f"--actors must be at least 1, got {options.actors}")
     if options.workers_per_node is not None and options.workers_per_node < 1:
-        parser.error(f"--workers-per-node is {options.workers_per_node}, but it must be at least 1")
+        parser.error(f"--workers-per-node must be at least 1, got {options.workers_per_node}")
     if options.supervised:
         end_with_parent()
     token = options.token_file.read_text().strip() if options.token_file else os.environ.get("RELIVE_TOKEN")

@@ -119,7 +119,7 @@ class ReplayBuffer:
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
-            raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are what a prioritized buffer gives beside the columns; rename yours")
+            raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are extra columns of a prioritized buffer; rename your columns")
 
     def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
         """Returns a batch: each column with the transitions as its leading dimension.
@@ -153,7 +153,7 @@ class ReplayBuffer:
             prioritized.
         """
         if not self._is_prioritized:
-            raise ValueError("the buffer has no priorities: make it with prioritized=0.6, for example")
+            raise ValueError("the buffer has no priorities; create it with, for example, prioritized=0.6")
         values = np.asarray(as_numpy(priorities), np.float64)
         self._table.update(keys, values)
         if values.size:

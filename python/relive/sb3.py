@@ -64,7 +64,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
     ) -> None:
         if optimize_memory_usage:
             raise ValueError(
-                "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables compress what they store; leave it out"
+                "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables already compress their data; omit it"
             )
         # Skips the superclass's constructor, which allocates arrays for all transitions.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
@@ -129,7 +129,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         return self.to_torch(observations, copy=False)
 
     def _get_samples(self, batch_inds: npt.NDArray[Any], env: VecNormalize | None = None) -> Any:
-        raise NotImplementedError("transitions of a table have no places by which they could be sampled: use sample()")
+        raise NotImplementedError("transitions in a table cannot be sampled by index; use sample()")
 
     def reset(self) -> None:
         """Removes all transitions."""

@@ -42,4 +42,4 @@ class ClientTls:
 
     def __post_init__(self) -> None:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("cert and key belong together: give both or none")
+            raise ValueError("give both cert and key, or neither")

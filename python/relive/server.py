@@ -125,9 +125,9 @@ class Server:
             "spill_dir": None if spill_dir is None else os.fspath(spill_dir),
         }
         if max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, but it is {max_connections}")
+            raise ValueError(f"max_connections must be at least 1, got {max_connections}")
         if max_bytes_in_flight < 1:
-            raise ValueError(f"max_bytes_in_flight must be at least 1, but it is {max_bytes_in_flight}")
+            raise ValueError(f"max_bytes_in_flight must be at least 1, got {max_bytes_in_flight}")
         security = _security(
             tls=tls,
             token=token,
@@ -148,7 +148,7 @@ class Server:
         is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
             _log.warning(
-                "a server listens on %s without TLS and tokens: whoever reaches it can read, write and drop its tables; give it "
+                "a server listens on %s without TLS and tokens: everyone who can connect can read, write and drop its tables; give it "
                 "tls= and token=, or host=%r",
                 "all addresses" if host == _EVERYWHERE else host,
                 _LOOPBACK,
@@ -186,7 +186,7 @@ class Server:
         """
         port = self._native.port
         if port is None:
-            raise FailedPreconditionError("the server has no port: it was made with listen=False; listen() opens one")
+            raise FailedPreconditionError("the server has no port because it was created with listen=False; listen() opens one")
         return port
 
     @property
@@ -238,7 +238,7 @@ def _security(**given: Any) -> dict[str, Any]:
     usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
     if given.get("token") is not None and given.get("token_file") is not None:
-        raise ValueError("token and token_file exclude each other; write the token into the file, with a name and a role")
+        raise ValueError("give either token or token_file; to use both, write the token into the file, with a name and a role")
     return {**usual, **bounds, **given}
 
 
@@ -251,7 +251,7 @@ def _is_loopback(host: str) -> bool:
 
 def _check_port(port: int | None) -> None:
     if port is not None and not 0 <= port <= 65535:
-        raise ValueError(f"port must be from 0 to 65535, but it is {port}")
+        raise ValueError(f"port must be from 0 to 65535, got {port}")
 
 
 def _check_no_port(**given: Any) -> None:
@@ -267,5 +267,5 @@ def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None
         return None
     told = checkpointer.internal_checkpointer()
     if not isinstance(told, Checkpointer):
-        raise TypeError(f"internal_checkpointer() must give a relive.checkpointers.Checkpointer, not {told!r}")
+        raise TypeError(f"internal_checkpointer() must return a relive.checkpointers.Checkpointer, got {told!r}")
     return dataclasses.asdict(told)

@@ -43,7 +43,7 @@ def joined(addresses: str | Sequence[str]) -> str:
         return addresses
     for address in addresses:
         if not isinstance(address, str):
-            raise TypeError(f"server_address must be a string or a list of strings, but one of it is {address!r}")
+            raise TypeError(f"server_address must be a string or a list of strings, but the list has {address!r}")
     if not addresses:
-        raise ValueError("there is no server address; name at least one, as host:port")
+        raise ValueError("there is no server address; give at least one, as host:port")
     return ",".join(addresses)

@@ -169,7 +169,7 @@ class StructuredWriter:
             flush_while_there(self._writer.flush, client, LETTING_GO_S)
         except Exception:
             # No caller could catch it.
-            logging.getLogger("relive").warning("a writer was let go without flush(), and items are lost", exc_info=True)
+            logging.getLogger("relive").warning("a writer was dropped without flush(), so items were lost", exc_info=True)
 
     def __enter__(self) -> StructuredWriter:
         return self
@@ -231,10 +231,10 @@ def _priority_to_native(priority: Any) -> tuple[Any, ...]:
 def _condition_to_native(condition: Any) -> tuple[Any, ...]:
     left = condition.WhichOneof("left")
     if left is None:
-        raise ValueError("a condition must say what it looks at (`left`)")
+        raise ValueError("a condition must have a left side (`left`)")
     comparison = condition.WhichOneof("cmp")
     if comparison is None:
-        raise ValueError("a condition must say how it compares (`cmp`)")
+        raise ValueError("a condition must have a comparison (`cmp`)")
     column = None
     if left == "flat_source_index":
         left, column = "data", condition.flat_source_index

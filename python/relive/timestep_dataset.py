@@ -25,7 +25,7 @@ class TimestepDataset(_datasets.SampleDataset):
         lengths = {len(column) for column in columns}
         if len(lengths) != 1:
             raise errors.InvalidArgumentError(
-                f"an item of table {self._table!r} cannot be split into steps, its columns have "
+                f"an item of table {self._table!r} cannot be split into steps, because its columns have "
                 f"{[len(column) for column in columns]} of them; use a TrajectoryDataset"
             )
         for step in zip(*columns, strict=True):

@@ -73,9 +73,9 @@ class ReplayDataset(IterableDataset[Batch]):
     ) -> None:
         super().__init__()
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if max_batches is not None and max_batches < 0:
-            raise ValueError(f"max_batches must be at least 0, but it is {max_batches}")
+            raise ValueError(f"max_batches must be at least 0, got {max_batches}")
         self._client = Client(server) if isinstance(server, str) else server
         self._table = table
         self._batch_size = batch_size
@@ -104,15 +104,15 @@ class ReplayDataset(IterableDataset[Batch]):
     def __len__(self) -> int:
         """The number of batches, if it is bounded."""
         if self._max_batches is None:
-            raise TypeError("the dataset has no length: it was made without max_batches")
+            raise TypeError("the dataset has no length because it was created without max_batches")
         return self._max_batches
 
     def _check_worker(self) -> None:
         if self._pin_memory or (self._device is not None and self._device.type != "cpu"):
             raise ValueError(
                 f"device={self._device} and pin_memory={self._pin_memory} do not work in the workers of a DataLoader, "
-                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the "
-                "batches in the process that trains, or use no workers"
+                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the batches in the training "
+                "process, or use no workers"
             )
 
 

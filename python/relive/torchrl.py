@@ -82,7 +82,7 @@ class Storage(TensorStorage):
         """
         drawn, self._drawn = self._drawn, None
         if drawn is None or index is not drawn[0]:
-            raise IndexError("a relive.torchrl.Storage has no places to be read from: sample() with a relive.torchrl.Sampler is the way to its transitions")
+            raise IndexError("a relive.torchrl.Storage cannot be read by index; use sample() with a relive.torchrl.Sampler")
         return drawn[1]
 
     def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
@@ -93,9 +93,9 @@ class Storage(TensorStorage):
           IndexError: indices that would be overwritten.
         """
         if not set_cursor:
-            raise IndexError("the transitions of a relive.torchrl.Storage do not change: add new ones")
+            raise IndexError("the transitions of a relive.torchrl.Storage are immutable; add new ones")
         if not isinstance(data, TensorDictBase):
-            raise TypeError(f"a relive.torchrl.Storage takes tensordicts, but it was given {type(data).__name__}")
+            raise TypeError(f"a relive.torchrl.Storage takes tensordicts, got {type(data).__name__}")
         steps = data.exclude("index").to("cpu").to_dict(convert_tensors=False)
         if data.ndim:
             self.replay.add_batch(_as_numpy(steps))
@@ -127,7 +127,7 @@ class Storage(TensorStorage):
         Raises:
           RuntimeError: always; ``dumps`` saves the buffer.
         """
-        raise RuntimeError("a relive.torchrl.Storage has no state_dict(): save the buffer with dumps(path), and load it with loads(path)")
+        raise RuntimeError("a relive.torchrl.Storage has no state_dict(); save the buffer with dumps(path), and load it with loads(path)")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Not supported, like :meth:`state_dict`."""

@@ -49,8 +49,8 @@ class TrajectoryWriter:
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
         if not isinstance(internal_writer, _native.TrajectoryWriter):
             raise TypeError(
-                f"a trajectory writer is made by Client.trajectory_writer, not out of {type(internal_writer).__name__}; "
-                "over a stand-in for the compiled writer reverb.TrajectoryWriter of the package relive-as-reverb works"
+                f"use Client.trajectory_writer to create a trajectory writer; it cannot be created from {type(internal_writer).__name__}. "
+                "reverb.TrajectoryWriter of the package relive-as-reverb also accepts a stand-in for the compiled writer"
             )
         self._writer = internal_writer
         # Attributes of the object go before the methods of its class, and have their signatures.

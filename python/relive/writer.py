@@ -94,10 +94,10 @@ class Writer:
         """
         leaves = [np.asarray(leaf) for leaf in self._leaves(sequence)]
         if not leaves:
-            raise ValueError("append_sequence needs at least one tensor")
+            raise ValueError("append_sequence requires at least one tensor")
         shapes = [leaf.shape for leaf in leaves]
         if not all(shapes):
-            raise ValueError(f"every tensor of a sequence needs a leading dimension, the steps; the shapes are {shapes}")
+            raise ValueError(f"every tensor of a sequence must have a leading dimension, the steps; the shapes are {shapes}")
         lengths = {shape[0] for shape in shapes}
         if len(lengths) != 1:
             raise ValueError(f"the tensors of a sequence must have the same leading dimension; the shapes are {shapes}")
@@ -144,11 +144,11 @@ class Writer:
           timeout: the number of seconds to wait at most.
 
         Raises:
-          ValueError: the writer is already closed.
+          ValueError: the writer is closed.
           DeadlineExceededError: not all items are confirmed, and the unconfirmed ones are lost.
         """
         if self._closed:
-            raise ValueError("the writer is closed already")
+            raise ValueError("the writer is closed")
         self._closed = True
         try:
             if retry_on_unavailable:
@@ -162,7 +162,7 @@ class Writer:
 
     def __enter__(self) -> Writer:
         if self._closed:
-            raise ValueError("the writer is closed already, and cannot be used again")
+            raise ValueError("the writer is closed and cannot be used again")
         return self
 
     def __exit__(
@@ -178,7 +178,7 @@ class Writer:
             self.close(retry_on_unavailable=False, timeout=LETTING_GO_S)
         except Exception:
             # No caller could catch it.
-            logging.getLogger("relive").warning("a writer was let go without close(), and items are lost", exc_info=True)
+            logging.getLogger("relive").warning("a writer was dropped without close(), so items were lost", exc_info=True)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -188,7 +188,7 @@ class Writer:
         self._check_open()
         leaves = nest.flatten(data)
         if any(leaf is None for leaf in leaves):
-            raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() takes steps that lack some")
+            raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() supports partial steps")
         return leaves
 
     def _add(self, data: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
@@ -228,7 +228,8 @@ class _Columns:
     def add(self, data: Any, leaves: list[Any], steps: int, is_sequence: bool) -> None:
         if self.steps > 0 and len(leaves) != len(self.specs):
             raise ValueError(
-                f"a step has {len(leaves)} tensors, but the first one had {len(self.specs)}; the steps of a chunk must look alike"
+                f"a step has {len(leaves)} tensors, but the first one had {len(self.specs)}; all steps of a chunk must have the same "
+                "tensors"
             )
         append = self.writer.append_sequence if is_sequence else self.writer.append
         append(leaves)

@@ -238,13 +238,13 @@ def test_given_arrays_with_strings_beside_them(connect: Connect) -> None:
     out = {"name": None, "value": np.zeros(2)}
     batch = next(client.batches("table", 2, timeout=PATIENCE_S, out=out))
     assert batch.data["name"].tolist() == [b"x", b"x"] and out["value"].tolist() == [1.5, 1.5]
-    with pytest.raises(ValueError, match=r"out\['name'\] is of strings"):
+    with pytest.raises(ValueError, match=r"out\['name'\] is a string column"):
         next(client.batches("table", 2, timeout=PATIENCE_S, out={"name": np.zeros(2), "value": None}))
 
 
 @pytest.mark.parametrize(("bad", "message"), [
     ([1, 2], r"out\['obs'\]\[0\] must be a numpy array or None, got a <class 'int'>"),
-    (np.zeros((4, 3, 2), object), r"out\['obs'\] is of object"),
+    (np.zeros((4, 3, 2), object), r"out\['obs'\] has the data type object"),
 ])
 def test_what_is_no_array_is_refused(connect: Connect, bad: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
@@ -300,7 +300,7 @@ def test_a_given_array_may_not_change_its_kind(connect: Connect) -> None:
     batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
     next(batches)
     out["reward"].flags.writeable = False
-    with pytest.raises(ValueError, match=r"out\['reward'\] cannot be written to"):
+    with pytest.raises(ValueError, match=r"cannot write to out\['reward'\]"):
         next(batches)
     out["reward"].flags.writeable = True
     next(batches)

@@ -45,5 +45,5 @@ def test_a_second_server_is_told_who_writes_to_the_bucket(url: str) -> None:
 
 
 def test_a_bucket_that_is_not_there_is_named() -> None:
-    with pytest.raises(relive.errors.ReverbError, match="there is no bucket `relive-nowhere`: make it first"):
+    with pytest.raises(relive.errors.ReverbError, match="there is no bucket `relive-nowhere`: create it first"):
         serve("s3://relive-nowhere/run")

@@ -254,8 +254,8 @@ def test_options_that_have_no_such_value_are_refused(tmp_path: Path) -> None:
         ({"format": "zip"}, "format must be one of"),
         ({"config": "both"}, "config must be one of"),
         ({"keep": 0}, "keep \\(0\\) must be at least 1"),
-        ({"every": 0.999}, "every \\(0.999 s\\) must be from a second to a week"),
-        ({"every": datetime.timedelta(days=8)}, "to a week"),
+        ({"every": 0.999}, "every \\(0.999 s\\) must be from one second to one week"),
+        ({"every": datetime.timedelta(days=8)}, "to one week"),
     ):
         with pytest.raises(ValueError, match=told):
             DefaultCheckpointer(tmp_path, **options)  # type: ignore[arg-type]

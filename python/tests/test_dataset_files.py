@@ -70,10 +70,10 @@ def test_safetensors_of_others(tmp_path: pathlib.Path) -> None:
         (lambda whole: (1 << 60).to_bytes(8, "little") + whole[8:], "cut off"),
         (lambda whole: whole[:8] + b"!" + whole[9:], "header is damaged"),
         (lambda whole: whole[:-1], "in the bytes from"),
-        (lambda whole: whole.replace(b"F32", b"F99"), "none of BOOL"),
-        (lambda whole: whole.replace(b'"shape"', b'"shade"'), "another form"),
+        (lambda whole: whole.replace(b"F32", b"F99"), "must be one of BOOL"),
+        (lambda whole: whole.replace(b'"shape"', b'"shade"'), "an unexpected form"),
         (lambda whole: whole.replace(b"[9, 2, 3]", b"[9,-2,-3]"), "in the bytes from"),
-        (lambda whole: whole.replace(b'"rewards"', b'"regards"'), "missing are the arrays rewards"),
+        (lambda whole: whole.replace(b'"rewards"', b'"regards"'), "these arrays are missing: rewards"),
     ],
 )
 def test_damaged_safetensors(tmp_path: pathlib.Path, change: Any, text: str) -> None:
@@ -133,13 +133,13 @@ def test_tables_that_are_no_data_sets() -> None:
     for column, values, text in (
         ("observations", [[1.0]] * (ROWS - 1) + [[1.0, 2.0]], "lists of 1 to 2 values"),
         ("rewards", [None, *range(ROWS - 1)], "1 values are missing"),
-        ("actions", ["left"] * ROWS, "has no numbers"),
+        ("actions", ["left"] * ROWS, "is not a number type"),
     ):
         place = good.column_names.index(column)
         with pytest.raises(ValueError, match=text):
             rl.arrays_of(good.set_column(place, column, pyarrow.array(values)))
     by_episode = table(True)
-    with pytest.raises(ValueError, match="has not as many"):
+    with pytest.raises(ValueError, match="has a different number"):
         rl.arrays_of(by_episode.set_column(1, "actions", pyarrow.array([[1], [2], [3]])))
 
 
@@ -156,5 +156,5 @@ def test_agents_learn_from_such_a_file(tmp_path: pathlib.Path) -> None:
 
 
 def test_other_endings(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ValueError, match=r"the ending of a data set is one of .hdf5, .h5, .parquet"):
+    with pytest.raises(ValueError, match=r"the extension of a data set must be one of .hdf5, .h5, .parquet"):
         rl.arrays_of(tmp_path / "data.csv")

@@ -31,11 +31,11 @@ def test_lists_take_the_type_of_their_column() -> None:
 @pytest.mark.parametrize(
     ("trajectory", "text"),
     [
-        ({"x": [0.5, 1e300], "action": ACTIONS}, "values of 'x' of float64 are none of float32"),
-        ({"x": [16_777_217, 0], "action": ACTIONS}, "values of 'x' of int64 are none of float32"),
-        ({"x": X, "action": [0.5, 1.0]}, "values of 'action' of float64 are none of int64"),
-        ({"x": X, "action": [1j, 0]}, "values of 'action' of complex128 are none of int64"),
-        ({"x": ["0.5", "1"], "action": ACTIONS}, "'x' has values of <U3, which are no numbers"),
+        ({"x": [0.5, 1e300], "action": ACTIONS}, "values of 'x' of float64 do not fit float32"),
+        ({"x": [16_777_217, 0], "action": ACTIONS}, "values of 'x' of int64 do not fit float32"),
+        ({"x": X, "action": [0.5, 1.0]}, "values of 'action' of float64 do not fit int64"),
+        ({"x": X, "action": [1j, 0]}, "values of 'action' of complex128 do not fit int64"),
+        ({"x": ["0.5", "1"], "action": ACTIONS}, "'x' has values of <U3, which are not numbers"),
         ({"x": [[0.5], 0.5], "action": ACTIONS}, "the list for 'x' is no array"),
         ({"x": np.zeros(2), "action": ACTIONS}, "the array has the data type float64, but the column has float32"),
         ({"x": None, "action": ACTIONS}, r"has None for 'x'; give an array \[steps, …\] of float32"),
@@ -49,7 +49,7 @@ def test_trajectories_of_other_things(trajectory: Any, text: str) -> None:
 
 def test_numbers_beyond_a_column_are_refused_in_data_sets_and_steps_too() -> None:
     with store() as made:
-        with pytest.raises(errors.InvalidArgumentError, match="episode 0: values of 'observations' of float64 are none of float32"):
+        with pytest.raises(errors.InvalidArgumentError, match="episode 0: values of 'observations' of float64 do not fit float32"):
             gpu.Store({"observations": "float32"}, capacity=1, max_steps=1).insert_dataset({"observations": np.array([1e300]), "terminals": [1]})
         with made.writer() as writer:
             made.scan()
@@ -57,7 +57,7 @@ def test_numbers_beyond_a_column_are_refused_in_data_sets_and_steps_too() -> Non
                 writer.begin(timeout=0.0)
             made.scan()
             writer.begin(timeout=0.0)
-            with pytest.raises(errors.InvalidArgumentError, match="the step: values of 'x' of float64 are none of float32"):
+            with pytest.raises(errors.InvalidArgumentError, match="the step: values of 'x' of float64 do not fit float32"):
                 writer.write({"x": 1e300})
 
 
@@ -76,7 +76,7 @@ def test_numbers_beyond_a_column_are_refused_in_data_sets_and_steps_too() -> Non
         (lambda made: gpu.Window(dtype="float8"), "dtype is 'float8'; it must be 'float16', 'bfloat16'"),
         (lambda made: gpu.Weighted(float("nan")), "alpha of Weighted is nan; it must be a finite number between 0 and 16"),
         (lambda made: gpu.Prioritized(beta=-0.5), "beta of Prioritized is -0.5"),
-        (lambda made: gpu.attach("relive-test-nobody", columns={"x": "float32"}), "columns and max_steps are given together"),
+        (lambda made: gpu.attach("relive-test-nobody", columns={"x": "float32"}), "give both columns and max_steps"),
         (lambda made: gpu.Store.load("nowhere", removal="fifo", capacity=1), "removal is 'fifo'; give the function that the store had"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_writer_without_a_trajectory_says_what_to_call() -> None:
     ]
     with store() as made, made.writer() as writer:
         for call in calls:
-            with pytest.raises(errors.InvalidArgumentError, match=r"writer 0 has no trajectory: call begin\(\) first, also after each finish\(\)"):
+            with pytest.raises(errors.InvalidArgumentError, match=r"writer 0 has no trajectory; call begin\(\) first, also after each finish\(\)"):
                 call(writer)
         with pytest.raises(errors.DeadlineExceededError):
             writer.begin(timeout=0.0)
@@ -147,10 +147,11 @@ def test_episodes_need_no_rewards() -> None:
     data = {"observations": np.zeros((5, 2)), "actions": np.arange(5), "timeouts": [0, 1, 0, 0, 1], "infos/goal": np.zeros(5)}
     with gpu.Store.of_dataset(data) as made:
         assert sorted(made.columns) == ["actions", "observations", "timeouts"] and len(made) == 2
-    with pytest.raises(errors.InvalidArgumentError, match="does not say where episodes end: give it an array terminals or timeouts"):
+    with pytest.raises(errors.InvalidArgumentError, match="no ends of episodes; add an array terminals or timeouts"):
         gpu.Store.of_dataset({"observations": np.zeros(5), "actions": np.arange(5)})
     for terminals, value in (([0, 0, np.nan, 0, 1], "nan"), (np.array([0, 0, 2, 0, 1]), "2")):
         with pytest.raises(ValueError, match=f"array `terminals`: row 2 has {value}"):
             gpu.Store.of_dataset({"observations": np.zeros(5), "terminals": terminals})
-    with pytest.raises(errors.InvalidArgumentError, match="no .'infos/goal'.*Arrays of other names than D4RL's, such as infos, are not read"):
+    with pytest.raises(errors.InvalidArgumentError, match="no .'infos/goal'.*Arrays with names other than D4RL's, such as infos, are not "
+                                                          "read"):
         gpu.Store({"infos/goal": "float64"}, capacity=2, max_steps=3).insert_dataset(data)

@@ -49,7 +49,7 @@ def test_states_of_others_are_refused() -> None:
     state = loader.state()
     with pytest.raises(errors.InvalidArgumentError, match="batch_size 2; this one has 3"):
         store.loader(3, {"x": gpu.Window()}).restore(state)
-    with pytest.raises(errors.InvalidArgumentError, match="no state"):
+    with pytest.raises(errors.InvalidArgumentError, match="not the state"):
         loader.restore({})
     with pytest.raises(errors.DataLossError):
         loader.restore({**state, "selector": b"nothing"})

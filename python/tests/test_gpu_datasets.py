@@ -59,10 +59,10 @@ def test_recorded_episodes_and_files_of_d4rl(tmp_path: pathlib.Path) -> None:
     ("columns", "capacity", "max_steps", "text"),
     [
         ({"goal": "float32"}, 9, 9, r"no \['goal'\]"),
-        ({"actions": "int64"}, 1, 9, "2 episodes, and there is room for 1"),
-        ({"actions": "int64"}, 9, 1, "has 2 steps, and a trajectory at most 1"),
+        ({"actions": "int64"}, 1, 9, "2 episodes, but there is room for only 1"),
+        ({"actions": "int64"}, 9, 1, "has 2 steps, but a trajectory can have at most 1"),
         ({"actions": ("int64", (2,))}, 9, 9, r"shape \(\); the column's have \(2,\)"),
-        ({"actions": "bool"}, 9, 9, "none of bool"),
+        ({"actions": "bool"}, 9, 9, "do not fit bool"),
     ],
 )
 def test_datasets_that_do_not_fit(columns: Any, capacity: int, max_steps: int, text: str) -> None:

@@ -143,7 +143,7 @@ def test_a_state_that_is_restored_on_other_trajectories_says_so(caplog: pytest.L
         with other.loader(2, {"x": gpu.Window()}, sampling="weighted", prefetch=0) as loader:
             loader.restore(state)
         assert other.weights().tolist() == [0, 1, 0, 0]
-        assert "of the 3 trajectories in the loader's state the store has 2, and it has 0 others" in caplog.text
+        assert "of the 3 trajectories in its state, the store has 2, and it has 0 others" in caplog.text
 
 
 def test_negative_priorities_are_refused() -> None:

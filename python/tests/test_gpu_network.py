@@ -71,7 +71,7 @@ def test_ranks_without_shared_memory_ask_for_a_network() -> None:
     def work(group: gpu.Group) -> None:
         filled(group, network=NETWORK if group.rank == 1 else None)
 
-    with pytest.raises(errors.UnavailableError, match=r"ranks \[0\] have no network: give network=relive.gpu.Network"):
+    with pytest.raises(errors.UnavailableError, match=r"ranks \[0\] have no network; give network=relive.gpu.Network"):
         together(2, work)
 
 
@@ -109,7 +109,7 @@ def test_over_tls(tmp_path: pathlib.Path) -> None:
 
     assert together(2, work) == [[[1101], [0], [500], [601]]] * 2
     missing = gpu.Network(host="localhost", shared_memory=False, tls=ServerTls(cert=key, key=key), client_tls=ClientTls(ca=cert))
-    with pytest.raises(errors.InvalidArgumentError, match="no certificate in the PEM text"):
+    with pytest.raises(errors.InvalidArgumentError, match="the PEM text has no certificate"):
         together(2, lambda group: filled(group, network=missing))
 
 
@@ -120,7 +120,7 @@ def test_over_tls(tmp_path: pathlib.Path) -> None:
         ({"timeout": 0.0}, "timeout is 0.0"),
         ({"timeout": float("nan")}, "timeout is nan"),
         ({"tls": "cert.pem", "client_tls": ClientTls()}, "tls is a str; give a relive.ServerTls"),
-        ({"tls": ServerTls(cert=pathlib.Path("a"), key=pathlib.Path("b"))}, "given together"),
+        ({"tls": ServerTls(cert=pathlib.Path("a"), key=pathlib.Path("b"))}, "give both tls and client_tls"),
     ],
 )
 def test_networks_that_make_no_sense(options: Any, text: str) -> None:

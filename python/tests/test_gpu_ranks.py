@@ -243,7 +243,7 @@ def test_a_rank_that_fails_tells_all() -> None:
                 next(loader)
 
     together(2, work)
-    assert any(text.startswith("rank 1 cannot go on: ") for text in outcomes), outcomes
+    assert any(text.startswith("rank 1 cannot continue: ") for text in outcomes), outcomes
 
 
 def test_ranks_that_do_not_agree_are_refused() -> None:
@@ -460,9 +460,9 @@ def test_a_rank_that_is_killed_is_noticed_and_leaves_nothing_behind() -> None:
 
 
 def test_who_does_not_come_is_waited_for_until_the_deadline() -> None:
-    with pytest.raises(errors.DeadlineExceededError, match=r"ranks \[1, 2\] do not come within 0.1 s"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"ranks \[1, 2\] have not connected within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 0, 3, timeout=0.1)
-    with pytest.raises(errors.DeadlineExceededError, match="rank 0 does not come within 0.1 s"):
+    with pytest.raises(errors.DeadlineExceededError, match="rank 0 has not connected within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 1, 3, timeout=0.1)
 
 

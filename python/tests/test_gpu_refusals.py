@@ -85,5 +85,5 @@ def test_a_device_that_is_not_there() -> None:
     with pytest.raises(errors.UnavailableError, match="device is 'cuda', but no GPU can be used") as raised:
         store.loader(1, {"x": gpu.Window()}, device="cuda", framework="torch")
     assert reason in str(raised.value)
-    with pytest.raises(errors.InvalidArgumentError, match="numpy has arrays on the CPU only"):
+    with pytest.raises(errors.InvalidArgumentError, match="numpy supports only the CPU"):
         store.loader(1, {"x": gpu.Window()}, device="mps")

@@ -79,12 +79,12 @@ def test_writers_say_what_they_wait_for(told: Told) -> None:
     with store() as made, made.writer() as writer:
 
         def give_row() -> None:
-            told.expect("writer 0 has been waiting for 0.05 s: begin() waits for a row; does the process of the store call scan()")
+            told.expect("writer 0 has been waiting for 0.05 s: begin() waits for a row; check that the store's process calls scan()")
             told.expect("writer 0 has been waiting for 0.1 s")
             made.scan()
 
         def answer() -> None:
-            told.expect("ask() waits for an answer; does the process of the store call scan() and answer()?")
+            told.expect("ask() waits for an answer; check that the store's process calls scan() and answer()")
             made.answer(made.scan(timeout=PATIENCE_S).requests, {"x": [3.0]})
 
         meanwhile(writer.begin, give_row)
@@ -110,9 +110,9 @@ def test_ranks_say_whom_they_wait_for(told: Told) -> None:
         return groups[-1]
 
     def come() -> None:
-        told.expect(f"group '{name}', rank 0 has been waiting for 0.05 s: ranks [1] do not come; it waits until 60.0 s are over")
+        told.expect(f"group '{name}', rank 0 has been waiting for 0.05 s: ranks [1] have not connected; waiting up to 60.0 s")
         second = join(1)
-        told.expect("rank 0 of 2 has been waiting for 0.05 s: rank 1 tells nothing")
+        told.expect("rank 0 of 2 has been waiting for 0.05 s: rank 1 sends nothing")
         second.all_gather(b"\0second")
 
     meanwhile(lambda: exchange(join(0), lambda: b"first"), come)
@@ -142,7 +142,7 @@ def test_the_time_of_a_network_is_that_of_its_ranks_too() -> None:
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(other), name], stdin=subprocess.PIPE) as process:
         with store(name=name, rank=0, ranks=2, network=gpu.Network(host="127.0.0.1", timeout=0.2)) as made:
             made.insert(X)
-            with pytest.raises(errors.DeadlineExceededError, match="rank 1 tells nothing within 0.2 s"):
+            with pytest.raises(errors.DeadlineExceededError, match="rank 1 sends nothing within 0.2 s"):
                 made.update_weights([0], [1.0])
         process.communicate(b"")
         assert process.returncode == 0

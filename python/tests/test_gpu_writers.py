@@ -124,7 +124,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         for values, text in (
             ({"nothing": 1}, "no column 'nothing'"),
             ({"observation": np.ones(3)}, "shape"),
-            ({"action": 1.5}, "none of int64"),
+            ({"action": 1.5}, "do not fit int64"),
         ):
             with pytest.raises((errors.InvalidArgumentError, errors.NotFoundError), match=text):
                 writer.write(values)

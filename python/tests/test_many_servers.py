@@ -160,7 +160,7 @@ def test_a_table_is_changed_at_all(fleet: Fleet) -> None:
 def test_one_of_the_servers(fleet: Fleet) -> None:
     fleet.client.server(fleet.addresses[2]).insert([1.0], {"table": 1.0})
     assert fleet.sizes() == [0, 0, 1, 0]
-    with pytest.raises(ValueError, match="there is no server at"):
+    with pytest.raises(ValueError, match="this client has no server at"):
         fleet.client.server("elsewhere:1")
     assert relive.Client(fleet.addresses[0]).servers() == []
 

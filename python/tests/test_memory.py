@@ -56,7 +56,7 @@ def test_tables_tell_what_they_share(connect: Connect) -> None:
 
 def test_an_item_larger_than_its_table_is_refused(connect: Connect) -> None:
     client = connect(uniform_table(max_bytes=1_000))
-    with pytest.raises(relive.errors.InvalidArgumentError, match="max_bytes is 1000; make items or chunks of fewer steps"):
+    with pytest.raises(relive.errors.InvalidArgumentError, match="max_bytes is 1000; create items or chunks of fewer steps"):
         client.insert(noise(0), {"table": 1.0}, timeout=PATIENCE_S)
 
 

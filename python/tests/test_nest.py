@@ -102,7 +102,7 @@ def test_several_structures() -> None:
     [
         ({"a": [1, 2]}, {"a": [1]}, r"\('a',\).*\[0, 1\].*\[0\]"),
         ({"a": 1}, {"a": [1]}, r"\('a',\).*1 is a leaf"),
-        ({"a": [1]}, {"a": 1}, r"\('a',\).*list in one.*int in the other"),
+        ({"a": [1]}, {"a": 1}, r"\('a',\).*list in the first.*int in the second"),
         ({"a": 1}, {"b": 1}, r"\(\).*\['a'\].*\['b'\]"),
         ({"a": 1}, [1], r"\(\).*dict.*list"),
     ],
@@ -114,7 +114,7 @@ def test_different_structures(first: Any, second: Any, said: str) -> None:
 
 @pytest.mark.parametrize("leaves", [[1], [1, 2, 3]])
 def test_wrong_number_of_leaves(leaves: list[int]) -> None:
-    with pytest.raises(ValueError, match=f"2 leaves cannot be filled with {len(leaves)}"):
+    with pytest.raises(ValueError, match=f"2 leaves cannot be filled with {len(leaves)} values"):
         nest.unflatten_as([0, 0], leaves)
 
 

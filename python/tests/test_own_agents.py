@@ -226,7 +226,7 @@ def test_a_result_goes_on_with_its_run(tmp_path: pathlib.Path) -> None:
     assert result.resume(steps=400).env_steps >= 400
     whole = rl.run(Agent(TRANSITIONS), "catch/0", steps=400, checkpoint_dir=tmp_path / "other", checkpoint_every=100)
     assert result.resume(steps=400).policy.to_bytes() == whole.policy.to_bytes()
-    with pytest.raises(ValueError, match="the run was not saved: give it a checkpoint_dir"):
+    with pytest.raises(ValueError, match="the run was not saved; give it a checkpoint_dir"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100).resume(steps=200)
 
 
@@ -301,7 +301,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
         (Broken(act=lambda *_: (np.zeros(1, np.float32), EXTRAS)), TypeError, r"action: expected int32 .*float32"),
         (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action at `row 0`: expected a number in 0..3, got 7"),
         (Broken(act=lambda *_: np.zeros(1, np.int32)), TypeError, "RandomPolicy.act.. gave ndarray, but a policy with extras"),
-        (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "gave the extras .'count'., but it has"),
+        (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "returned the extras .'count'., but it has"),
         (Broken(act=lambda *_: (None, EXTRAS)), TypeError, "RandomPolicy.act.. gave None for the actions"),
         (Broken(learn=lambda _: 3.0), TypeError, "SummingLearner.learn.. gave float"),
         (Broken(learn=lambda _: {"loss": "much"}), TypeError, "SummingLearner.learn.. gave 'much' for 'loss', but it must be a number"),
@@ -310,7 +310,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
             Broken(learn=lambda _: rl.Learnt(priorities=[1.0]), experience=TRANSITIONS), ValueError,
             r"priorities of the shape \(1,\), but the batch has 8 items",
         ),
-        (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b'; names are strings without slashes"),
+        (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b', but names must be strings without slashes"),
         (Broken(weights=lambda: {"a": "text"}), TypeError, "'text' at 'a'; weights are arrays of numbers"),
         (Broken(weights=lambda: {"a": {"b": np.array([np.nan])}}), ValueError, "NaN or infinite numbers in 'a/b'"),
     ],
@@ -339,13 +339,13 @@ def test_an_agent_without_a_method_is_refused() -> None:
         def policy(self, spec: Any, context: Any) -> Any:
             return object()
 
-    with pytest.raises(TypeError, match=r"Half is to be an agent, but it has no method learner\(\)"):
+    with pytest.raises(TypeError, match=r"Half cannot be an agent, because it has no method learner\(\)"):
         rl.run(Half(), "catch/0", steps=10)
     Half.learner = lambda self, spec, seed: SummingLearner()  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match=r"object is to be a policy, but it has no method act\(\)"):
+    with pytest.raises(TypeError, match=r"object cannot be a policy, because it has no method act\(\)"):
         rl.run(Half(), "catch/0", steps=10)
     Half.experience = "replay"  # type: ignore[assignment]
-    with pytest.raises(TypeError, match=r"Half.experience is 'replay', but it must be what the learner learns from: rl.Rollouts"):
+    with pytest.raises(TypeError, match=r"Half.experience is 'replay', but it must be rl.Rollouts"):
         rl.run(Half(), "catch/0", steps=10)
 
 
@@ -356,7 +356,7 @@ def test_a_learner_that_cannot_be_saved_is_refused_before_the_run(tmp_path: path
 
     agent = Agent(rl.Rollouts(steps=4))
     agent.learner = lambda spec, seed: Unsaved()  # type: ignore[method-assign]
-    with pytest.raises(TypeError, match=r"Unsaved is to be a learner of a run that is saved, but it has no method state\(\)"):
+    with pytest.raises(TypeError, match=r"Unsaved cannot be a learner of a run that is saved, because it has no method state\(\)"):
         rl.run(agent, "catch/0", steps=10, checkpoint_dir=tmp_path)
 
 
@@ -378,7 +378,7 @@ def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> No
     ("options", "text"),
     [
         ({"on": "processors"}, "on is 'processors', but it must be"),
-        ({"on": "serial", "actors": 2}, "on='serial' has none"),
+        ({"on": "serial", "actors": 2}, "on='serial' does not support actors"),
         ({"on": "threads", "actors": 0}, "needs at least 1"),
     ],
 )

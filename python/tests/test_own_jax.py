@@ -45,5 +45,5 @@ def test_states_come_back_through_bytes() -> None:
     leaves = _state.decode(_state.encode(rlj.saved(state)))
     back = rlj.restored(jax.tree.map(jnp.zeros_like, state), leaves)
     assert jax.tree.all(jax.tree.map(lambda own, other: own.dtype == other.dtype and bool((own == other).all()), back, state))
-    with pytest.raises(ValueError, match="the saved state has 3 leaves, but this one has 1"):
+    with pytest.raises(ValueError, match="the saved state has 3 leaves, but this state has 1"):
         rlj.restored(jnp.zeros(2), leaves)

@@ -100,9 +100,10 @@ def test_numbers_that_numpy_lacks_are_told() -> None:
         def learner(self, spec: Any, seed: int) -> Any:
             return Half()
 
-    with pytest.raises(TypeError, match=r"Half.weights\(\) has 'weight', but numpy has no torch.bfloat16: convert the tensor first, to float32"):
+    with pytest.raises(TypeError, match=r"Half.weights\(\) has 'weight', but numpy has no torch.bfloat16; convert the tensor first, for "
+                                        r"instance to float32"):
         rl.run(Agent(), "CartPole-v1", steps=10)
-    with pytest.raises(TypeError, match=r"state\['half'\] is no array of numpy: numpy has no torch.bfloat16"):
+    with pytest.raises(TypeError, match=r"state\['half'\] is not a numpy array: numpy has no torch.bfloat16"):
         _state.encode({"half": torch.zeros(2, dtype=torch.bfloat16)})
 
 
@@ -219,7 +220,7 @@ def test_states_of_adam_are_pytorchs(tmp_path: pathlib.Path) -> None:
         other.load_state_dict(weights)
         again.load_state_dict(state)
         assert stepped(other, again, 3) == pytest.approx(following, rel=1e-4)
-    with pytest.raises(ValueError, match="the state is of parameters of the shapes"):
+    with pytest.raises(ValueError, match="the state belongs to parameters of the shapes"):
         rlt.Adam(nn.Linear(2, 2).parameters()).load_state_dict(state)
 
 
@@ -246,16 +247,16 @@ def test_adam_refuses_what_it_cannot_do() -> None:
     optimizer = rlt.Adam(_two_layers().parameters())
     with pytest.raises(ValueError, match="this Adam has one group of parameters"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
-    with pytest.raises(TypeError, match="not copied or pickled"):
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
         copy.deepcopy(optimizer)
-    with pytest.raises(TypeError, match="got dict: for groups take torch.optim.Adam"):
+    with pytest.raises(TypeError, match="got dict; for groups, use torch.optim.Adam"):
         rlt.Adam([{"params": [nn.Parameter(torch.zeros(1))]}])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"a parameter of the shape \(2,\) needs no gradient"):
         rlt.Adam([torch.zeros(2)])
 
 
 def test_adam_needs_parameters_of_one_kind() -> None:
-    with pytest.raises(ValueError, match="Adam needs parameters of one device and one type, and got none"):
+    with pytest.raises(ValueError, match="Adam needs parameters of one device and one type, but got none"):
         rlt.Adam([])
     with pytest.raises(ValueError, match=r"got torch.float32 on cpu, torch.float64 on cpu"):
         rlt.Adam([torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))])

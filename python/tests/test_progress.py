@@ -59,7 +59,7 @@ def test_what_is_no_display_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=re.escape(f"progress is 'bar', but it must be {known}")):
         rl.DQN(SMALL).train("catch/0", steps=100, progress="bar")  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match="progress='tqdm' needs the package tqdm: pip install tqdm"):
+    with pytest.raises(ImportError, match="progress='tqdm' requires the package tqdm: pip install tqdm"):
         rl.DQN(SMALL).train("catch/0", steps=100, progress="tqdm")
 
 

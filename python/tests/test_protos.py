@@ -133,7 +133,7 @@ class TestStructuredValues:
         message = _structured_value.encode_structure(structure)
         filled = _structured_value.fill_structure(message, ["x", "y", "z"])
         assert filled == {"a": ["x", ("y",)], "b": ("z", [])}
-        with pytest.raises(ValueError, match="3 leaves cannot be filled with 2"):
+        with pytest.raises(ValueError, match="3 leaves cannot be filled with 2 values"):
             _structured_value.fill_structure(message, ["x", "y"])
 
     @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_types(make: Any) -> None:
 def test_a_possible_deadlock_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "relive"):
         SampleToInsertRatio(1, 10, (2, 5))
-    assert "inserts will wait for ever" in caplog.text
+    assert "inserts will wait forever" in caplog.text
 
 
 def test_a_fine_limiter_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -248,7 +248,7 @@ def test_what_cannot_be_is_refused_with_the_reason(tmp_path: pathlib.Path) -> No
         ({"capacity": 0}, "max_size"),
         ({"capacity": 1, "batch_size": 0}, "batch_size"),
         ({"capacity": 1, "n_step": 0, "discount": 0.9}, "n_step"),
-        ({"capacity": 1, "n_step": 3}, "needs a discount"),
+        ({"capacity": 1, "n_step": 3}, "requires a discount"),
         ({"capacity": 1, "discount": 1.5}, "discount must be"),
         ({"capacity": 1, "seed": -1}, "seed"),
     ]:
@@ -271,7 +271,7 @@ def test_what_cannot_be_is_refused_with_the_reason(tmp_path: pathlib.Path) -> No
     for steps, told in [
         ({"reward": [1.0]}, "terminated or done"),
         ({"done": [False]}, "needs a reward"),
-        ({"reward": [1.0], "done": [False], "discount": [1.0]}, "leave it out"),
+        ({"reward": [1.0], "done": [False], "discount": [1.0]}, "omit it"),
     ]:
         with pytest.raises(ValueError, match=told):
             several.add_batch(steps)

@@ -200,9 +200,9 @@ def test_what_no_adder_can_do_is_told() -> None:
             adders.EpisodeAdder(client, 5),
             adders.StructuredAdder(client, configs),
         ):
-            with pytest.raises(ValueError, match="begun with add_first"):
+            with pytest.raises(ValueError, match="call add_first"):
                 adder.add(np.int32(0), rl.transition(0.0, np.float32(0)))
-            with pytest.raises(ValueError, match="begins with a FIRST"):
+            with pytest.raises(ValueError, match="must start with FIRST"):
                 adder.add_first(rl.transition(0.0, np.float32(0)))
         for wrong in (
             lambda: adders.NStepTransitionAdder(client, 0, 0.9),

@@ -107,13 +107,13 @@ def test_hdf5_of_d4rl_is_learned_from(tmp_path: pathlib.Path) -> None:
     assert stays(learned(path))
     with h5py.File(path, "a") as file:
         file["truncations"] = np.zeros(len(data["rewards"]))
-    with pytest.raises(ValueError, match="catch.hdf5: there is an array truncations, which is called timeouts here"):
+    with pytest.raises(ValueError, match="catch.hdf5: there is an array truncations, which must be called timeouts"):
         learned(path)
     with h5py.File(path, "a") as file:
         del file["truncations"]
     with h5py.File(path, "a") as file:
         del file["rewards"]
-    with pytest.raises(ValueError, match="catch.hdf5: missing are the arrays rewards"):
+    with pytest.raises(ValueError, match="catch.hdf5: these arrays are missing: rewards"):
         learned(path)
 
 
@@ -143,20 +143,20 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"rewards": None}, "missing are the arrays rewards"),
+        ({"rewards": None}, "these arrays are missing: rewards"),
         ({"rewards": np.zeros(7)}, "array `[a-z]+`: it has 360 rows, but `rewards` has 7"),
         ({"rewards": np.full(360, np.nan)}, "array `rewards`: row 0 has NaN"),
         ({"observations": np.zeros((360, 3), np.float32)}, r"array `observations`: its shape is \[360, 3\]"),
         ({"actions": np.full(360, 7)}, "array `actions`: row 0 has 7"),
-        ({"observations": np.full((360, 10, 5), 1e300)}, "array `observations`: row 0 has 1e300; an agent learns from finite numbers of float32"),
-        ({"terminals": np.where(np.arange(360) == 7, np.nan, 0)}, "array `terminals`: row 7 has nan, but an episode ends there"),
-        ({"terminals": np.full(360, 2)}, "array `terminals`: row 0 has 2, but an episode ends there"),
+        ({"observations": np.full((360, 10, 5), 1e300)}, "array `observations`: row 0 has 1e300; agents learn only from finite float32 numbers"),
+        ({"terminals": np.where(np.arange(360) == 7, np.nan, 0)}, "array `terminals`: row 7 has nan, but it must be 1"),
+        ({"terminals": np.full(360, 2)}, "array `terminals`: row 0 has 2, but it must be 1"),
         ({"timeouts": np.array(["no"] * 360)}, "array `timeouts`: its values are of <U2"),
         ({"terminals": np.zeros((360, 2))}, r"array `terminals`: its shape is \[360, 2\]"),
-        ({"terminals": None, "terminations": np.zeros(360)}, "array terminations, which is called terminals here"),
-        ({"truncations": np.zeros(360)}, "array truncations, which is called timeouts here"),
-        ({"rewards": None}, "missing are the arrays rewards.*rl.BC, take zeros"),
-        ({"terminals": np.full(360, 0.5)}, "array `terminals`: row 0 has 0.5, but an episode ends there"),
+        ({"terminals": None, "terminations": np.zeros(360)}, "array terminations, which must be called terminals"),
+        ({"truncations": np.zeros(360)}, "array truncations, which must be called timeouts"),
+        ({"rewards": None}, "these arrays are missing: rewards.*rl.BC, use zeros"),
+        ({"terminals": np.full(360, 0.5)}, "array `terminals`: row 0 has 0.5, but it must be 1"),
         ({"observations": np.array([None] * 360)}, "array `observations`: its values are"),
     ],
 )
@@ -166,7 +166,7 @@ def test_what_cannot_be_learned_from_is_told(changed: dict[str, Any], told: str)
 
 
 def test_what_is_no_data_set_is_told() -> None:
-    with pytest.raises(TypeError, match="int is no data set"):
+    with pytest.raises(TypeError, match="int is not a data set"):
         learned(7)
     with pytest.raises(ValueError, match="no episodes"):
         learned(Dataset([]))
@@ -192,11 +192,11 @@ def test_policies_are_measured_by_a_random_one_and_an_expert() -> None:
     assert rl.evaluate(policy, "catch/0", episodes=1).normalized_score is None
     known = rl.evaluate(lambda seen: int(seen[2] > 0), "CartPole-v1", episodes=5)
     assert known.normalized_score == pytest.approx(100 * (known.mean_return - 22.5) / 477.5)
-    with pytest.raises(ValueError, match="two finite returns that differ"):
+    with pytest.raises(ValueError, match="two different finite returns"):
         rl.evaluate(policy, "catch/0", reference_scores=(1.0, 1.0))
     with pytest.raises(ValueError, match="episodes"):
         rl.evaluate(policy, "catch/0", episodes=0)
-    with pytest.raises(TypeError, match="no environment"):
+    with pytest.raises(TypeError, match="not an environment"):
         rl.evaluate(policy, 7)
 
 

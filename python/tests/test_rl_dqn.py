@@ -112,7 +112,7 @@ def test_actors_beside_the_learner_and_evaluations() -> None:
     [
         ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float32 \(1,\) in -2..=2"),
         ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
-        ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
+        ({"environment": 7}, TypeError, "7 is not an environment; give the name of a native one"),
         ({"environment": Line(), "actors": 2}, TypeError, "several environments are needed"),
         ({"environment": Spaces(BOX, spaces.Text(3))}, TypeError, "^action: .* is not supported"),
         ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float32 \(2,\)"),
@@ -180,9 +180,9 @@ def test_exceptions_of_environments_come_through() -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.DQN(SMALL).train(Broken(None), steps=100)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
-    with pytest.raises(ValueError, match=r"^Broken.step\(\) gave what it should not: observation: expected float32 \(2,\), got float32 \(3,\)$"):
+    with pytest.raises(ValueError, match=r"^Broken.step\(\) returned an invalid result: observation: expected float32 \(2,\), got float32 \(3,\)$"):
         rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
-    with pytest.raises(ValueError, match=r"Broken, step \d+ of episode \d+: the observation at \[1\] is NaN; "):
+    with pytest.raises(ValueError, match=r"Broken, step \d+ of episode \d+: the observation at \[1\] is NaN, "):
         rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)
 
 

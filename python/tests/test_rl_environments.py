@@ -103,7 +103,7 @@ def test_environment_specs_of_any_kind_are_this_packages_own() -> None:
     assert spec.observations["place"][0] == relive.BoundedArraySpec((1,), np.float64, -1.0, 1.0)
     assert rl.make_environment_spec(gymnasium.make("CartPole-v1")).actions == rl.DiscreteArraySpec(2, np.int64)
     assert rl.make_environment_spec(rl.make("catch/0")).observations.shape == (10, 5)
-    with pytest.raises(TypeError, match="no environment"):
+    with pytest.raises(TypeError, match="not an environment"):
         rl.make_environment_spec("catch/0")
 
 
@@ -125,7 +125,7 @@ def test_dm_env_as_gymnasium_and_back() -> None:
     for action in (0, 1, 1, 0):
         step = again.step(action)
     assert step.mid() and step.observation.shape == (4,)
-    with pytest.warns(UserWarning, match="seeded when it was made"):
+    with pytest.warns(UserWarning, match="seeded when it was created"):
         native.reset(seed=1)
 
 

@@ -85,7 +85,8 @@ def test_what_a_hook_raises_ends_the_run(hook: str, actors: int) -> None:
     [
         (rl.DQN(), {"on_step": 3}, TypeError, "on_step is 3, but it must be a function"),
         (rl.A3C(), {"on_batch": print}, ValueError, "on_batch is a function, but it must be none for an agent whose workers learn"),
-        (rl.DQN(), {"on_step": print, "on": "processes"}, ValueError, "on_step is a function, but it must be none where the workers are processes"),
+        (rl.DQN(), {"on_step": print, "on": "processes"}, ValueError, "on_step is a function, but it must be none if the workers are "
+                                                                      "processes"),
     ],
 )
 def test_hooks_that_cannot_be_are_refused(agent: Any, options: Any, kind: type[Exception], text: str) -> None:

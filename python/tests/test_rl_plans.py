@@ -112,7 +112,7 @@ def test_a_given_environment_serves_where_one_is_enough() -> None:
     ("options", "error", "told"),
     [
         ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
-        ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
+        ({"environment": 7}, TypeError, "7 is not an environment; give the name of a native one"),
         ({"epochs": 0}, ValueError, "epochs is 0, but it must be at least 1"),
         ({"epochs": 1.5}, TypeError, "epochs is 1.5, but it must be a whole number"),
         ({"clip": -0.1}, ValueError, "clip is -0.1, but it must be above 0"),

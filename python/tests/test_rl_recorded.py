@@ -48,7 +48,7 @@ def test_an_episode_of_gymnasium_is_played_as_it_is() -> None:
     environment.reset(seed=3)
     episode = recorded.play(environment, lambda _: 1)
     assert episode.observations.shape == (len(episode) + 1, 4) and episode.discounts[-1] == 0
-    with pytest.raises(TypeError, match="no environment"):
+    with pytest.raises(TypeError, match="not an environment"):
         recorded.play("CartPole-v1", lambda _: 1)
 
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_saved_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_what_is_no_recording_is_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nothing is no folder"):
+    with pytest.raises(FileNotFoundError, match="nothing is not a folder"):
         recorded.load(tmp_path / "nothing")
     recorded.save(tmp_path / "data", episodes("catch/0", 1, lambda _: 1))
     (tmp_path / "empty").mkdir()

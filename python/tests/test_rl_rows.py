@@ -244,14 +244,14 @@ class Silent(SyncVectorEnv):
 @pytest.mark.parametrize(
     ("env", "kind", "text"),
     [
-        (SyncVectorEnv([Walk] * 2), ValueError, "has 2 rows, but the run acts in 3 environments: give the agent as many"),
+        (SyncVectorEnv([Walk] * 2), ValueError, "has 2 rows, but the run acts in 3 environments: set this number"),
         ([Walk] * 4, ValueError, "the list has 4 functions, but the run acts in 3 environments"),
-        ([], TypeError, "is no environment: give the name"),
-        ([Walk, 3, Walk], TypeError, "is no environment: give the name"),
+        ([], TypeError, "is not an environment; give the name"),
+        ([Walk, 3, Walk], TypeError, "is not an environment; give the name"),
         (sync(AutoresetMode.NEXT_STEP, Walk, 2), ValueError, "acts in 3 environments, but .* alone has 2"),
-        (lambda seed: Silent([Walk] * 3), TypeError, "does not say how it resets"),
+        (lambda seed: Silent([Walk] * 3), TypeError, "does not declare how it resets"),
         (lambda seed: Without([Walk] * 3, autoreset_mode=AutoresetMode.SAME_STEP), ValueError, "no 'final_obs' of environment 0"),
-        ([Walk, cart_pole, Walk], ValueError, "environment 1 takes and gives something else than the first"),
+        ([Walk, cart_pole, Walk], ValueError, "environment 1 has a different spec than the first"),
     ],
 )
 def test_what_cannot_be_a_row_is_told(env: Any, kind: type[Exception], text: str) -> None:

@@ -81,7 +81,7 @@ def test_lost_lives_may_have_no_future() -> None:
     environment.reset()
     steps = [environment.step(0) for _ in range(4)]
     assert [step.discount for step in steps] == [1.0, 0.0, 0.0, 1.0] and all(step.mid() for step in steps)
-    with pytest.raises(TypeError, match="tells nothing of lives"):
+    with pytest.raises(TypeError, match="does not report lives"):
         rl.Atari(rl.NoopStarts(Film()), zero_discount_on_life_loss=True)
 
 

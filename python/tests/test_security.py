@@ -139,7 +139,7 @@ def test_one_token_needs_no_file() -> None:
 
 
 def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
-    with pytest.raises(ValueError, match="belong together"):
+    with pytest.raises(ValueError, match="both cert and key"):
         relive.ClientTls(cert="client.pem")
     with pytest.raises(ValueError, match=r"nowhere\.pem cannot be read"):
         relive.Client("localhost:1", tls=relive.ClientTls(ca="nowhere.pem"))
@@ -152,16 +152,16 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
         relive.Server([table()], token_file=token_file)
     with pytest.raises(ValueError, match="the token must have 16 to 1024 characters, got 5"):
         relive.Server([table()], token="short")
-    with pytest.raises(ValueError, match="token and token_file exclude each other"):
+    with pytest.raises(ValueError, match="either token or token_file"):
         relive.Server([table()], token="0123456789abcdef", token_file=token_file)
-    with pytest.raises(ValueError, match="'root' is no role|\"root\" is no role"):
+    with pytest.raises(ValueError, match="'root' is not a role|\"root\" is not a role"):
         relive.Server([table()], open_port=0, open_role="root")
 
 
 def test_connections_beyond_the_limit_are_closed() -> None:
-    with pytest.raises(ValueError, match="max_connections must be at least 1, but it is 0"):
+    with pytest.raises(ValueError, match="max_connections must be at least 1, got 0"):
         relive.Server([table()], max_connections=0)
-    with pytest.raises(ValueError, match="max_bytes_in_flight must be at least 1, but it is 0"):
+    with pytest.raises(ValueError, match="max_bytes_in_flight must be at least 1, got 0"):
         relive.Server([table()], max_bytes_in_flight=0)
     turned_away = (CancelledError, DeadlineExceededError, UnavailableError)
     server = relive.Server([table()], host="127.0.0.1", max_connections=1)

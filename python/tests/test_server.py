@@ -38,7 +38,7 @@ def test_a_port_is_served_by_one_server(serve: Serve) -> None:
 def test_a_table_belongs_to_one_server(serve: Serve) -> None:
     table = uniform_table()
     server = serve(table)
-    with pytest.raises(ValueError, match="'?\"?table\"?'? was given to a server before"):
+    with pytest.raises(ValueError, match="'?\"?table\"?'? already belongs to a server"):
         relive.Server(tables=[table])
     server.stop()
     again = serve(table.replace())

@@ -55,7 +55,7 @@ class TestArraySpec:
 
     @pytest.mark.parametrize("shape", ["ab", (1.5,), object()])
     def test_no_shape(self, shape: Any) -> None:
-        with pytest.raises(TypeError, match="no shape"):
+        with pytest.raises(TypeError, match="not a shape"):
             ArraySpec(shape, "int8")
 
     @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_disk_that_takes_no_more_is_told(tmp_path: pathlib.Path) -> None:
 
 def test_a_folder_needs_a_budget_and_has_one_owner(tmp_path: pathlib.Path) -> None:
     table = relive.Table.queue("t", 3)
-    with pytest.raises(ValueError, match="spill_dir needs max_bytes"):
+    with pytest.raises(ValueError, match="spill_dir requires max_bytes"):
         relive.Server([table], spill_dir=tmp_path)
     with _server(tmp_path), pytest.raises(RuntimeError, match="spill"):
         _server(tmp_path)

@@ -159,7 +159,7 @@ def test_a_run_is_saved_and_resumed_with_the_same_numbers(agent: Any, environmen
 @pytest.mark.parametrize(
     ("agent", "settings", "kind", "text"),
     [
-        (rlt.PPO, {"network": nn.Linear(2, 2)}, TypeError, "network is a module, but it must be a function that makes one"),
+        (rlt.PPO, {"network": nn.Linear(2, 2)}, TypeError, "network is a module, but it must be a function that creates one"),
         (rlt.PPO, {"network": 3}, TypeError, "network is 3, but it must be a function"),
         (rlt.PPO, {"loss": "clip"}, TypeError, "loss is 'clip', but it must be a function"),
         (rlt.PPO, {"gae_lambda": 2.0}, ValueError, "gae_lambda is 2, but it must be from 0 to 1"),
@@ -175,19 +175,19 @@ def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], 
 @pytest.mark.parametrize(
     ("agent", "environment", "kind", "text"),
     [
-        (rlt.PPO(**PPO, network=lambda spec: 3), "catch/0", TypeError, "network gave int, but it must give a torch.nn.Module"),
-        (rlt.PPO(**PPO, network=lambda spec: nn.Linear(5, 3)), "catch/0", TypeError, "the network gave Tensor, but it must give a pair"),
+        (rlt.PPO(**PPO, network=lambda spec: 3), "catch/0", TypeError, "network returned int, but it must return a torch.nn.Module"),
+        (rlt.PPO(**PPO, network=lambda spec: nn.Linear(5, 3)), "catch/0", TypeError, "the network returned Tensor, but it must return a pair"),
         (
             rlt.PPO(**PPO, loss=lambda module, data: torch.zeros(())), "catch/0", ValueError,
-            r"loss gave a tensor of the shape \(\), but it must give \(32,\): the loss of each step",
+            r"loss returned a tensor of the shape \(\), but it must return \(32,\): the loss of each step",
         ),
-        (rlt.SAC(**SAC), "catch/0", TypeError, "SAC draws one array between bounds, but the actions of the environment are"),
-        (rlt.SAC(**SAC, network=lambda spec: nn.Linear(3, 2)), "Pendulum-v1", TypeError, "the network gave Tensor, but it must give a pair"),
+        (rlt.SAC(**SAC), "catch/0", TypeError, "SAC requires actions that are one array between bounds, but the environment's actions are"),
+        (rlt.SAC(**SAC, network=lambda spec: nn.Linear(3, 2)), "Pendulum-v1", TypeError, "the network returned Tensor, but it must return a pair"),
         (
             rlt.SAC(**SAC, critics=lambda spec: Wide()), "Pendulum-v1", ValueError,
-            r"critics gave a tensor of the shape \(16, 1\), but it must give a tensor of the shape \(critics, 16\)",
+            r"critics returned a tensor of the shape \(16, 1\), but it must return a tensor of the shape \(critics, 16\)",
         ),
-        (rlt.SAC(**SAC, critic_loss=lambda *_: 3.0), "Pendulum-v1", TypeError, r"critic_loss gave float, but it must give a tensor of the shape \(16,\)"),
+        (rlt.SAC(**SAC, critic_loss=lambda *_: 3.0), "Pendulum-v1", TypeError, r"critic_loss returned float, but it must return a tensor of the shape \(16,\)"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told(agent: Any, environment: str, kind: type[Exception], text: str) -> None:
@@ -205,5 +205,5 @@ def test_ppo_of_arrays_needs_a_distribution_of_whole_actions() -> None:
             mean = self.mean(observations)
             return Normal(mean, torch.ones_like(mean)), mean.squeeze(1)
 
-    with pytest.raises(ValueError, match=r"log_prob of the network's distribution gave a tensor of the shape \(4, 1\), but it must give \(4,\)"):
+    with pytest.raises(ValueError, match=r"log_prob of the network's distribution returned a tensor of the shape \(4, 1\), but it must return \(4,\)"):
         rlt.PPO(**PPO, network=lambda spec: Apart()).train("Pendulum-v1", steps=300)

@@ -106,14 +106,16 @@ def test_settings_are_checked(settings: Any, kind: type[Exception], text: str) -
 @pytest.mark.parametrize(
     ("settings", "environment", "kind", "text"),
     [
-        ({"network": lambda spec: 3}, "catch/0", TypeError, "network gave int, but it must give a torch.nn.Module"),
+        ({"network": lambda spec: 3}, "catch/0", TypeError, "network returned int, but it must return a torch.nn.Module"),
         (
             {"network": lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(50, 4))}, "catch/0", ValueError,
-            r"the network gave a tensor of the shape \(1, 4\), but it must give \(1, 3\): the values of all actions for each observation",
+            r"the network returned a tensor of the shape \(1, 4\), but it must return \(1, 3\): the values of all actions for each "
+            r"observation",
         ),
-        ({"loss": lambda *_: torch.zeros(())}, "catch/0", ValueError, r"loss gave a tensor of the shape \(\), but it must give \(16,\): losses, one for each transition"),
-        ({"loss": lambda *_: 3}, "catch/0", TypeError, r"loss gave int, but it must give a tensor of the shape \(16,\)"),
-        ({}, "Pendulum-v1", TypeError, "DQN chooses one of some actions, but those of the environment are"),
+        ({"loss": lambda *_: torch.zeros(())}, "catch/0", ValueError, r"loss returned a tensor of the shape \(\), but it must return "
+                                                                      r"\(16,\): losses, one for each transition"),
+        ({"loss": lambda *_: 3}, "catch/0", TypeError, r"loss returned int, but it must return a tensor of the shape \(16,\)"),
+        ({}, "Pendulum-v1", TypeError, "DQN requires one discrete action, but the environment's actions are"),
     ],
 )
 def test_what_does_not_fit_is_told(settings: Any, environment: str, kind: type[Exception], text: str) -> None:

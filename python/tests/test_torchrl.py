@@ -117,10 +117,10 @@ def test_buffers_are_saved_emptied_and_loaded(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("misuse", "kind", "text"),
     [
-        (lambda one: one[3], IndexError, "has no places to be read from"),
-        (lambda one: one.__setitem__(0, steps(1)), IndexError, "do not change: add new ones"),
+        (lambda one: one[3], IndexError, "cannot be read by index"),
+        (lambda one: one.__setitem__(0, steps(1)), IndexError, "are immutable; add new ones"),
         (lambda one: one.state_dict(), RuntimeError, r"save the buffer with dumps\(path\)"),
-        (lambda one: one._storage.set(range(2), [1, 2]), TypeError, "takes tensordicts, but it was given list"),
+        (lambda one: one._storage.set(range(2), [1, 2]), TypeError, "takes tensordicts, got list"),
         (lambda one: one._sampler.sample(LazyTensorStorage(3), 2), TypeError, "draws from a relive.torchrl.Storage, but the buffer has LazyTensorStorage"),
         (lambda one: buffer().sample(), ValueError, "the buffer is empty"),
     ],

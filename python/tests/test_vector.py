@@ -131,7 +131,7 @@ def test_what_an_environment_raises_is_raised_with_its_traceback_and_the_vector_
 def test_a_worker_that_ends_is_told(what: str, how: str) -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad(what)], workers=2)
     envs.reset()
-    with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, has ended by {how}"):
+    with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, ended with {how}"):
         for _ in range(4):
             envs.step([0, 0])
     envs.close()
@@ -142,7 +142,7 @@ def test_an_environment_that_hangs_is_told() -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad("none"), lambda: Bad("hang")], workers=1, timeout=20.0)
     envs.reset()
     envs._timeout = 0.2
-    with pytest.raises(TimeoutError, match="worker 0, with environments 0 to 2, was not done in time: one of its environments hangs"):
+    with pytest.raises(TimeoutError, match="worker 0, with environments 0 to 2, did not finish in time: one of its environments hangs"):
         for _ in range(4):
             envs.step([0, 0, 0])
     envs._workers[0]._process.kill()
@@ -184,7 +184,7 @@ class Words(Parts):
 
 def test_seeds_are_as_many_as_environments() -> None:
     envs = ProcessVectorEnv([Parts] * 2, workers=1)
-    with pytest.raises(ValueError, match="there are 1 seeds for 2 environments"):
+    with pytest.raises(ValueError, match="got 1 seeds for 2 environments; give one for each"):
         envs.reset(seed=[1])
     envs.close()
 

@@ -96,7 +96,7 @@ def test_a_worker_that_is_killed_is_started_anew(tmp_path: Any, monkeypatch: Any
     monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "marker"))
     result = rl.run(Agent(TRANSITIONS), KilledOnce, steps=400, on="processes", actors=1)
     assert result.is_complete and result.env_steps >= 400
-    assert "has ended by signal 9: starting it anew" in capfd.readouterr().err
+    assert "ended with signal 9: restarting it" in capfd.readouterr().err
 
 
 def test_no_worker_outlives_its_run() -> None:
@@ -112,13 +112,13 @@ def test_no_worker_outlives_its_run() -> None:
     [(Agent(TRANSITIONS), lambda seed: Catch(seed), "environment"), (Agent(TRANSITIONS, made=[lambda: None]), Catch, "agent")],
 )
 def test_what_cannot_go_to_another_process_is_refused(agent: Any, env: Any, what: str) -> None:
-    with pytest.raises(TypeError, match=f"on='processes' sends the {what} to other processes, which is not possible"):
+    with pytest.raises(TypeError, match=f"on='processes' sends the {what} to other processes, but it cannot be pickled"):
         rl.run(agent, env, steps=100, on="processes")
 
 
 def test_a_run_on_ray_needs_ray(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match="on='ray' needs Ray: pip install ray"):
+    with pytest.raises(ImportError, match="on='ray' requires Ray: pip install ray"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=1)
 
 

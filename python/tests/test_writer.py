@@ -68,7 +68,7 @@ def test_steps_may_change_where_a_chunk_ends(connect: Connect) -> None:
             writer.create_item("named", 2, 1.0)
         writer.append({"a": 2.0, "b": "another text"})
         writer.create_item("named", 2, 1.0)
-        with pytest.raises(TypeError, match="no tensor"):
+        with pytest.raises(TypeError, match="not a tensor"):
             writer.append({"a": object(), "b": "text"})
         writer.append_sequence([np.zeros((2, 4))])
         writer.create_item("table", 2, 1.0)

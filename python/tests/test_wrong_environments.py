@@ -42,11 +42,12 @@ class Odd(gymnasium.Env[Any, Any]):
 
 
 WRONG = [
-    ((SEEN, 1.0, False, False), "step.. gave what it should not: expected 5 values .*, got 4"),
-    (None, "step.. gave what it should not: expected 5 values .*, got NoneType"),
-    ((SEEN, None, False, False, {}), "step.. gave what it should not: .*None"),
-    ((np.zeros(4, np.float32), 1.0, False, False, {}), r"step.. gave what it should not: observation: expected float32 \(3,\), got float32 \(4,\)"),
-    (("text", 1.0, False, False, {}), "step.. gave what it should not"),
+    ((SEEN, 1.0, False, False), "step.. returned an invalid result: expected 5 values .*, got 4"),
+    (None, "step.. returned an invalid result: expected 5 values .*, got NoneType"),
+    ((SEEN, None, False, False, {}), "step.. returned an invalid result: .*None"),
+    ((np.zeros(4, np.float32), 1.0, False, False, {}), r"step.. returned an invalid result: observation: expected float32 \(3,\), got "
+                                                       r"float32 \(4,\)"),
+    (("text", 1.0, False, False, {}), "step.. returned an invalid result"),
 ]
 
 
@@ -81,7 +82,7 @@ def test_wrong_answers_name_the_environment(answer: Any, text: str) -> None:
 
 
 def test_wrong_beginnings_name_the_environment() -> None:
-    with pytest.raises(TypeError, match=r"Odd.reset\(\) gave what it should not: expected 2 values .*, got ndarray|got 3"):
+    with pytest.raises(TypeError, match=r"Odd.reset\(\) returned an invalid result: expected 2 values .*, got ndarray|got 3"):
         run(Odd(first=SEEN))
 
 
@@ -97,7 +98,7 @@ def test_wrong_answers_of_vectors_name_them() -> None:
             observations, rewards, terminated, truncated, infos = super().step(actions)
             return observations[:1], rewards, terminated, truncated, infos
 
-    with pytest.raises(ValueError, match=r"Short.step\(\) gave what it should not: observation: expected float32 \(2, 3\), got float32 \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"Short.step\(\) returned an invalid result: observation: expected float32 \(2, 3\), got float32 \(1, 3\)"):
         run(lambda seed: Short([Odd] * 2), 2)
 
 
@@ -184,7 +185,7 @@ def test_workers_that_end_without_having_worked_are_given_up(monkeypatch: pytest
     # As if a process took a minute to begin.
     begun = time.monotonic()
     monkeypatch.setattr(relive.rl._workers, "_MOST_ENDS", 1)
-    with pytest.raises(RuntimeError, match=r"worker 0 has ended 2 times in a row within 10 s of its work, at last by signal 9"):
+    with pytest.raises(RuntimeError, match=r"worker 0 ended 2 times in a row within 10 s of its start, the last time with signal 9"):
         rl.run(Agent(TRANSITIONS), MakeCrashing(), steps=300, on="processes", actors=1)
     assert time.monotonic() - begun < 120
 
@@ -215,7 +216,7 @@ class NanAgent(Agent):
 
 @pytest.mark.parametrize("actors", [0, 1])
 def test_a_loss_that_is_nan_ends_the_run(actors: int) -> None:
-    with pytest.raises(RuntimeError, match=r'NanLearner.learn\(\) gave NaN for "actor_loss" at learner step 3: learning has diverged'):
+    with pytest.raises(RuntimeError, match=r'NanLearner.learn\(\) returned NaN for "actor_loss" at learner step 3: learning has diverged'):
         rl.run(NanAgent(rl.Rollouts(steps=5, environments=1)), "catch/0", steps=200, actors=actors)
     other = NanAgent(rl.Rollouts(steps=5, environments=1))
     other.metric = "explained_variance"

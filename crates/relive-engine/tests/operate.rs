@@ -202,7 +202,7 @@ fn a_table_in_shards_comes_and_goes_and_keeps_its_rules() {
     assert_eq!((table.info().current_size, table.peek(5_000).len()), (1_000, 1_000));
     let refused = engine.change_table("wide", &TableChange::new().max_size(50), &me()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    assert!(refused.to_string().starts_with("table `wide` has 4 shards, and rules"), "{refused}");
+    assert!(refused.to_string().starts_with("table `wide` has 4 shards, and the rules"), "{refused}");
     engine.reset_table("wide", &me()).unwrap();
     assert_eq!(table.info().current_size, 0);
     Writer::new(&table).insert(0..10);

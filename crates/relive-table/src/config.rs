@@ -320,7 +320,7 @@ impl TableConfig {
     /// ```
     /// use relive_table::TableConfig;
     /// let error = TableConfig::new("replay").max_size(0).validate_ranges().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_size of table \"replay\" must be from 1 to 2147483647, it is 0");
+    /// assert_eq!(error.to_string(), "max_size of table \"replay\" must be from 1 to 2147483647, got 0");
     /// ```
     pub fn validate_ranges(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {

@@ -81,7 +81,7 @@ def _signature(client: clients.Client, table: str) -> list[Column] | None:
     try:
         info = client.server_info(timeout=SIGNATURE_TIMEOUT_SECONDS).get(table)
     except errors.DeadlineExceededError:
-        _log.warning("no signature of table %r came in time; its items are not checked against it", table)
+        _log.warning("no signature of table %r arrived in time; items are not checked against it", table)
         return None
     # Whoever samples from an unknown table is told so by the server.
     return None if info is None or info.signature is None else specs.columns_of(info.signature)

@@ -143,7 +143,7 @@ class LocalIterator(Generic[T]):
 
         def pair(item: T, source: int) -> tuple[Any, T]:
             if source < 0:
-                raise ValueError("zip_with_source_actor: the item comes from no shard, or is made of items of several")
+                raise ValueError("zip_with_source_actor: the item has no single source; it comes from no shard, or from several")
             return (actors[source] if source < len(actors) else source), item
 
         native = self._native.then(("for_each", "zip_with_source_actor", pair))
@@ -169,7 +169,7 @@ class LocalIterator(Generic[T]):
         these items are kept for them. Waiting for copies that nothing will pull raises a RuntimeError that names them.
         A copy that no thread of the graph pulls must be pulled by another thread within a second."""
         if counted("n", n) < 2:
-            raise ValueError(f"n is {n}, but a stream is duplicated at least 2 times")
+            raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
         return [
             LocalIterator(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors)
@@ -193,7 +193,7 @@ class LocalIterator(Generic[T]):
         """
         streams = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):
-            raise TypeError(f"union takes LocalIterators, but one is {next(o for o in streams if not isinstance(o, LocalIterator))!r}")
+            raise TypeError(f"union takes LocalIterators, got {next(o for o in streams if not isinstance(o, LocalIterator))!r}")
         weights = None
         if round_robin_weights is not None:
             weights = [None if weight == "*" else float(weight) for weight in round_robin_weights]
@@ -251,4 +251,4 @@ def _seed(seed: int | None) -> int:
 
 def _refuse_resources(resources: Any) -> None:
     if resources:
-        raise ValueError("resources are those of a cluster, and this function is called in a thread of this process")
+        raise ValueError("resources apply to clusters, but this function runs in a thread of this process")

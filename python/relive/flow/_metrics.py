@@ -98,7 +98,7 @@ def get_metrics() -> MetricsContext:
     """
     context = getattr(_now, "metrics", None)
     if context is None:
-        raise ValueError("only a function that an operator calls, such as that of for_each(), has metrics")
+        raise ValueError("metrics are available only inside a function that an operator calls, such as that of for_each()")
     found: MetricsContext = context
     return found
 

@@ -32,7 +32,7 @@ class ParallelIterator(Generic[T]):
         return f"ParallelIterator[{self.name}]"
 
     def __iter__(self) -> Iterator[T]:
-        raise TypeError("a ParallelIterator is not iterated over directly: call gather_sync() or gather_async() first")
+        raise TypeError("a ParallelIterator cannot be iterated directly; call gather_sync() or gather_async() first")
 
     def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
         make, actors = self._make, self._actors
@@ -81,7 +81,7 @@ class ParallelIterator(Generic[T]):
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
         """Combines the shards of both."""
         if not isinstance(other, ParallelIterator):
-            raise TypeError(f"other must be a ParallelIterator, not {type(other).__name__}")
+            raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
         mine, theirs = self._make, other._make
         name = f"ParallelUnion[{self}, {other}]"
         return ParallelIterator(lambda ahead: mine(ahead).union(theirs(ahead)), name, [*self._actors, *other._actors])
@@ -91,7 +91,7 @@ class ParallelIterator(Generic[T]):
         numbers, make = list(shards_to_keep), self._make
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
         if wrong:
-            raise ValueError(f"there are the shards 0 to {self.num_shards() - 1}, and no shard {wrong[0]}")
+            raise ValueError(f"the shards are 0 to {self.num_shards() - 1}; there is no shard {wrong[0]}")
         kept = [self._actors[number] for number in sorted(set(numbers))]
         return ParallelIterator(lambda ahead: make(ahead).select(numbers), f"{self.name}.select_shards({len(kept)} total)", kept)
 

@@ -53,8 +53,8 @@ class _Pipe:
         except (EOFError, OSError):
             self._process.join(_GRACE_SECONDS)
             code = self._process.exitcode
-            how = "" if code is None else f" by signal {-code}" if code < 0 else f" by exit code {code}"
-            raise RuntimeError(f"{self.where} has ended{how}") from None
+            how = "" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+            raise RuntimeError(f"{self.where} ended{how}") from None
 
     def end(self) -> None:
         self._pipe.close()

@@ -48,7 +48,7 @@ class _Cluster:
         try:
             work = self.ray.put((shard, operators))
         except Exception as error:
-            raise TypeError(f"on='ray' sends shards and functions to other processes, which is not possible: {error}") from error
+            raise TypeError(f"on='ray' sends shards and functions to other processes, but they cannot be pickled: {error}") from error
         return _Stream(self, work, number, ahead)
 
     @property
@@ -84,7 +84,7 @@ class _Stream:
 
         def tell(ended: Future[None]) -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:
-                port.fail(stream, f"{self.where} has ended: {type(error).__name__}: {first_line(error)}")
+                port.fail(stream, f"{self.where} ended: {type(error).__name__}: {first_line(error)}")
 
         ended.add_done_callback(tell)
 
@@ -99,7 +99,7 @@ class _Stream:
             except TimeoutError:
                 if not self._placed.done():
                     free = free_in(self._cluster.ray)
-                    print(f"relive: {self.where} waits for Ray to find a place; free in the cluster: {free}", file=sys.stderr)
+                    print(f"relive: {self.where} is waiting for Ray to schedule it; free in the cluster: {free}", file=sys.stderr)
         return ("end", None) if message is None else cast("Message", pickle.loads(message))
 
     def end(self) -> None:

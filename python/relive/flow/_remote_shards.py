@@ -92,8 +92,8 @@ class RemoteShards(ParallelIterator[Any]):
 def refused(on: str, error: Exception) -> TypeError:
     """The error for a shard or a function that cannot be sent to another process."""
     return TypeError(
-        f"on={on!r} sends shards and functions to other processes, which is not possible: {error}; use functions that a module "
-        "defines at its top, and no lambdas or generators"
+        f"on={on!r} sends shards and functions to other processes, but they cannot be pickled: {error}; use functions that a module "
+        "defines at its top level, no lambdas or generators"
     )
 
 
@@ -181,5 +181,5 @@ def _send(output: Output, items: list[Any]) -> None:
     try:
         output.send(("items", items))
     except (AttributeError, TypeError, pickle.PicklingError) as error:
-        text = f"items travel from the process of their shard by pickle, which is not possible: {error}"
+        text = f"items are pickled in the process of their shard, which failed: {error}"
         output.send(("error", told(TypeError(text))))

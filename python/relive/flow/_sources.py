@@ -107,5 +107,5 @@ def _repeated(generator: Any) -> Iterator[Any]:
         items = generator() if callable(generator) else generator
         iterator = iter(items)
         if iterator is items and number:
-            raise ValueError("repeat=True needs a list, or a function that makes an iterator: an iterator cannot begin anew")
+            raise ValueError("repeat=True requires a list, or a function that returns an iterator; an iterator cannot be restarted")
         yield from iterator

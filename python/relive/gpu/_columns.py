@@ -35,7 +35,7 @@ def _column(name: str, column: Any) -> ArraySpec:
                 f"column {name!r} is {column!r}; give a data type, (data type, shape of a step) or an ArraySpec: {error}"
             ) from error
     if spec.shape is None or None in spec.shape:
-        raise InvalidArgumentError(f"column {name!r} has shape {spec.shape}; all steps of a column have one fixed shape")
+        raise InvalidArgumentError(f"column {name!r} has shape {spec.shape}, but all steps of a column must have one fixed shape")
     return spec.with_name(name)
 
 
@@ -54,7 +54,7 @@ def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[
     if columns is None and max_steps is None:
         return None
     if columns is None or max_steps is None:
-        raise InvalidArgumentError("columns and max_steps are given together, or not at all")
+        raise InvalidArgumentError("give both columns and max_steps, or neither")
     return as_native(columns_of(columns)), max_steps
 
 
@@ -83,7 +83,7 @@ def stored(value: Any, spec: ArraySpec) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InvalidArgumentError(f"the trajectory: the list for {spec.name!r} is no array: {error}") from error
+        raise InvalidArgumentError(f"the trajectory: the list for {spec.name!r} is not an array: {error}") from error
     return converted(array, spec, "the trajectory")
 
 
@@ -110,10 +110,10 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
     if array.dtype == spec.dtype:
         return array
     if array.dtype.kind in "OSUMm":
-        raise InvalidArgumentError(f"{what}: {spec.name!r} has values of {array.dtype}, which are no numbers; the column's are {spec.dtype}")
+        raise InvalidArgumentError(f"{what}: {spec.name!r} has values of {array.dtype}, which are not numbers; the column has the data type {spec.dtype}")
     if array.dtype.kind == "c" and spec.dtype.kind != "c" or not _is_same(array, changed := _cast(array, spec.dtype)):
         raise InvalidArgumentError(
-            f"{what}: values of {spec.name!r} of {array.dtype} are none of {spec.dtype}, the column's data type"
+            f"{what}: values of {spec.name!r} of {array.dtype} do not fit {spec.dtype}, the column's data type"
         )
     return changed
 

@@ -75,12 +75,12 @@ def _cut(arrays: Arrays) -> list[Arrays]:
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(
-            f"the data set has {sorted(arrays)}, and does not say where episodes end: give it an array terminals or timeouts with a 1 in the last row of "
-            "each, or zeros if it is a single one"
+            f"the data set has {sorted(arrays)}, but no ends of episodes; add an array terminals or timeouts with a 1 in the last row of "
+            "each episode, or zeros for a single episode"
         )
     rows = len(found[0])
     if wrong := {name: len(array) for name, array in arrays.items() if len(array) != rows}:
-        raise InvalidArgumentError(f"the data set says of {rows} rows whether an episode ends, but has other numbers of rows in {wrong}")
+        raise InvalidArgumentError(f"the data set marks the ends of episodes for {rows} rows, but has a different number of rows in {wrong}")
     ends = np.any([array.astype(np.bool_).reshape(rows) for array in found], axis=0)
     stops = [*(np.flatnonzero(ends) + 1).tolist()]
     if rows and (not stops or stops[-1] < rows):
@@ -97,16 +97,16 @@ def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, nu
     """
     if missing := [name for name in columns if name not in episode]:
         raise InvalidArgumentError(
-            f"the data set has no {missing}; it has {sorted(episode)}: name the columns so, or leave them out. Arrays of other names than D4RL's, such as "
-            "infos, are not read: make them parts of observations"
+            f"the data set has no {missing}; it has {sorted(episode)}; rename the columns, or omit them. Arrays with names other than "
+            "D4RL's, such as infos, are not read; make them parts of observations"
         )
     length = len(next(iter(episode.values())))
     if length > max_steps:
-        raise InvalidArgumentError(f"episode {number} has {length} steps, and a trajectory at most {max_steps}: make the store with a larger max_steps")
+        raise InvalidArgumentError(f"episode {number} has {length} steps, but a trajectory can have at most {max_steps}; create the store with a larger max_steps")
     return {name: _fitted(name, episode[name], spec, number) for name, spec in columns.items()}
 
 
 def _fitted(name: str, array: npt.NDArray[Any], spec: ArraySpec, number: int) -> npt.NDArray[Any]:
     if array.shape[1:] != spec.shape:
-        raise InvalidArgumentError(f"episode {number}: steps of {name!r} have shape {array.shape[1:]}; the column's have {spec.shape}")
+        raise InvalidArgumentError(f"episode {number}: steps of {name!r} have shape {array.shape[1:]}, but the column has {spec.shape}")
     return _columns.converted(array, spec, f"episode {number}")

@@ -33,7 +33,7 @@ def conversion(framework: str, device: Any) -> Convert | None:
     if framework == "jax":
         return _to_jax(device)
     if device != "cpu":
-        raise InvalidArgumentError(f"device is {device!r}: numpy has arrays on the CPU only; choose framework='torch' or 'jax'")
+        raise InvalidArgumentError(f"device is {device!r}, but numpy supports only the CPU; use framework='torch' or 'jax'")
     return None
 
 
@@ -43,7 +43,7 @@ def _to_torch(device: Any) -> Convert:
 
     target = torch.device(device)
     if target.type == "cuda" and not torch.cuda.is_available():
-        raise UnavailableError(f"device is {str(device)!r}, and this PyTorch ({torch.__version__}) has no CUDA")
+        raise UnavailableError(f"device is {str(device)!r}, but this PyTorch ({torch.__version__}) has no CUDA")
     if target.type == "cpu":
         return to_torch
     return lambda arrays: to_torch(arrays, device=target)
@@ -59,5 +59,5 @@ def _to_jax(device: Any) -> Convert:
     try:
         found = jax.devices(platform)[int(number or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
-        raise UnavailableError(f"device is {device!r}, and JAX has no such device: {error}") from error
+        raise UnavailableError(f"device is {device!r}, but JAX has no such device: {error}") from error
     return lambda arrays: to_jax(arrays, device=found)

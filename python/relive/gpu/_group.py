@@ -49,7 +49,7 @@ class Group(abc.ABC):
 
     def _awaited(self) -> str:
         """A description of what an exchange waits for, for the log."""
-        return "the other ranks have not told theirs; do all make the same calls in the same order, and has none ended?"
+        return "the other ranks have not sent theirs; check that all ranks make the same calls in the same order, and that none has ended"
 
 
 class _Torch(Group):
@@ -108,7 +108,7 @@ def _of_topology(topology: Any) -> Group:
     replica, replicas = topology.get_data_parallel_rank(), topology.get_data_parallel_world_size()
     group = _Torch(_distributed(), replica=replica, replicas=replicas)
     if group.ranks % replicas:
-        raise InvalidArgumentError(f"the topology has {replicas} data-parallel ranks of {group.ranks} processes, which does not divide")
+        raise InvalidArgumentError(f"the topology has {replicas} data-parallel ranks of {group.ranks} processes, which is not divisible")
     return group
 
 
@@ -149,5 +149,5 @@ def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
         raise failed
     for rank, answer in enumerate(answers):
         if answer[:1] != _FINE:
-            raise UnavailableError(f"rank {rank} cannot go on: {answer[1:].decode(errors='replace')}")
+            raise UnavailableError(f"rank {rank} cannot continue: {answer[1:].decode(errors='replace')}")
     return [answer[1:] for answer in answers]

@@ -35,6 +35,7 @@ def give_back(store: _native.GpuStore, kept: Mapping[str, npt.NDArray[Any]]) -> 
     others = len(store) - applied
     if skipped or others:
         _log.warning(
-            "other batches will be drawn than before: of the %d trajectories in the loader's state the store has %d, and it has %d others; save "
-            "the store with Store.save() beside the state, and restore the state on Store.load()", applied + skipped, applied, others,
+            "the loader will draw different batches than before: of the %d trajectories in its state, the store has %d, and it has %d "
+            "others; save the store with Store.save() together with the state, and restore the state after "
+            "Store.load()", applied + skipped, applied, others,
         )

@@ -114,8 +114,8 @@ class Loader:
             return None
         rank, _ = self._source.shard()
         return (
-            f"trajectory {rank * len(weights) + at} has the weight {weights[at]:g}, which is above max_weight, {most:g}: give the loader "
-            "max_weight= with the largest weight that the store will have, or the trajectory another weight"
+            f"trajectory {rank * len(weights) + at} has the weight {weights[at]:g}, which is above max_weight, {most:g}; give the loader "
+            "max_weight= with the largest weight that the store will have, or lower the weight"
         )
 
     def _draw_together(self, group: Group) -> None:
@@ -138,7 +138,7 @@ class Loader:
           InvalidArgumentError: the sampling is not prioritized, or β is not between 0 and 16.
         """
         if not isinstance(self._sampling, Prioritized):
-            raise InvalidArgumentError(f"beta belongs to prioritized draws, and this loader's are {self._sampling.name}")
+            raise InvalidArgumentError(f"beta applies to prioritized sampling, but this loader's sampling is {self._sampling.name}")
         self._native.set_beta(beta)
 
     def update_weights(self, batch: _batch.Batch, weights: npt.ArrayLike) -> None:
@@ -149,7 +149,7 @@ class Loader:
           InvalidArgumentError: as for ``Store.update_weights``.
         """
         if self._update_weights is None:
-            raise FailedPreconditionError("the store is another process's: only that one changes weights")
+            raise FailedPreconditionError("the store belongs to another process, and only that process can change weights")
         self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:
@@ -175,22 +175,22 @@ class Loader:
           NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
         """
         if not isinstance(state, Mapping) or state.get("version") != _VERSION:
-            raise InvalidArgumentError(f"this is no state of a loader of version {_VERSION}; give what state() returned")
+            raise InvalidArgumentError(f"this is not the state of a loader of version {_VERSION}; give the result of state()")
         if missing := [part for part in ("settings", "seed", "selector", "pending") if part not in state]:
-            raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give what state() returned")
+            raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give the result of state()")
         if not isinstance(state["settings"], Mapping):
-            raise InvalidArgumentError(f"the settings of the state are a {type(state['settings']).__name__}; give what state() returned")
+            raise InvalidArgumentError(f"the settings of the state are a {type(state['settings']).__name__}; give the result of state()")
         for name, value in self._drawing().items():
             if state["settings"].get(name) != value:
                 raise InvalidArgumentError(
-                    f"the state is of a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
+                    f"the state belongs to a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
                 )
         try:
             self._native.restore(state["seed"], state["selector"], state["pending"])
         except ReverbError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidArgumentError(f"this is no state of a loader: {error}; give what state() returned") from error
+            raise InvalidArgumentError(f"this is not the state of a loader: {error}; give the result of state()") from error
         if state["weights"] is not None and isinstance(self._source, _native.GpuStore):
             _kept_weights.give_back(self._source, state["weights"])
 

@@ -46,7 +46,7 @@ class LocalGroup(Group):
             raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds")
         self.timeout = timeout
         self._name = name
-        self._missing = "the other ranks have not come"
+        self._missing = "the other ranks have not connected"
         # In the abstract namespace, so that it vanishes with the process and leaves no file.
         address = f"\0relive-gpu-{name}"
         self._peers: dict[int, socket.socket] = {}
@@ -72,7 +72,7 @@ class LocalGroup(Group):
         self._peers = {}
 
     def _awaited(self) -> str:
-        return f"{self._missing}; it waits until {self.timeout} s are over"
+        return f"{self._missing}; waiting up to {self.timeout} s"
 
     def _gather(self, told: bytes, deadline: float) -> list[bytes]:
         answers = [told, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
@@ -88,7 +88,7 @@ class LocalGroup(Group):
             try:
                 listener.bind(address)
             except OSError as error:
-                raise UnavailableError(f"a process has the group {self._name!r} already, or its name is too long: {error}") from error
+                raise UnavailableError(f"another process already has the group {self._name!r}, or the name is too long: {error}") from error
             listener.listen(self.ranks)
             listener.setblocking(False)
             with selectors.DefaultSelector() as ready:
@@ -96,7 +96,7 @@ class LocalGroup(Group):
                 try:
                     while len(peers) < self.ranks - 1:
                         missing = sorted(set(range(1, self.ranks)) - peers.keys())
-                        for key, _ in ready.select(self._left(deadline, f"ranks {missing} do not come")):
+                        for key, _ in ready.select(self._left(deadline, f"ranks {missing} have not connected")):
                             if key.fileobj is listener:
                                 self._accept(listener, ready)
                             elif (rank := self._welcome(key, ready)) is not None:
@@ -141,7 +141,7 @@ class LocalGroup(Group):
             return None
         if ranks != self.ranks or not 1 <= rank < ranks:
             peer.close()
-            raise InvalidArgumentError(f"a process came as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
+            raise InvalidArgumentError(f"a process connected as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
         return int(rank)
 
     def _connect(self, address: str) -> dict[int, socket.socket]:
@@ -152,7 +152,7 @@ class LocalGroup(Group):
                 root.connect(address)
             except OSError:
                 root.close()
-                self._left(deadline, "rank 0 does not come")
+                self._left(deadline, "rank 0 has not connected")
                 time.sleep(_BETWEEN_TRIES_S)
                 continue
             self._write(0, root, _HELLO.pack(_MARK, self.rank, self.ranks), deadline)
@@ -180,13 +180,13 @@ class LocalGroup(Group):
     def _receive(self, rank: int, peer: socket.socket, deadline: float) -> bytes:
         (size,) = _SIZE.unpack(self._read(rank, peer, _SIZE.size, deadline))
         if size > _MOST_BYTES:
-            raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; at most {_MOST_BYTES} are sent")
+            raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; the limit is {_MOST_BYTES}")
         return self._read(rank, peer, size, deadline)
 
     def _read(self, rank: int, peer: socket.socket, size: int, deadline: float) -> bytes:
         found = bytearray()
         while len(found) < size:
-            peer.settimeout(self._left(deadline, f"rank {rank} tells nothing"))
+            peer.settimeout(self._left(deadline, f"rank {rank} sends nothing"))
             try:
                 part = peer.recv(min(size - len(found), 1 << 20))
             except TimeoutError:

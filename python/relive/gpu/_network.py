@@ -47,7 +47,7 @@ class Network:
             if given is not None and not isinstance(given, kind):
                 raise InvalidArgumentError(f"{what} is a {type(given).__name__}; give a relive.{kind.__name__}")
         if (self.tls is None) != (self.client_tls is None):
-            raise InvalidArgumentError("tls and client_tls are given together: each rank serves, and connects to others")
+            raise InvalidArgumentError("give both tls and client_tls, or neither: each rank both serves and connects")
 
     def address(self, port: int) -> str:
         """The address at which others reach this process, if it listens on this port."""

@@ -26,9 +26,9 @@ def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None)
     if rank is None or ranks is None:
         return None if group is None else group_of(group)
     if group is not None:
-        raise InvalidArgumentError("group has its own rank; leave rank and ranks out")
+        raise InvalidArgumentError("the group has its own rank; omit rank and ranks")
     if name is None:
-        raise InvalidArgumentError("give name= with rank= and ranks=: by it the ranks find each other")
+        raise InvalidArgumentError("give name= together with rank= and ranks=, so that the ranks find each other")
     return _OfStore(name, rank, ranks)
 
 
@@ -80,8 +80,8 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
     told = [json.loads(answer) for answer in exchange(group, tell)]
     if silent := [rank for rank, other in enumerate(told) if other["address"] is None and _far(told, rank)]:
         raise UnavailableError(
-            f"the ranks are on {len({other['machine'] for other in told})} machines, or share no memory, and ranks {silent} have no network: give "
-            "network=relive.gpu.Network(host=…) with the name by which the others reach this machine"
+            f"the ranks are on {len({other['machine'] for other in told})} machines, or share no memory, and ranks {silent} have no "
+            "network; give network=relive.gpu.Network(host=…) with the name under which the others reach this machine"
         )
 
     def connect() -> bytes:
@@ -124,13 +124,13 @@ def own_updates(
         if generations is not None:
             given.append(_whole("a generation", generations, 1 << 63))
         if len({len(array) for array in given}) > 1:
-            raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give as many of each")
+            raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give the same number of each")
         header = json.dumps({"count": len(given[0]), "generations": generations is not None}).encode()
         return header + b"\n" + b"".join(array.tobytes() for array in given)
 
     parts = [_parsed(answer) for answer in exchange(group, tell)]
     if len({part[2] is None for part in parts}) > 1:
-        raise InvalidArgumentError("some ranks give generations, and some do not")
+        raise InvalidArgumentError("some ranks give generations, but others do not")
     has_generations = parts[0][2] is not None
     everything = [np.concatenate([part[i] for part in parts]) for i in range(3 if has_generations else 2)]
     own = everything[0] // capacity == group.rank
@@ -144,7 +144,7 @@ def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]
     if not numbers.size:
         return np.zeros(0, "<i8")
     if numbers.dtype.kind not in "iu":
-        raise TypeError(f"{what} is an integer, but these are {numbers.dtype}")
+        raise TypeError(f"{what} must be integers, got {numbers.dtype}")
     if not 0 <= numbers.min() <= numbers.max() < limit:
         odd = numbers.min() if numbers.min() < 0 else numbers.max()
         raise (InvalidArgumentError if odd < 0 else NotFoundError)(f"{what} is {odd}; it must be 0 to {limit - 1}")
@@ -155,12 +155,12 @@ def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Converts weights to the form of stores."""
     weights = np.asarray(given).ravel()
     if weights.size and weights.dtype.kind not in "bfiu":
-        raise TypeError(f"weights are numbers, but these are {weights.dtype}")
+        raise TypeError(f"weights must be numbers, got {weights.dtype}")
     with np.errstate(over="ignore"):
         rounded = weights.astype("<f4")
     refused = ~np.isfinite(rounded) | (weights < 0)
     if refused.any():
-        raise InvalidArgumentError(f"the weight is {weights[refused][0]}; it must be a 32-bit float, finite and not negative")
+        raise InvalidArgumentError(f"the weight is {weights[refused][0]}, but it must be a finite, non-negative 32-bit float")
     rounded[(weights > 0) & (rounded == 0)] = np.finfo(np.float32).smallest_subnormal
     return rounded
 

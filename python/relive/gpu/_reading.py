@@ -119,7 +119,7 @@ class Readable:
         """
         if self._ranks > 1 and self._group is None:
             raise InvalidArgumentError(
-                f"this store is rank {self._rank} of {self._ranks}, which draw together: make the loader in their processes"
+                f"this store is rank {self._rank} of {self._ranks}, which draw together; create the loader in their processes"
             )
         return Loader(
             self._native, batch_size, windows, sampling=sampling, steps=steps, seed=seed, device=device, framework=framework,
@@ -165,10 +165,10 @@ class Readable:
         """Checks current steps as far as possible without the trajectories."""
         steps = np.atleast_1d(np.asarray(given))
         if steps.size and steps.dtype.kind not in "iu":
-            raise InvalidArgumentError(f"the steps are {steps.dtype}; steps are integers, 0 to the length of the trajectory")
+            raise InvalidArgumentError(f"the steps are {steps.dtype}, but must be integers from 0 to the length of the trajectory")
         outside = (steps < 0) | (steps > self._max_steps)
         if outside.any():
-            raise InvalidArgumentError(f"step {steps[outside][0]}; steps are 0 to the length of the trajectory, at most {self._max_steps}")
+            raise InvalidArgumentError(f"step {steps[outside][0]}, but steps must be from 0 to the length of the trajectory, at most {self._max_steps}")
         return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:

@@ -111,7 +111,7 @@ class Store(Readable):
         if network is not None and not isinstance(network, Network):
             raise InvalidArgumentError(f"network is a {type(network).__name__}; give a relive.gpu.Network")
         if network is not None and group is None:
-            raise InvalidArgumentError("network is for the ranks of a group, and there is none: give group=")
+            raise InvalidArgumentError("network requires a group; give group=")
         if group is None or group.ranks == 1:
             super().__init__(make(name, (0, 1)), group=group)
             return
@@ -160,9 +160,9 @@ class Store(Readable):
           InvalidArgumentError: the removal was a function and is not given, or is given for another store.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
-            raise InvalidArgumentError("removal and capacity are given together, for a store whose removal was a function")
+            raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
         if removal is not None and not callable(removal):
-            raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing: the file has all others")
+            raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing if it was not a function")
         store = cls.__new__(cls)
         store._removal = _removal.given(removal)
         given = None if removal is None else (_removal.as_native(store._removal)[1], capacity, max_selectable)
@@ -246,7 +246,7 @@ class Store(Readable):
             raise InvalidArgumentError(f"weight is {weight!r}; give a number")
         if timeout == 0:
             return Inserted(*self._native.insert(arrays, weight, 0.0))
-        with told("insert()", lambda: "there is no room; all trajectories are being read, or the removal keeps them"):
+        with told("insert()", lambda: "there is no room: all trajectories are being read, or the removal keeps them"):
             return Inserted(*self._insert_within(arrays, weight, timeout))
 
     def _insert_within(self, arrays: list[Any], weight: float, timeout: float) -> tuple[int, int]:
@@ -289,7 +289,8 @@ class Store(Readable):
         room = self.capacity - len(self)
         if len(episodes) > room:
             raise InvalidArgumentError(
-                f"the data set has {len(episodes)} episodes, and there is room for {room} without removing others: make the store larger"
+                f"the data set has {len(episodes)} episodes, but there is room for only {room} without removing others; create a larger "
+                "store"
             )
         fitting = [_datasets.fitted(episode, self._columns, self.max_steps, number) for number, episode in enumerate(episodes)]
         return [
@@ -390,7 +391,7 @@ class Store(Readable):
         if trajectory.keys() == self._columns.keys():
             return
         missing, unknown = self._columns.keys() - trajectory.keys(), trajectory.keys() - self._columns.keys()
-        parts = [f"has no {sorted(missing)}"] * bool(missing) + [f"has {sorted(unknown)}, which are no columns"] * bool(unknown)
+        parts = [f"has no {sorted(missing)}"] * bool(missing) + [f"has {sorted(unknown)}, which are not columns"] * bool(unknown)
         raise InvalidArgumentError(f"the trajectory {' and '.join(parts)}; the columns are {list(self._columns)}")
 
 

@@ -13,7 +13,7 @@ _log = logging.getLogger("relive")
 
 # The time after which a wait is first logged; the interval then doubles each time.
 _FIRST_S = 5.0
-REMOTE = "other ranks have not sent their rows of a batch; do their processes and the network work?"
+REMOTE = "other ranks have not sent their rows of a batch; check their processes and the network"
 """The description of waits of calls that read the memory of other machines."""
 
 

@@ -44,7 +44,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if whole("length", self.length, 0, 1 << 32) < 1:
-            raise InvalidArgumentError(f"a window of {self.length} steps; it must have at least 1")
+            raise InvalidArgumentError(f"a window has {self.length} steps, but it must have at least 1")
         whole("offset", self.offset, -(1 << 32), 1 << 32)
         if self.pad not in ("head", "tail"):
             raise InvalidArgumentError(f"pad is {self.pad!r}; it must be 'head' or 'tail'")
@@ -60,7 +60,7 @@ def _dtype_of(given: Any) -> np.dtype[Any]:
             # The import registers the name with numpy.
             import ml_dtypes  # noqa: F401
         except ImportError as error:
-            raise InvalidArgumentError("dtype is 'bfloat16', which numpy has through ml_dtypes, and that is not installed: pip install ml_dtypes") from error
+            raise InvalidArgumentError("dtype 'bfloat16' requires ml_dtypes, which is not installed: pip install ml_dtypes") from error
     try:
         return as_dtype(given)
     except (TypeError, ValueError) as error:

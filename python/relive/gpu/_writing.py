@@ -92,7 +92,7 @@ class Writer:
           DeadlineExceededError: there is no row within ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
-        with told(f"writer {self._number}", lambda: "begin() waits for a row; does the process of the store call scan(), and is there a free row?"):
+        with told(f"writer {self._number}", lambda: "begin() waits for a row; check that the store's process calls scan(), and that a row is free"):
             self._native.acquire(real("timeout", timeout))
         self._has_row = True
 
@@ -118,7 +118,7 @@ class Writer:
         """
         self._expect_row()
         if missing := self._columns.keys() - values.keys() - self._written:
-            raise InvalidArgumentError(f"step {self.steps} has no {sorted(missing)}; a step has all columns")
+            raise InvalidArgumentError(f"step {self.steps} has no {sorted(missing)}; a step must have all columns")
         self.write(values)
         self._native.advance()
         self._written.clear()
@@ -146,7 +146,7 @@ class Writer:
         Raises:
           DeadlineExceededError, UnavailableError: as for :meth:`ask`.
         """
-        with told(f"writer {self._number}", lambda: "ask() waits for an answer; does the process of the store call scan() and answer()?"):
+        with told(f"writer {self._number}", lambda: "ask() waits for an answer; check that the store's process calls scan() and answer()"):
             self._native.wait(real("timeout", timeout))
 
     def finish(self, weight: float = 1.0) -> None:
@@ -178,7 +178,7 @@ class Writer:
 
     def _expect_row(self) -> None:
         if not self._has_row:
-            raise InvalidArgumentError(f"writer {self._number} has no trajectory: call begin() first, also after each finish()")
+            raise InvalidArgumentError(f"writer {self._number} has no trajectory; call begin() first, also after each finish()")
 
     def _position(self, name: str) -> int:
         return _columns.position(self._positions, name)

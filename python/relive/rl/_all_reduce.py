@@ -120,13 +120,13 @@ class AllReduce:
         if kind is None:
             self.close()
         else:
-            self._ring.fail(f"it has raised {kind.__name__}: {error}")
+            self._ring.fail(f"it raised {kind.__name__}: {error}")
 
     def _reduce(self, arrays: Floats | Sequence[Floats], *, is_mean: bool) -> None:
         several = _several(arrays)
         for array in several:
             if array.dtype != np.float32:
-                raise TypeError(f"an array is of {array.dtype}, but it must be of float32: a sum is made of these")
+                raise TypeError(f"an array has dtype {array.dtype}, but sums require float32")
         if len(several) == 1 and several[0].flags.c_contiguous:
             self._ring.all_reduce(several[0], is_mean)
             return
@@ -138,12 +138,13 @@ class AllReduce:
 def _several(arrays: Any) -> list[npt.NDArray[Any]]:
     several = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
     if not several:
-        raise ValueError("there are no arrays: give one at least")
+        raise ValueError("there are no arrays; give at least one")
     for array in several:
         if not isinstance(array, np.ndarray):
-            raise TypeError(f"{type(array).__name__} is no numpy array; a tensor of PyTorch on the CPU becomes one by .numpy(), which shares its memory")
+            raise TypeError(f"{type(array).__name__} is not a numpy array; for a PyTorch tensor on the CPU, use .numpy(), which shares "
+                            "its memory")
         if not array.flags.writeable:
-            raise ValueError("an array cannot be written to: give one that owns its numbers, such as a copy")
+            raise ValueError("an array is read-only; give a writable one, such as a copy")
     return several
 
 

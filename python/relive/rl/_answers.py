@@ -83,7 +83,7 @@ def _number(value: Any, what: str) -> float:
         return value
     array = np.asarray(value)
     if array.size != 1:
-        raise ValueError(f"the environment's {what} has the shape {array.shape}; supported is one number")
+        raise ValueError(f"the environment's {what} has the shape {array.shape}, but only a single number is supported")
     return float(array.reshape(()))
 
 

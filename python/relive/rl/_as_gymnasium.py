@@ -30,14 +30,14 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         if seed is not None:
             warnings.warn(
-                f"{self.environment!r} was seeded when it was made; reset(seed={seed}) does not change that", stacklevel=2
+                f"{self.environment!r} was seeded when it was created; reset(seed={seed}) does not change that", stacklevel=2
             )
         self._in_episode = True
         return as_arrays(self._observations, self.environment.reset().observation), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self._in_episode:
-            raise gymnasium.error.ResetNeeded("step() needs an episode that has begun with reset()")
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
         _, reward, discount, observation = time_step = self.environment.step(action)
         last = bool(time_step.last())
         terminated = last and discount == 0.0

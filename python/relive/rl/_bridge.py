@@ -84,8 +84,8 @@ class Bridge:
         for number, part in enumerate(parts):
             if part.spec != spec:
                 raise ValueError(
-                    f"environment {number} takes and gives something else than the first: {part.spec}, not {spec}; all environments of a run "
-                    "must be alike"
+                    f"environment {number} has a different spec than the first: {part.spec}, not {spec}; all environments of a run must "
+                    "have the same spec"
                 )
         self.rows, self.called = sum(part.rows for part in parts), parts[0].called
         self.specs = for_extension(spec)

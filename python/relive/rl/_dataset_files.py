@@ -33,7 +33,7 @@ def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     """
     reader = _READERS.get(path.suffix)
     if reader is None:
-        raise ValueError(f"{path}: the ending of a data set is one of {', '.join(_READERS)} and .npz")
+        raise ValueError(f"{path}: the extension of a data set must be one of {', '.join(_READERS)} and .npz")
     return reader(path, wanted)
 
 
@@ -52,7 +52,8 @@ def of_table(table: Any, place: str, wanted: Wanted) -> dict[str, npt.NDArray[An
     for name, column in columns.items():
         where = f"{place}, column {name!r}"
         if not _is_list(column) or not np.array_equal(np.asarray(column.value_lengths()), lengths):
-            raise ValueError(f"{where}: rewards are lists with a value for each step of an episode, and this column has not as many")
+            raise ValueError(f"{where}: rewards must be lists with a value for each step of an episode, but this column has a different "
+                             "number")
         arrays[name] = _array(column.flatten(), where)
     return _with_timeouts(arrays, lengths)
 
@@ -79,14 +80,14 @@ def _array(column: Any, where: str) -> npt.NDArray[Any]:
             raise ValueError(f"{where}: {column.null_count} values are missing")
         lengths = np.unique(np.asarray(column.value_lengths()))
         if len(lengths) > 1:
-            raise ValueError(f"{where}: lists of {lengths.min()} to {lengths.max()} values; all steps have one shape")
+            raise ValueError(f"{where}: lists of {lengths.min()} to {lengths.max()} values, but all steps must have the same shape")
         shape.append(int(lengths[0]) if len(lengths) else 0)
         column = column.flatten()
     if column.null_count:
         raise ValueError(f"{where}: {column.null_count} values are missing")
     array: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{where}: {column.type} has no numbers")
+        raise ValueError(f"{where}: {column.type} is not a number type")
     return array.reshape(shape)
 
 
@@ -94,7 +95,7 @@ def _parquet(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise ImportError(f"{path}: Parquet files are read through pyarrow, which is not installed: pip install pyarrow") from error
+        raise ImportError(f"{path}: Parquet files require pyarrow, which is not installed: pip install pyarrow") from error
     names = [name for name in parquet.read_schema(path).names if wanted(name)]
     return of_table(parquet.read_table(path, columns=names), str(path), wanted)
 
@@ -103,7 +104,7 @@ def _arrow(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         from pyarrow import ipc, memory_map
     except ImportError as error:
-        raise ImportError(f"{path}: Arrow files are read through pyarrow, which is not installed: pip install pyarrow") from error
+        raise ImportError(f"{path}: Arrow files require pyarrow, which is not installed: pip install pyarrow") from error
     with memory_map(str(path)) as source:
         try:
             table = ipc.open_file(source).read_all()
@@ -118,7 +119,7 @@ def _hdf5(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError(f"{path}: HDF5 files are read through h5py, which is not installed: pip install h5py") from error
+        raise ImportError(f"{path}: HDF5 files require h5py, which is not installed: pip install h5py") from error
     with h5py.File(path, "r") as file:
         return {name: _part_of_hdf5(file[name]) for name in file if wanted(name)}
 
@@ -133,13 +134,13 @@ def _safetensors(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     size = int.from_bytes(whole[:8].tobytes(), "little")
     if len(whole) < 8 or size > min(len(whole) - 8, _MOST_HEADER_BYTES):
-        raise ValueError(f"{path}: no file of safetensors, or cut off: {len(whole)} bytes, of which the header has {size}")
+        raise ValueError(f"{path}: not a safetensors file, or truncated: {len(whole)} bytes, and a header of {size}")
     try:
         header = json.loads(whole[8 : 8 + size].tobytes())
     except ValueError as error:
         raise ValueError(f"{path}: the header is damaged: {error}") from error
     if not isinstance(header, dict):
-        raise ValueError(f"{path}: the header is no mapping of tensors")
+        raise ValueError(f"{path}: the header is not a mapping of tensors")
     values = whole[8 + size :]
     return {name: _tensor(f"{path}, tensor {name!r}", told, values) for name, told in header.items() if wanted(name)}
 
@@ -149,7 +150,7 @@ def _tensor(where: str, told: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray
         dtype, shape = _dtype_of(told["dtype"]), [int(size) for size in told["shape"]]
         begin, end = (int(place) for place in told["data_offsets"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{where}: the header tells of it in another form: {error}") from error
+        raise ValueError(f"{where}: the header describes it in an unexpected form: {error}") from error
     if min(shape, default=1) < 0 or not 0 <= begin <= end <= len(values) or end - begin != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{where}: {dtype} of shape {shape} in the bytes from {begin} to {end} of {len(values)}")
     return np.frombuffer(values[begin:end].tobytes(), dtype).reshape(shape)
@@ -168,7 +169,7 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     if name not in _TYPES:
-        raise ValueError(f"{name!r} is none of {', '.join(_TYPES)} and BF16")
+        raise ValueError(f"{name!r} must be one of {', '.join(_TYPES)} and BF16")
     return np.dtype(_TYPES[name])
 
 

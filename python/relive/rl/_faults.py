@@ -29,7 +29,7 @@ def wrong(called: str, method: str, error: Exception) -> Exception:
     """The error for an answer, with the environment and the method that returned it."""
     kind = ValueError if isinstance(error, ValueError) else TypeError
     reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
-    return kind(f"{called}.{method}() gave what it should not: {reason}")
+    return kind(f"{called}.{method}() returned an invalid result: {reason}")
 
 
 def transition(answer: Any) -> Any:
@@ -91,7 +91,7 @@ class Spaces:
         for name, first in zip(self._names, self._first):
             now = self._now(name)
             if now is not first and now != first and normalised(now, name) != normalised(first, name):
-                raise ValueError(f"{called}: its {name} was {first} and is {now} now, but that of a run stays the same")
+                raise ValueError(f"{called}: its {name} was {first} and is {now} now, but it must not change during a run")
 
     def _now(self, name: str) -> Any:
         found = getattr(self._environment, name)

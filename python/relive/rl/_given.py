@@ -23,7 +23,8 @@ class SourceBridge:
     def __init__(self, source: Iterator[Any], *, is_saved: bool) -> None:
         if is_saved and not (callable(getattr(source, "state", None)) and callable(getattr(source, "restore", None))):
             raise TypeError(
-                f"data is a {type(source).__name__} without state() and restore(): a run with a checkpoint_dir has to go on where it was"
+                f"data is a {type(source).__name__} without state() and restore(), but a run with a checkpoint_dir must be able to resume "
+                "it"
             )
         self._source, self._is_saved = source, is_saved
 
@@ -48,7 +49,7 @@ class SourceBridge:
         """
         update = getattr(self._source, "update_weights", None)
         if update is None:
-            raise ValueError(f"the learner gave priorities, but the batches of a {type(self._source).__name__} have none")
+            raise ValueError(f"the learner returned priorities, but the batches of a {type(self._source).__name__} have none")
         update(batch, priorities)
 
 

@@ -37,7 +37,7 @@ class Hook:
 
     def rollout(self, **fields: Any) -> Rollout:
         """Builds the rollout for the function."""
-        assert self._rollouts is not None, "the extension begins with begin()"
+        assert self._rollouts is not None, "call begin() first"
         return self._rollouts.rollout(**fields)
 
     def batches(self, shown: list[Any]) -> Batch | tuple[Batch, ...]:

@@ -77,7 +77,7 @@ class Learners:
                 self._lost = self._lost or time.monotonic()
                 if time.monotonic() > self._lost + _NOTICE_SECONDS:
                     learner.raise_failure()
-                    raise RuntimeError(f"learner {rank} (process {learner.id}) has ended by {how}; a run with checkpoint_dir goes on when it is called again")
+                    raise RuntimeError(f"learner {rank} (process {learner.id}) ended with {how}; a run with checkpoint_dir resumes when you call it again")
 
     def raise_failure(self) -> None:
         """Raises the error of one of them, if any; it may be about to report it."""

@@ -47,8 +47,8 @@ def expect_pickled(option: str, agent: Any, environment: Any) -> None:
             pickle.dumps(value)
         except Exception as error:
             raise TypeError(
-                f"{option} sends the {what} to other processes, which is not possible: {error}; use classes and functions "
-                "that a module defines at its top, and no lambdas"
+                f"{option} sends the {what} to other processes, but it cannot be pickled: {error}; use classes and functions that a "
+                "module defines at its top level, no lambdas"
             ) from error
 
 

@@ -35,8 +35,8 @@ class AgentBridge:
         experience: Any = getattr(agent, "experience", None) if source is None else Given()
         if source is None and not isinstance(experience, (Rollouts, Transitions, Sequences)):
             raise TypeError(
-                f"{called(agent)}.experience is {experience!r}, but it must be what the learner learns from: rl.Rollouts(…), "
-                "rl.Transitions(…) or rl.Sequences(…)"
+                f"{called(agent)}.experience is {experience!r}, but it must be rl.Rollouts(…), rl.Transitions(…) or rl.Sequences(…), the "
+                "experience that the learner learns from"
             )
         self._agent, self._is_saved, self.source = agent, is_saved, source
         self.name = str(getattr(agent, "name", None) or type(agent).__name__)
@@ -72,19 +72,20 @@ class PolicyBridge:
         if self._names:
             if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
                 raise TypeError(
-                    f"{called(self._policy)}.act() gave {type(answer).__name__}, but a policy with extras gives a pair: the actions, and a "
-                    f"mapping of {', '.join(self._names)}"
+                    f"{called(self._policy)}.act() returned {type(answer).__name__}, but a policy with extras must return a pair: the "
+                    f"actions, and a mapping of {', '.join(self._names)}"
                 )
             answer, told = answer
             if sorted(told) != self._names:
-                raise ValueError(f"{called(self._policy)}.act() gave the extras {sorted(told)}, but it has {self._names}")
+                raise ValueError(f"{called(self._policy)}.act() returned the extras {sorted(told)}, but it has {self._names}")
             extras = [self._array(f"extras[{name!r}]", told[name]) for name in self._names]
         actions = [answer] if self._is_one else nest.flatten(answer)
         return [self._array("the actions", leaf) for leaf in actions], extras
 
     def _array(self, what: str, value: Any) -> Any:
         if value is None:
-            raise TypeError(f"{called(self._policy)}.act() gave None for {what}: it returns an array with a row for each observation")
+            raise TypeError(f"{called(self._policy)}.act() returned None for {what}, but it must return an array with a row for each "
+                            "observation")
         try:
             return as_array(value)
         except TypeError as error:
@@ -140,7 +141,7 @@ class LearnerBridge:
         if not isinstance(told, Learnt):
             if told is not None and not isinstance(told, Mapping):
                 raise TypeError(
-                    f"{called(self._learner)}.learn() gave {type(told).__name__}, but it gives a mapping of numbers to be logged, an "
+                    f"{called(self._learner)}.learn() returned {type(told).__name__}, but it must return a mapping of numbers to log, an "
                     "rl.Learnt, or None"
                 )
             told = Learnt({} if told is None else told)
@@ -148,11 +149,11 @@ class LearnerBridge:
         priorities = None
         if told.priorities is not None:
             if keys is None:
-                raise ValueError(f"{called(self._learner)}.learn() gave priorities, but a rollout has none")
+                raise ValueError(f"{called(self._learner)}.learn() returned priorities, but a rollout has none")
             priorities = as_array(told.priorities)
             if priorities.shape != (count,):
                 raise ValueError(
-                    f"{called(self._learner)}.learn() gave priorities of the shape {priorities.shape}, but the batch has {count} items"
+                    f"{called(self._learner)}.learn() returned priorities of the shape {priorities.shape}, but the batch has {count} items"
                 )
             priorities = keys, priorities
         return told.steps, count if told.samples is None else told.samples, metrics, priorities
@@ -161,14 +162,14 @@ class LearnerBridge:
         try:
             return float(value)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{called(self._learner)}.learn() gave {value!r} for {name!r}, but it must be a number: {error}") from error
+            raise TypeError(f"{called(self._learner)}.learn() returned {value!r} for {name!r}, but it must be a number: {error}") from error
 
     def expect_shared(self) -> None:
         """Raises an exception if it cannot be one of several learners."""
         if not callable(getattr(self._learner, "share", None)):
             raise TypeError(
-                f"{called(self._learner)} is to be one of several learners, but it has no method share(rank, ranks, address), which joins the others "
-                "so that all go by the mean of their gradients; give it one, or learners=1"
+                f"{called(self._learner)} has no method share(rank, ranks, address), which several learners need to average their "
+                "gradients; add the method, or use learners=1"
             )
 
     def share(self, rank: int, ranks: int) -> None:
@@ -193,7 +194,7 @@ class LearnerBridge:
 def _expect_methods(value: Any, what: str, *names: str) -> None:
     for name in names:
         if not callable(getattr(value, name, None)):
-            raise TypeError(f"{called(value)} is to be {what}, but it has no method {name}()")
+            raise TypeError(f"{called(value)} cannot be {what}, because it has no method {name}()")
 
 
 def _extra(policy: Any, name: str, given: Any) -> ArraySpec:

@@ -33,7 +33,8 @@ class Parallel:
 
     def __init__(self, environment: Any, seed: int) -> None:
         if hasattr(environment, "agent_iter"):
-            raise TypeError(f"in {environment!r} agents take turns; pettingzoo.utils.aec_to_parallel makes a parallel environment of it, where that is possible")
+            raise TypeError(f"in {environment!r} agents take turns; pettingzoo.utils.aec_to_parallel can convert some such environments "
+                            "to parallel ones")
         self._environment = environment
         self._seed: int | None = seed
         self._agents = list(environment.possible_agents)
@@ -43,8 +44,8 @@ class Parallel:
         for agent in self._agents[1:]:
             if self._spec_of(agent) != self.spec:
                 raise TypeError(
-                    f"{self._agents[0]!r} and {agent!r} have different spaces, but one policy acts for all agents: give them the same, with a wrapper that "
-                    "pads observations and actions, for instance"
+                    f"{self._agents[0]!r} and {agent!r} have different spaces, but one policy acts for all agents; give them the same "
+                    "spaces, for instance with a wrapper that pads observations and actions"
                 )
         self._first_actions = nest.flatten(first_actions(environment.action_space(self._agents[0])))
         _, self._fill_action = nest.filler(self.spec.actions)
@@ -68,9 +69,10 @@ class Parallel:
             raise _faults.wrong(self.who, "reset", error) from error
         changed = next((agent for agent in self._agents if self._spec_of(agent) != self.spec), None)
         if changed is not None:
-            raise ValueError(f"{self.who}: the spaces of agent {changed!r} have changed, but those of a run stay the same")
+            raise ValueError(f"{self.who}: the spaces of agent {changed!r} have changed, but they must not change during a run")
         if not any(self._present.values()):
-            raise ValueError(f"{self._environment!r} began without agents: reset() gave observations of {sorted(observations)}, agents are {self._environment.agents}")
+            raise ValueError(f"{self._environment!r} started without agents: reset() returned observations of {sorted(observations)}, "
+                             f"agents are {self._environment.agents}")
 
     def step(self, actions: list[Any], answers: Answers) -> None:
         """Takes one step for each present agent; resets if there is none."""
@@ -95,7 +97,7 @@ class Parallel:
             if agent in observations:
                 answers.see(row, as_arrays(self.spec.observations, observations[agent]))
             elif not ends:
-                raise ValueError(f"step() of {self._environment!r} gave no observation of {agent!r}, which is among its agents still")
+                raise ValueError(f"step() of {self._environment!r} returned no observation of {agent!r}, which is still one of its agents")
             discount = 0.0 if terminated.get(agent) else 1.0
             answers.put(row, LAST if ends else MID, rewards.get(agent, 0.0), discount)
             self._present[agent] = not ends

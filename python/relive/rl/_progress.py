@@ -53,7 +53,7 @@ def _package(module: str, display: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise ImportError(f"progress={display!r} needs the package {name}: pip install {name.lower()}") from error
+        raise ImportError(f"progress={display!r} requires the package {name}: pip install {name.lower()}") from error
 
 
 class _Bar(Protocol):

@@ -142,7 +142,8 @@ def run(
     learners = _learners(learners, on, data)
     seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
     if learners > 1 and not actors:
-        raise ValueError(f"learners is {learners}, but it must be 1 without actors: one thread that acts and learns in turn cannot wait for other learners")
+        raise ValueError(f"learners is {learners}, but it must be 1 without actors: a single thread that acts and learns cannot wait for "
+                         "other learners")
     if learner_steps is not None:
         learner_steps = count("learner_steps", learner_steps, 1)
     checkpoint_every = count("checkpoint_every", checkpoint_every, 1)
@@ -151,7 +152,7 @@ def run(
         evaluate_every = count("evaluate_every", evaluate_every, 1)
     data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
     if batches is not None and on_batch is not None:
-        raise ValueError("on_batch sees batches of tables, and this run is given its own: look at them in the learner")
+        raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches)
     source = source_of(env)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
@@ -203,10 +204,10 @@ def _close(loggers: list[Logger]) -> None:
 def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
     if data is None:
         if steps is None:
-            raise TypeError("a run needs steps, or data and learner_steps")
+            raise TypeError("give steps, or data and learner_steps")
         return count("steps", steps, 1)
     if steps is not None or learner_steps is None:
-        raise ValueError("a run that learns from data makes no steps in the environment: give learner_steps instead of steps")
+        raise ValueError("a run that learns from data does not act; give learner_steps instead of steps")
     return 0
 
 
@@ -215,7 +216,7 @@ def _actors(on: Any, actors: int | None) -> int:
         raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads', 'processes', 'ray' or a relive.ray.Workers")
     number = count("actors", actors if actors is not None else 0 if on in (None, "serial") else 2)
     if on == "serial" and number:
-        raise ValueError(f"actors is {number}, but on='serial' has none: one thread does everything")
+        raise ValueError(f"actors is {number}, but on='serial' does not support actors: one thread acts and learns")
     if on not in (None, "serial") and not number:
         raise ValueError(f"actors is 0, but on={on!r} needs at least 1")
     return number
@@ -226,9 +227,11 @@ def _learners(learners: int, on: Any, data: Any) -> int:
     if learners == 1:
         return learners
     if data is not None:
-        raise ValueError(f"learners is {learners}, but it must be 1 for a run that learns from data, which it reads in one process")
+        raise ValueError(f"learners is {learners}, but it must be 1 for a run that learns from data, because only one process reads the "
+                         "data")
     if on == "serial":
-        raise ValueError(f"learners is {learners}, but it must be 1 with on='serial': one thread that acts and learns in turn cannot wait for other learners")
+        raise ValueError(f"learners is {learners}, but it must be 1 with on='serial': a single thread that acts and learns cannot wait "
+                         "for other learners")
     return learners
 
 
@@ -237,7 +240,8 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
     if hasattr(agent, "_for_extension"):
         if source is not None:
             raise TypeError(
-                f"{type(agent).__name__} learns from transitions, and data is an iterator of batches: give a data set, such as a relive.gpu.Store"
+                f"{type(agent).__name__} learns from transitions, but data is an iterator of batches; give a data set, such as a "
+                "relive.gpu.Store"
             )
         native, environments = agent._for_extension(actors)
         return native, int(environments)

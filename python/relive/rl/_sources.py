@@ -16,10 +16,10 @@ from relive.rl.gymnasium_adapters import adapted
 
 _KINDS = (
     "the name of a native one, such as 'catch/0', an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
-    "PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that make one each"
+    "PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that each create one"
 )
 
-_COUNTS = "give the agent as many, by environments= of its experience or by num_envs"
+_COUNTS = "set this number with environments= of its experience or with num_envs"
 
 
 class Source:
@@ -81,7 +81,7 @@ def source_of(environment: Any) -> str | Source:
         return environment
     is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not _is_environment(make) for make in environment)
     if not is_list and not _is_environment(environment) and not callable(environment):
-        raise TypeError(f"{environment!r} is no environment: give {_KINDS}")
+        raise TypeError(f"{environment!r} is not an environment; give {_KINDS}")
     return Source(environment)
 
 
@@ -102,8 +102,8 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
         rows = _rows_of(environment)
         if not is_shared or rows == 1 < count:
             raise TypeError(
-                "several environments are needed, since each actor and the evaluator has its own: give a name, or a function "
-                "from a seed to an environment, instead of one environment"
+                "several environments are needed, because each actor and the evaluator has its own; give a name, or a function from a "
+                "seed to an environment, instead of one environment"
             )
         if rows != count:
             raise ValueError(f"{environment!r} has {rows} rows, but the run acts in {count} environments: {_COUNTS}")
@@ -146,8 +146,8 @@ def _called(make: Any, seed: int) -> Any:
         arguments.bind(**named)
     except TypeError as error:
         raise TypeError(
-            f"{make.__qualname__} is a class, of which a run makes environments without arguments, or by seed=, and that cannot be: {error}; give "
-            f"a function from a seed: lambda seed: {make.__qualname__}(…)"
+            f"{make.__qualname__} is a class, which a run calls without arguments or with seed=, but that failed: {error}; give a "
+            f"function from a seed: lambda seed: {make.__qualname__}(…)"
         ) from error
     return make(**named)
 

@@ -62,9 +62,9 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
     try:
         array = as_array(value)
     except TypeError as error:
-        raise TypeError(f"{path} is no array of numpy: {error}") from error
+        raise TypeError(f"{path} is not a numpy array: {error}") from error
     if array.dtype.hasobject:
-        raise TypeError(f"{path} is {value!r}; a state has numbers, strings, arrays, dicts and lists")
+        raise TypeError(f"{path} is {value!r}, but a state can contain only numbers, strings, arrays, dicts and lists")
     arrays.append(array)
     return {_ARRAY: len(arrays) - 1}
 

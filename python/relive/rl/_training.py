@@ -60,7 +60,7 @@ class TrainingResult:
           ValueError: the run had no ``checkpoint_dir``.
         """
         if self._again is None:
-            raise ValueError("the run was not saved: give it a checkpoint_dir, from which it is resumed")
+            raise ValueError("the run was not saved; give it a checkpoint_dir, from which it can resume")
         return self._again(steps=steps, **options)
 
     def __getstate__(self) -> dict[str, Any]:

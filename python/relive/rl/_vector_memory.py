@@ -24,7 +24,8 @@ def leaves_of(space: gymnasium.Space[Any], what: str) -> Any:
     if isinstance(space, gymnasium.spaces.Tuple):
         return tuple(leaves_of(part, f"{what}[{number}]") for number, part in enumerate(space.spaces))
     if space.shape is None or space.dtype is None or space.dtype.hasobject:
-        raise TypeError(f"{what} is {space!r}; supported are Box, Discrete, MultiDiscrete and MultiBinary, and dicts and tuples of these")
+        raise TypeError(f"{what} is {space!r}, but only Box, Discrete, MultiDiscrete and MultiBinary, and dicts and tuples of these, are "
+                        "supported")
     return _Leaf(space.shape, space.dtype)
 
 

@@ -116,8 +116,8 @@ class Vector:
             seen = nest.map_structure(lambda leaf, row=row: leaf[row], found) if isinstance(found, Mapping) else None if found is None else found[row]
             if seen is None:
                 raise ValueError(
-                    f"{self._environment!r} resets in the step that ends an episode, but its infos have no 'final_obs' of environment {row}: nobody "
-                    "knows what was seen last"
+                    f"{self._environment!r} resets in the step that ends an episode, but its infos have no 'final_obs' of environment "
+                    f"{row}, so its last observation is unknown"
                 )
             answers.see(int(row), as_arrays(self.spec.observations, seen))
 
@@ -134,7 +134,7 @@ def _mode(environment: Any) -> str:
     mode = getattr(given, "value", given)
     if mode not in (_NEXT_STEP, _SAME_STEP, _DISABLED):
         raise TypeError(
-            f"{environment!r} does not say how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
+            f"{environment!r} does not declare how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
             "gymnasium.vector.AutoresetMode"
         )
     return str(mode)

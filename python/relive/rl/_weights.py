@@ -25,7 +25,7 @@ def as_array(value: Any) -> Any:
         return np.asarray(as_numpy(value))
     except TypeError as error:
         dtype = getattr(value, "dtype", type(value).__name__)
-        raise TypeError(f"numpy has no {dtype}: convert the tensor first, to float32 for instance ({error})") from error
+        raise TypeError(f"numpy has no {dtype}; convert the tensor first, for instance to float32 ({error})") from error
 
 
 def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
@@ -44,7 +44,7 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
     if isinstance(value, Mapping):
         for name, part in value.items():
             if not isinstance(name, str) or "/" in name:
-                raise TypeError(f"{learner}.weights() has the name {name!r}; names are strings without slashes")
+                raise TypeError(f"{learner}.weights() has the name {name!r}, but names must be strings without slashes")
             _add(part, f"{path}/{name}" if path else name, found, learner)
         return
     try:
@@ -52,7 +52,7 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
     except TypeError as error:
         raise TypeError(f"{learner}.weights() has {path!r}, but {error}") from error
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}; weights are arrays of numbers in nested mappings")
+        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}, but weights must be arrays of numbers in nested mappings")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
     found.append((path or "weights", array))

@@ -128,11 +128,11 @@ class Supervisor:
         self._ends[number] = 0 if has_worked else self._ends.get(number, 0) + 1
         if self._ends[number] > _MOST_ENDS:
             raise RuntimeError(
-                f"worker {number} has ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its work, at last by {how}: its policy or "
-                "its environment ends the process, which on='serial' shows in this one"
+                f"worker {number} ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its start, the last time with {how}: "
+                "its policy or its environment ends the process; on='serial' shows the error in this process"
             )
         what = "node" if self._launcher.by_nodes else "worker"
-        print(f"relive: {what} {number} has ended by {how}: starting it anew", file=sys.stderr)
+        print(f"relive: {what} {number} ended with {how}: restarting it", file=sys.stderr)
 
     def raise_failure(self) -> None:
         """Raises a worker's error, if any; it may be about to report it."""

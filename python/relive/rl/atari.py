@@ -80,14 +80,14 @@ class Atari(EnvironmentWrapper):
         }
         for name, count in counts.items():
             if count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count}")
+                raise ValueError(f"{name} must be at least 1, got {count}")
         if preprocessing not in _GREY:
-            raise ValueError(f"preprocessing must be 'acme' or 'dopamine', not {preprocessing!r}")
+            raise ValueError(f"preprocessing must be 'acme' or 'dopamine', got {preprocessing!r}")
         self._frames = _frames_of(super().observation_spec())
         if not isinstance(super().action_spec(), DiscreteArraySpec):
-            raise TypeError(f"one discrete action is supported, but the environment has {super().action_spec()!r}")
+            raise TypeError(f"only one discrete action is supported, but the environment has {super().action_spec()!r}")
         if zero_discount_on_life_loss and not hasattr(environment, "info"):
-            raise TypeError(f"{environment!r} tells nothing of lives: it has no info, which a GymEnvironment has")
+            raise TypeError(f"{environment!r} does not report lives: it has no info, unlike a GymEnvironment")
         self._action_repeats = action_repeats
         self._pooled_frames = pooled_frames
         self._size = size
@@ -217,4 +217,4 @@ def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
 def _frames_of(spec: Any) -> ArraySpec:
     if isinstance(spec, ArraySpec) and spec.dtype == np.uint8 and len(spec.shape or ()) == 3 and (spec.shape or ())[2] == 3:
         return spec
-    raise TypeError(f"frames of [height, width, 3] bytes are supported, but the environment's observations are {spec!r}")
+    raise TypeError(f"only frames of [height, width, 3] bytes are supported, but the environment's observations are {spec!r}")

@@ -38,7 +38,7 @@ def check_environment(make: Callable[[int], Any]) -> None:
       Exception: the environment raised an exception.
     """
     if isinstance(make, str) or not callable(make) or hasattr(make, "step"):
-        raise TypeError(f"make must be a function from a seed to a new environment, not {make!r}")
+        raise TypeError(f"make must be a function from a seed to a new environment, got {make!r}")
     source = Source(make)
     broken = _native.check_environment(lambda seed: source.rows(0, [seed], 0, True))
     if broken is not None:

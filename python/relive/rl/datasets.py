@@ -68,7 +68,8 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     if hasattr(data, "column_names") and hasattr(data, "column"):
         return _known("the table", _flattened(_dataset_files.of_table(data, "the table", is_wanted)), required, left_out)
     raise TypeError(
-        f"{type(data).__name__} is no data set: give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a file of "
+        f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
+        "file of "
         "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
     )
 
@@ -145,10 +146,10 @@ def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterab
     there = {*left_out, *(key.split("/")[0] for key in arrays)}
     for other, name in _OTHER_NAMES.items():
         if other in there and name not in there:
-            raise ValueError(f"{place}: there is an array {other}, which is called {name} here: rename it")
+            raise ValueError(f"{place}: there is an array {other}, which must be called {name}; rename it")
     if missing := [name for name in required if name not in there]:
-        hint = "; agents that learn without rewards, such as rl.BC, take zeros" if missing == ["rewards"] else ""
-        raise ValueError(f"{place}: missing are the arrays {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}{hint}")
+        hint = "; for agents that learn without rewards, such as rl.BC, use zeros" if missing == ["rewards"] else ""
+        raise ValueError(f"{place}: these arrays are missing: {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}{hint}")
     for name in _NUMBERS[1:]:
         if name in arrays:
             _expect_ends(place, name, arrays[name])
@@ -157,9 +158,9 @@ def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterab
 
 def _expect_ends(place: str, name: str, array: npt.NDArray[Any]) -> None:
     if array.size != len(array):
-        raise ValueError(f"{place}: array `{name}`: its shape is {list(array.shape)}; it has one number for each transition")
+        raise ValueError(f"{place}: array `{name}`: its shape is {list(array.shape)}, but it must have one number for each transition")
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{place}: array `{name}`: its values are of {array.dtype}; they must be booleans, or the numbers 0 and 1")
+        raise ValueError(f"{place}: array `{name}`: its values are of {array.dtype}, but they must be booleans, or the numbers 0 and 1")
     if array.dtype.kind != "b" and len(odd := np.flatnonzero((array != 0) & (array != 1))):
         value = array.reshape(-1)[odd[0]]
-        raise ValueError(f"{place}: array `{name}`: row {odd[0]} has {value}, but an episode ends there (1) or goes on (0)")
+        raise ValueError(f"{place}: array `{name}`: row {odd[0]} has {value}, but it must be 1 (the episode ends there) or 0")

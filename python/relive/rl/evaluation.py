@@ -78,9 +78,10 @@ def _scores(given: Any, environment: Any) -> tuple[float, float] | None:
     if hasattr(given, "iterate_episodes"):
         metadata = given.storage.metadata
         if metadata.get("ref_min_score") is None or metadata.get("ref_max_score") is None:
-            raise ValueError("this data set of Minari has no reference scores: give them as a pair, random and expert")
+            raise ValueError("this data set of Minari has no reference scores; give them as a pair, random and expert")
         given = metadata["ref_min_score"], metadata["ref_max_score"]
     random, expert = (float(score) for score in given)
     if not math.isfinite(random) or not math.isfinite(expert) or random == expert:
-        raise ValueError(f"reference_scores is ({random}, {expert}); they must be two finite returns that differ, of a random policy and of an expert")
+        raise ValueError(f"reference_scores is ({random}, {expert}), but they must be two different finite returns, of a random policy "
+                         "and of an expert")
     return random, expert

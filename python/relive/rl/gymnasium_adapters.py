@@ -29,7 +29,7 @@ class GymEnvironment:
 
     def __init__(self, environment: gymnasium.Env[Any, Any], *, seed: int | None = None) -> None:
         if hasattr(environment, "num_envs"):
-            raise TypeError("a vector of environments is no single one; relive.rl.run takes it as it is")
+            raise TypeError("a vector of environments is not a single environment; relive.rl.run accepts it as it is")
         self.environment = environment
         self.called = _faults.name_of(environment)
         self._spaces = _faults.Spaces(environment, "observation_space", "action_space")

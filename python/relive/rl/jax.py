@@ -51,7 +51,7 @@ def restored(like: Any, leaves: list[Any]) -> Any:
     """
     own, tree = jax.tree_util.tree_flatten(like)
     if len(own) != len(leaves):
-        raise ValueError(f"the saved state has {len(leaves)} leaves, but this one has {len(own)}")
+        raise ValueError(f"the saved state has {len(leaves)} leaves, but this state has {len(own)}")
     return jax.tree_util.tree_unflatten(tree, [jnp.asarray(leaf) for leaf in leaves])
 
 

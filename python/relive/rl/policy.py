@@ -62,7 +62,7 @@ class Policy:
             return self._native.values(observation)
         counts = {len(leaf) for leaf in leaves}
         if len(counts) != 1:
-            raise ValueError(f"the leaves of a batch have the same leading dimension, but these have {sorted(counts)}")
+            raise ValueError(f"the leaves of a batch must have the same leading dimension, but these have {sorted(counts)}")
         (count,) = counts
         one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
         values = [self._native.values(each) for each in one]

@@ -83,9 +83,9 @@ def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
     """
     episodes = list(episodes)
     if not episodes:
-        raise ValueError("there are no episodes to be saved")
+        raise ValueError("there are no episodes to save")
     if os.path.isdir(folder) and os.listdir(folder):
-        raise FileExistsError(f"{os.fspath(folder)} is not empty; a recording has a folder of its own")
+        raise FileExistsError(f"{os.fspath(folder)} is not empty; a recording needs its own folder")
     most_rows = max(len(episode) for episode in episodes) + 1
     with Server([_table()], checkpointer=DefaultCheckpointer(folder), listen=False) as server:
         client = server.localhost_client()
@@ -106,7 +106,7 @@ def load(folder: str | os.PathLike[str]) -> list[Episode]:
       DataLossError: the recording is damaged.
     """
     if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{os.fspath(folder)} is no folder")
+        raise FileNotFoundError(f"{os.fspath(folder)} is not a folder")
     with tempfile.TemporaryDirectory() as empty:
         checkpointer = DefaultCheckpointer(empty, fallback_checkpoint_path=folder)
         with Server([_table()], checkpointer=checkpointer, listen=False) as server:

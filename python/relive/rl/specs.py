@@ -14,7 +14,7 @@ from relive.specs import ArraySpec, BoundedArraySpec, as_spec
 _CHOICE_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
 _SUPPORTED = (
-    "supported are arrays of numbers of a fixed shape (gymnasium's Box, Discrete, MultiDiscrete and MultiBinary; dm_env's "
+    "supported are arrays of numbers with a fixed shape (gymnasium's Box, Discrete, MultiDiscrete and MultiBinary; dm_env's "
     "Array, BoundedArray and DiscreteArray; ArraySpec), and dicts, tuples and lists of them"
 )
 
@@ -26,10 +26,10 @@ class DiscreteArraySpec(BoundedArraySpec):
 
     def __init__(self, num_values: int, dtype: Any = np.int32, name: str | None = None) -> None:
         if num_values < 1:
-            raise ValueError(f"num_values must be at least 1, not {num_values}")
+            raise ValueError(f"num_values must be at least 1, got {num_values}")
         super().__init__((), dtype, 0, num_values - 1, name)
         if self.dtype not in _CHOICE_DTYPES:
-            raise ValueError(f"a discrete array has the data type int32 or int64, not {self.dtype}")
+            raise ValueError(f"a discrete array must have the data type int32 or int64, got {self.dtype}")
         object.__setattr__(self, "num_values", int(num_values))
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
             DISCOUNTS,
         )
     raise TypeError(
-        f"{environment!r} is no environment: it has neither dm_env's observation_spec() and action_spec(), nor Gymnasium's "
+        f"{environment!r} is not an environment: it has neither dm_env's observation_spec() and action_spec(), nor Gymnasium's "
         "observation_space and action_space"
     )
 
@@ -163,7 +163,7 @@ def _scalar(environment: Any, method: str, default: ArraySpec) -> Any:
         return default
     found = normalised(spec(), method.removesuffix("_spec"))
     if not isinstance(found, ArraySpec) or found.shape != ():
-        raise TypeError(f"{method}() gives {found!r}; supported are environments with one number as their {method[:-5]}")
+        raise TypeError(f"{method}() returned {found!r}, but only environments with one number as their {method[:-5]} are supported")
     return found
 
 

@@ -55,7 +55,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         self.num_envs = len(env_fns)
         if not self.num_envs:
-            raise ValueError("env_fns is empty, but a vector has at least one environment")
+            raise ValueError("env_fns is empty, but a vector must have at least one environment")
         count = min(self.num_envs, workers if workers is not None else os.cpu_count() or 1)
         if count < 1:
             raise ValueError(f"workers is {workers}, but it must be at least 1")
@@ -76,7 +76,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if len(seeds) != self.num_envs:
-            raise ValueError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+            raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
         for worker in self._workers:
             worker.send((seeds[worker.first : worker.end], options))
         infos = self._together(RESET)
@@ -169,9 +169,9 @@ class _Process:
             code = self._process.exitcode
             if code is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                raise RuntimeError(f"{self} has ended by {how}")
+                raise RuntimeError(f"{self} ended with {how}")
             if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"{self} was not done in time: one of its environments hangs, or timeout is too short")
+                raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
         return self._pipe.recv() if self._memory.tells[self._number] else None
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ class StepLimit(EnvironmentWrapper):
 
     def __init__(self, environment: Environment, limit: int) -> None:
         if limit < 1:
-            raise ValueError(f"limit must be at least 1, not {limit}")
+            raise ValueError(f"limit must be at least 1, got {limit}")
         super().__init__(environment)
         self._limit = limit
         self._steps = 0
@@ -147,7 +147,7 @@ class NoopStarts(EnvironmentWrapper):
 
     def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
         if noop_max < 0:
-            raise ValueError(f"noop_max must be at least 0, not {noop_max}")
+            raise ValueError(f"noop_max must be at least 0, got {noop_max}")
         super().__init__(environment)
         self._noop_action = noop_action
         self._noop_max = noop_max

@@ -106,7 +106,7 @@ fn files_that_are_no_policies_are_refused() {
         changed[place..place + to.len()].copy_from_slice(to.as_bytes());
         loaded(&changed).map(|_| ()).unwrap_err().to_string()
     };
-    assert!(told("relive.policy", "another.thing").contains("nothing under relive.policy"));
+    assert!(told("relive.policy", "another.thing").contains("no entry relive.policy"));
     assert!(
         told(r#"version\":2"#, r#"version\":1"#)
             .contains("it has version 1, but this program reads version 2")

@@ -36,7 +36,7 @@ pub struct TableInspection {
     pub summary: TableSummary,
     /// Number of distinct chunks of its items. A chunk that two tables share counts in both.
     pub chunks: u64,
-    /// Stored bytes of the table's chunks.
+    /// Stored bytes of these chunks.
     pub chunk_bytes: u64,
     /// Some of its items, in order.
     pub sample: Vec<StoredItem>,

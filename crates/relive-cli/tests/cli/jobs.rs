@@ -31,7 +31,7 @@ fn endless(jobs: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A folder of jobs, of which there are no weights.
+/// A folder of jobs, of which there are none.
 fn no_jobs() -> std::path::PathBuf {
     let jobs = folder();
     std::fs::create_dir_all(&jobs).unwrap();

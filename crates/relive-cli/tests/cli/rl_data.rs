@@ -50,7 +50,10 @@ fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
     for actors in ["0", "2"] {
         let (code, _, stderr) = outcome(&["rl", "train", "bc", "--env", "catch/0", "--actors", actors]);
         assert!(code == Some(2), "{stderr}");
-        assert!(stderr.contains("bc: it learns from recorded episodes alone; give --data PATH"), "{stderr}");
+        assert!(
+            stderr.contains("bc: this agent learns only from recorded episodes; give --data PATH"),
+            "{stderr}"
+        );
     }
     let out = folder();
     let record = ["rl", "record", "--env", "CartPole-v1", "--policy", "demonstrator", "--out", text(&out)];
@@ -149,6 +152,6 @@ fn a_policy_of_another_environment_is_refused() {
     let record = ["rl", "record", "--env", "CartPole-v1", "--policy", text(&policy), "--out", text(&out)];
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2) && !out.exists(), "{stderr}");
-    let told = "it takes observations float[10, 5] and gives actions int32[] below 3; the environment gives float[4]";
+    let told = "the policy takes observations float[10, 5] and returns actions int32[] below 3, but the environment returns float[4]";
     assert!(stderr.contains(told), "{stderr}");
 }

@@ -55,7 +55,7 @@ impl MemoryStatus {
 pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
     match (max_bytes, gate_bytes) {
         (Some(max), Some(gate)) if gate < max => {
-            format!("{}, of which the disk tier leaves {} to writers", bytes(max), bytes(gate))
+            format!("{}, with {} for writers and the rest for the disk tier", bytes(max), bytes(gate))
         }
         (Some(max), _) => bytes(max),
         (None, _) => "unlimited".to_owned(),

@@ -319,7 +319,7 @@ mod tests {
             if bytes.is_empty() {
                 // It may belong to a process that is just creating it.
                 let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
-                assert!(error.to_string().contains("is being made"), "{error}");
+                assert!(error.to_string().contains("is being created"), "{error}");
                 let file = File::options().write(true).open(&path).unwrap();
                 file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
             }

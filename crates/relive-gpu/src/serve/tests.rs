@@ -259,7 +259,7 @@ fn what_is_no_client_is_refused() {
         [&[kind, 0, 0, 0], lengths[0], lengths[1], head, body].concat()
     };
     assert!(answer(&open(&frame(12, &[], &[]))).contains("unexpected frame of kind"));
-    assert!(answer(&open(&[99; 16])).contains("a frame of kind 99"));
+    assert!(answer(&open(&[99; 16])).contains("kind 99"));
     // Refused requests leave the connection open: the last frame ends it.
     let end = frame(12, &[], &[]);
     // 2,700 windows of 400 rows: work, and nothing to send.

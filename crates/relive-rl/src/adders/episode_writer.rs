@@ -63,7 +63,7 @@ impl EpisodeWriter {
         extras: View<'_>,
     ) -> Result<()> {
         if !self.is_open {
-            return Err(RlError::Order { call: "add", needs: "an episode that has begun with add_first" });
+            return Err(RlError::Order { call: "add", needs: "a preceding call of add_first" });
         }
         let (rest, next) = (self.steps.taken(action, step, extras)?, self.steps.begun(observation, false)?);
         self.writer.append(&rest)?;

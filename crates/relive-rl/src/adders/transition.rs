@@ -154,7 +154,7 @@ impl Adder for TransitionAdder {
         extras: View<'_>,
     ) -> Result<()> {
         if !self.in_episode {
-            return Err(RlError::Order { call: "add", needs: "an episode that has begun with add_first" });
+            return Err(RlError::Order { call: "add", needs: "a preceding call of add_first" });
         }
         if extras.num_leaves() != self.extras.len() {
             let (got, expected) =

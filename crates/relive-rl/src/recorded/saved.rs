@@ -85,7 +85,7 @@ fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpi
     let mut all = episodes.iter();
     all.try_for_each(|episode| episode.check(&mut check)).map_err(|error| match error {
         RlError::NotFinite { episode, step, place, value, .. } => {
-            let reason = "an agent learns from finite numbers of float32 only";
+            let reason = "agents learn only from finite float32 numbers";
             // Zero-based, like a list index.
             let number = episode.saturating_sub(1);
             let told = format!("episode {number}, step {step}: the {place} is {value:?}, but {reason}");

@@ -91,8 +91,7 @@ impl Team {
     /// Not all learners arrive.
     pub(crate) fn meet(&self, mut state: Vec<u8>) -> Result<()> {
         let Some((meeting, _)) = self.meeting.lock().take() else { return Ok(()) };
-        let is_on =
-            || if self.stop.is_stopped() { Err("the run was told to stop".to_owned()) } else { Ok(()) };
+        let is_on = || if self.stop.is_stopped() { Err("the run was stopped".to_owned()) } else { Ok(()) };
         let ring = meeting.ring(is_on);
         if self.stop.is_stopped() {
             return Ok(());
@@ -169,7 +168,7 @@ fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
 fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + 'static {
     let (stop, since) = (stop.clone(), OnceLock::new());
     move || match stop.is_stopped() && since.get_or_init(Instant::now).elapsed() >= AFTER_STOP {
-        true => Err("the run was told to stop".to_owned()),
+        true => Err("the run was stopped".to_owned()),
         false => Ok(()),
     }
 }

@@ -144,7 +144,7 @@ impl Inserter {
             return Ok(());
         }
         Err(Status::failed_precondition(format!(
-            "keep_chunk_keys lists {} keys, but this stream holds {} chunks; list each held chunk at most once",
+            "keep_chunk_keys lists {} keys, but this stream holds only {} of these chunks; list each held chunk at most once",
             keys.len(),
             self.held.len()
         )))

@@ -5,8 +5,10 @@ use super::ChunkerError;
 /// How many steps a chunk of a column has.
 ///
 /// ```
-/// use relive_tensor::ChunkLength; assert!(ChunkLength::constant(2, 4).is_ok()); let error = ChunkLength::constant(5,
-/// 4).unwrap_err(); assert_eq!(error.to_string(), "max_chunk_length must be in 1..=4 (num_keep_alive_refs), got 5");
+/// use relive_tensor::ChunkLength;
+/// assert!(ChunkLength::constant(2, 4).is_ok());
+/// let error = ChunkLength::constant(5, 4).unwrap_err();
+/// assert_eq!(error.to_string(), "max_chunk_length must be in 1..=4 (num_keep_alive_refs), got 5");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChunkLength {

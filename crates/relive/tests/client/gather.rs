@@ -240,7 +240,7 @@ async fn wrong_destinations_and_columns() {
         for (error, text) in [
             (batch.gather_into(0, &mut [0; 3]), "the destination of column 0 must have 2 bytes, got 3"),
             (batch.gather_into(2, &mut []), "there is no column 2; the samples have 2"),
-            (batch.gather_into(1, &mut []), "column 1 is of string"),
+            (batch.gather_into(1, &mut []), "column 1 has dtype string"),
             (batch.strings(0).map(drop), "column 0 has dtype int16, not string"),
             (batch.strings(9).map(drop), "there is no column 9"),
             (batch.rows_per_sample(2).map(drop), "there is no column 2"),

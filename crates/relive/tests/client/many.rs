@@ -227,7 +227,7 @@ async fn a_reset_is_for_all_or_tells_where_it_was_not_made() {
     let partial = partial.expect("what was done where");
     assert_eq!(partial.done().len(), 3);
     assert_eq!(partial.failed()[0].0, address);
-    assert!(error.to_string().contains("done by 3 of 4 servers"), "{error}");
+    assert!(error.to_string().contains("succeeded on 3 of 4 servers"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

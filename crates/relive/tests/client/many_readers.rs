@@ -48,7 +48,7 @@ async fn limiters_that_let_nothing_through_are_waited_for_as_long_as_one() {
         let since = Instant::now();
         let error = sampler.next_with_timeout(LONG).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        assert!(error.to_string().contains("no rate limiter of 2 servers"), "{error}");
+        assert!(error.to_string().contains("none of the rate limiters of 2 servers"), "{error}");
         assert!(since.elapsed() < 3 * timeout, "after {:?}", since.elapsed());
     }
 }

@@ -163,6 +163,6 @@ async fn structured_mismatches_number_the_leaves() {
     assert_eq!((found.column, found.path.as_str()), (2, "2"));
     assert_eq!(found.fault, AppendFault::DType { got: DType::Int32, expected: DType::Int64 });
     let count = writer.append(&Nest::List(vec![leaf(1_i64), leaf(2_i64)])).await.unwrap_err();
-    assert!(count.to_string().contains("has 2 leaves, not 3"), "{count}");
+    assert!(count.to_string().contains("has 2 leaves, but must have 3"), "{count}");
     writer.end_episode(true, LONG).await.unwrap();
 }

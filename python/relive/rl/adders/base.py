@@ -78,7 +78,7 @@ class EpisodeWriter:
         max_in_flight_items: int | None,
     ) -> None:
         if max_in_flight_items is not None and max_in_flight_items < 1:
-            raise ValueError(f"max_in_flight_items must be at least 1, or None for no bound, not {max_in_flight_items}")
+            raise ValueError(f"max_in_flight_items must be at least 1, or None for no limit, got {max_in_flight_items}")
         self._writer = client.trajectory_writer(rows_kept + 1)
         self._priority_fns = dict(priority_fns) if priority_fns else {DEFAULT_PRIORITY_TABLE: None}
         self._max_in_flight_items = max_in_flight_items
@@ -90,13 +90,13 @@ class EpisodeWriter:
     def begin(self, timestep: Any) -> None:
         """Opens the first row of an episode."""
         if not timestep.first():
-            raise ValueError(f"an episode begins with a FIRST, not with step type {timestep.step_type!r}")
+            raise ValueError(f"an episode must start with FIRST, got step type {timestep.step_type!r}")
         self._open(timestep.observation, is_first=True)
 
     def add(self, action: Any, timestep: Any, extras: Any) -> None:
         """Completes the open row and opens the next one."""
         if not self.is_open:
-            raise ValueError("add() needs an episode that has begun with add_first()")
+            raise ValueError("call add_first() before add()")
         row: dict[str, Any] = {
             "action": action,
             "reward": nest.map_structure(_single, timestep.reward),

@@ -34,7 +34,7 @@ class EpisodeAdder:
         padding_fn: Callable[[tuple[int, ...], Any], Any] | None = None,
     ) -> None:
         if max_sequence_length < 2:
-            raise ValueError(f"max_sequence_length must be at least 2, not {max_sequence_length}")
+            raise ValueError(f"max_sequence_length must be at least 2, got {max_sequence_length}")
         self._rows = EpisodeWriter(client, max_sequence_length, priority_fns, max_in_flight_items)
         self._max_length = max_sequence_length
         self._padding_fn = padding_fn

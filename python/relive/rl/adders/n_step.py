@@ -58,7 +58,7 @@ class NStepTransitionAdder:
         max_in_flight_items: int | None = None,
     ) -> None:
         if n_step < 1:
-            raise ValueError(f"n_step must be at least 1, not {n_step}")
+            raise ValueError(f"n_step must be at least 1, got {n_step}")
         self._rows = EpisodeWriter(client, n_step, priority_fns, max_in_flight_items)
         self._discount = discount
         self._steps: collections.deque[tuple[Any, Any]] = collections.deque(maxlen=n_step)

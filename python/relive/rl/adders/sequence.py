@@ -59,7 +59,7 @@ class SequenceAdder:
         end_of_episode_behavior: EndBehavior = EndBehavior.ZERO_PAD,
     ) -> None:
         if sequence_length < 1 or period < 1:
-            raise ValueError(f"sequence_length and period must be at least 1, not {sequence_length} and {period}")
+            raise ValueError(f"sequence_length and period must be at least 1, got {sequence_length} and {period}")
         self._rows = EpisodeWriter(client, sequence_length, priority_fns, max_in_flight_items)
         self._length = sequence_length
         self._period = period

@@ -28,7 +28,7 @@ class StructuredAdder:
 
     def __init__(self, client: Client, configs: Sequence[Any], *, max_in_flight_items: int | None = None) -> None:
         if max_in_flight_items is not None and max_in_flight_items < 1:
-            raise ValueError(f"max_in_flight_items must be at least 1, or None for no bound, not {max_in_flight_items}")
+            raise ValueError(f"max_in_flight_items must be at least 1, or None for no limit, got {max_in_flight_items}")
         self._client = client
         self._configs = list(configs)
         self._writer = client.structured_writer(self._configs)
@@ -39,13 +39,13 @@ class StructuredAdder:
         """Starts an episode."""
         self.reset()
         if not timestep.first():
-            raise ValueError(f"an episode begins with a FIRST, not with step type {timestep.step_type!r}")
+            raise ValueError(f"an episode must start with FIRST, got step type {timestep.step_type!r}")
         self._open = {"observation": timestep.observation, "start_of_episode": np.bool_(True)}
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
         """Adds an action and the step that it led to."""
         if self._open is None:
-            raise ValueError("add() needs an episode that has begun with add_first()")
+            raise ValueError("call add_first() before add()")
         rest = {
             "action": action,
             "reward": nest.map_structure(np.float32, next_timestep.reward),
@@ -96,7 +96,7 @@ def create_sequence_config(
         continue into the next episode.
     """
     if sequence_length < 1 or period < 1:
-        raise ValueError(f"sequence_length and period must be at least 1, not {sequence_length} and {period}")
+        raise ValueError(f"sequence_length and period must be at least 1, got {sequence_length} and {period}")
     reference = create_reference_step(step_spec)
 
     def last(rows: int, *conditions: Any) -> Any:
@@ -116,7 +116,7 @@ def create_sequence_config(
             last(length - missing, at_end, long_enough, index() % period == (length - 1 - missing) % period)
             for missing in range(1, min(period, length))
         ]
-    raise NotImplementedError(f"patterns can tell EndBehavior.WRITE and TRUNCATE, but not {end_of_episode_behavior}")
+    raise NotImplementedError(f"patterns support only EndBehavior.WRITE and TRUNCATE, not {end_of_episode_behavior}")
 
 
 def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> list[Any]:
@@ -129,7 +129,7 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
       ValueError: ``n_step`` is below 1.
     """
     if n_step < 1:
-        raise ValueError(f"n_step must be at least 1, not {n_step}")
+        raise ValueError(f"n_step must be at least 1, got {n_step}")
     reference = create_reference_step(step_spec)
 
     def transition(steps: int, *conditions: Any) -> Any:

@@ -103,7 +103,7 @@ class Adam(torch.optim.Adam):
         sizes = [tuple(part.shape) for part in self.parts]
         found = [tuple(states[number]["exp_avg"].shape) for number in sorted(states)]
         if len(groups) != 1 or len(groups[0]["params"]) != len(sizes) or (states and found != sizes):
-            raise ValueError(f"the state is of parameters of the shapes {found or 'of another number'}, but these have {sizes}")
+            raise ValueError(f"the state belongs to parameters of the shapes {found or 'of another number'}, but these have {sizes}")
         state: dict[int, Any] = {}
         if states:
             each = [states[number] for number in sorted(states)]
@@ -115,11 +115,11 @@ class Adam(torch.optim.Adam):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Not supported after construction: the vector has a fixed length."""
         if self.param_groups:
-            raise ValueError("this Adam has one group of parameters: make another one, or take torch.optim.Adam")
+            raise ValueError("this Adam has one group of parameters; create another Adam, or use torch.optim.Adam")
         super().add_param_group(param_group)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("an optimiser of one vector is not copied or pickled: save its state_dict(), and the module's")
+        raise TypeError("an optimiser of one vector cannot be copied or pickled; save its state_dict() and the module's")
 
     def _split(self, vector: Tensor) -> list[Tensor]:
         """Splits a vector into parts of the parameters' shapes."""
@@ -155,11 +155,12 @@ class Adam(torch.optim.Adam):
 def _checked(parts: list[Tensor]) -> list[Tensor]:
     for part in parts:
         if not isinstance(part, Tensor):
-            raise TypeError(f"Adam needs parameters, such as module.parameters(), and got {type(part).__name__}: for groups take torch.optim.Adam")
+            raise TypeError(f"Adam needs parameters, such as module.parameters(), but got {type(part).__name__}; for groups, use "
+                            "torch.optim.Adam")
         if not part.requires_grad:
-            raise ValueError(f"a parameter of the shape {tuple(part.shape)} needs no gradient: leave it out")
+            raise ValueError(f"a parameter of the shape {tuple(part.shape)} needs no gradient; omit it")
     kinds = {(part.device, part.dtype) for part in parts}
     if len(kinds) != 1:
         found = ", ".join(sorted(f"{dtype} on {device}" for device, dtype in kinds)) or "none"
-        raise ValueError(f"Adam needs parameters of one device and one type, and got {found}")
+        raise ValueError(f"Adam needs parameters of one device and one type, but got {found}")
     return parts

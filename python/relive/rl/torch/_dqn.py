@@ -117,7 +117,7 @@ class DQN:
 
 def _num_actions(spec: EnvironmentSpec) -> int:
     if not isinstance(spec.actions, DiscreteArraySpec):
-        raise TypeError(f"DQN chooses one of some actions, but those of the environment are {spec.actions!r}")
+        raise TypeError(f"DQN requires one discrete action, but the environment's actions are {spec.actions!r}")
     return spec.actions.num_values
 
 

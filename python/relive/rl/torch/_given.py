@@ -24,7 +24,7 @@ def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> N
     for name in functions:
         given = getattr(agent, name)
         if isinstance(given, Module):
-            raise TypeError(f"{name} is a module, but it must be a function that makes one: {name}=lambda spec: module")
+            raise TypeError(f"{name} is a module, but it must be a function that creates one: {name}=lambda spec: module")
         if given is not None and not callable(given):
             raise TypeError(f"{name} is {given!r}, but it must be a function")
     settings = [field.name for field in dataclasses.fields(agent) if field.name not in functions]
@@ -37,14 +37,14 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
     """The module that a function creates."""
     module = given(spec)
     if not isinstance(module, Module):
-        raise TypeError(f"{name} gave {type(module).__name__}, but it must give a torch.nn.Module")
+        raise TypeError(f"{name} returned {type(module).__name__}, but it must return a torch.nn.Module")
     return module
 
 
 def num_inputs(spec: EnvironmentSpec, agent: str) -> int:
     """The number of elements of an observation, which is one array."""
     if not isinstance(spec.observations, ArraySpec):
-        raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} needs a network= that takes them")
+        raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} requires a network= that takes them")
     return math.prod(shape_of(spec.observations))
 
 
@@ -69,7 +69,7 @@ def inputs(observations: Any) -> Any:
 def expect_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) -> Tensor:
     """Checks the shape of a tensor that a passed function has created."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{what} gave {type(value).__name__}, but it must give a tensor of the shape {shape}: {meaning}")
+        raise TypeError(f"{what} returned {type(value).__name__}, but it must return a tensor of the shape {shape}: {meaning}")
     if value.shape != torch.Size(shape):
-        raise ValueError(f"{what} gave a tensor of the shape {tuple(value.shape)}, but it must give {shape}: {meaning}")
+        raise ValueError(f"{what} returned a tensor of the shape {tuple(value.shape)}, but it must return {shape}: {meaning}")
     return value

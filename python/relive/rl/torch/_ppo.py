@@ -161,7 +161,12 @@ class _Policy(Policy):
     def act(self, observations: Any, starts: Any) -> Any:
         distribution, _ = _told(self.module, inputs(tensors(observations)), len(starts))
         drawn = distribution.sample() if self.explores else distribution.mode
-        log_prob = expect_shape("log_prob of the network's distribution", distribution.log_prob(drawn), (len(starts),), "one number for each action, as torch.distributions.Independent makes of arrays")
+        log_prob = expect_shape(
+            "log_prob of the network's distribution",
+            distribution.log_prob(drawn),
+            (len(starts),),
+            "one number for each action; for arrays, use torch.distributions.Independent",
+        )
         actions = drawn.numpy()
         if not isinstance(self._actions, DiscreteArraySpec):
             actions = np.clip(actions, self._actions.minimum, self._actions.maximum)
@@ -173,7 +178,8 @@ def _told(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution
     told = module(observations)
     kinds = [type(part).__name__ for part in told] if isinstance(told, tuple) else [type(told).__name__]
     if not isinstance(told, tuple) or len(told) != 2 or not isinstance(told[0], Distribution):
-        raise TypeError(f"the network gave {', '.join(kinds)}, but it must give a pair: a torch.distributions.Distribution, and values")
+        raise TypeError(f"the network returned {', '.join(kinds)}, but it must return a pair: a torch.distributions.Distribution, and "
+                        "values")
     return told[0], expect_shape("the network", told[1], (rows,), "the values, one for each observation")
 
 

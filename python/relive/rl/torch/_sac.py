@@ -117,7 +117,7 @@ def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
     if isinstance(actions, BoundedArraySpec) and not isinstance(actions, DiscreteArraySpec):
         if np.isfinite(actions.minimum).all() and np.isfinite(actions.maximum).all():
             return actions
-    raise TypeError(f"SAC draws one array between bounds, but the actions of the environment are {actions!r}")
+    raise TypeError(f"SAC requires actions that are one array between bounds, but the environment's actions are {actions!r}")
 
 
 class _Normal(nn.Module):
@@ -173,7 +173,8 @@ class _Squashed(nn.Module):
     def _told(self, observations: Any) -> tuple[Tensor, Tensor]:
         told = self.network(observations)
         if not isinstance(told, tuple) or len(told) != 2:
-            raise TypeError(f"the network gave {type(told).__name__}, but it must give a pair: means, and logarithms of standard deviations")
+            raise TypeError(f"the network returned {type(told).__name__}, but it must return a pair: means, and logarithms of standard "
+                            "deviations")
         size = len(self.scale)
         for value in told:
             rows = len(value) if isinstance(value, Tensor) and value.ndim else 0
@@ -222,6 +223,6 @@ class _Learner(Learner):
         values = self.target(data["next_observation"], actions)
         if not isinstance(values, Tensor) or values.ndim != 2 or values.shape[1] != len(log_prob):
             found = f"a tensor of the shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
-            raise ValueError(f"critics gave {found}, but it must give a tensor of the shape (critics, {len(log_prob)})")
+            raise ValueError(f"critics returned {found}, but it must return a tensor of the shape (critics, {len(log_prob)})")
         targets: Tensor = data["reward"] + data["discount"] * (values.amin(0) - temperature * log_prob)
         return targets

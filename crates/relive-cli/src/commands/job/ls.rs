@@ -51,7 +51,7 @@ pub(super) fn run(options: &Options) -> Result {
         return Ok(output::line(&Value::from(rows).to_string())?);
     }
     if rows.is_empty() {
-        output::complain("no job runs on this machine; --at HOST:PORT asks another one");
+        output::complain("no job is running on this machine; --at HOST:PORT shows a run on another one");
     }
     Ok(output::line(&table(&rows))?)
 }

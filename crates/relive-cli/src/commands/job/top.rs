@@ -127,7 +127,7 @@ fn workers(shown: &Plan) -> String {
     if shown.workers.is_empty() {
         return String::new();
     }
-    let heads = ["", "steps", "episodes", "restarts", "weights", "behind", "heard of"];
+    let heads = ["", "steps", "episodes", "restarts", "weights", "behind", "last seen"];
     let mut text = row("worker", &heads.map(str::to_owned));
     for worker in shown.workers.iter().take(MAX_WORKERS) {
         let counts = [worker.env_steps, worker.episodes, worker.restarts].map(|count| count.to_string());
@@ -146,7 +146,7 @@ fn nodes(shown: &Plan) -> String {
     if shown.nodes.is_empty() {
         return String::new();
     }
-    let heads = ["state", "steps", "workers", "restarts", "weights", "host", "heard of"];
+    let heads = ["state", "steps", "workers", "restarts", "weights", "host", "last seen"];
     let mut text = row("node", &heads.map(str::to_owned));
     for node in &shown.nodes {
         let [steps, restarts] = [node.env_steps, node.restarts].map(|count| count.to_string());

@@ -19,7 +19,7 @@ source.addEventListener("past", (event) => {
   for (const table of tables.values()) if (past.tables[table.name]) table.remember(past.at, past.tables[table.name]);
 });
 source.addEventListener("facts", (event) => show(JSON.parse(event.data)));
-source.addEventListener("error", () => phase("lost", "the server does not answer; trying again"));
+source.addEventListener("error", () => phase("lost", "the server does not answer; retrying"));
 
 function phase(kind, text) {
   const pill = find("phase");
@@ -107,13 +107,13 @@ function checkpointTile(at, checkpoints) {
   }
   const due = checkpoints.next_due_s == null ? "" : `; next in ${time(checkpoints.next_due_s)}`;
   if (saved) return tile("checkpoints", "checkpoint", ago(at - saved.began_at), `${bytes(saved.total_bytes)} in ${time(saved.took_s)}${due}`);
-  return tile("checkpoints", "checkpoint", checkpoints.enabled ? "none yet" : "off", checkpoints.enabled ? `in memory only until then${due}` : "nothing writes them");
+  return tile("checkpoints", "checkpoint", checkpoints.enabled ? "none yet" : "off", checkpoints.enabled ? `in memory only until then${due}` : "not configured");
 }
 
 // What an operator should know at once.
 function showTrouble({ memory, checkpoints }) {
   const found = [];
-  if (checkpoints.error) found.push(`The last checkpoint failed: ${checkpoints.error}. Earlier ones stay valid.`);
+  if (checkpoints.error) found.push(`The last checkpoint failed: ${checkpoints.error}. Earlier ones remain valid.`);
   if (memory.spill_error) found.push(`Chunks cannot be moved to disk: ${memory.spill_error}.`);
   if (memory.waiting > 0) found.push(`${plural(memory.waiting, "writer")} waiting for memory, the first for ${time(memory.longest_wait_s)}: ${memory.reason}.`);
   find("trouble").hidden = found.length === 0;

@@ -108,9 +108,9 @@ export class Table {
   ratios(now, times) {
     const inserts = this.rates("inserts");
     const values = this.rates("samples").map((samples, place) => (samples == null || !(inserts[place] > 0) ? null : samples / inserts[place]));
-    const all = now.inserts > 0 ? `${number(now.samples / now.inserts)} since the beginning` : "no inserts yet";
+    const all = now.inserts > 0 ? `${number(now.samples / now.inserts)} since the start` : "no inserts yet";
     const isBound = now.min_diff != null || now.max_diff != null;
-    this.places.ratio.textContent = isBound ? `${all}, aim ${number(now.samples_per_insert)}` : all;
+    this.places.ratio.textContent = isBound ? `${all}, target ${number(now.samples_per_insert)}` : all;
     lines(this.places.ratios, { times, format: short, target: isBound ? now.samples_per_insert : undefined, lines: [{ values, kind: "ratio", label: "samples per insert" }] });
   }
 
@@ -153,16 +153,16 @@ function pills(now) {
   return found;
 }
 
-// How much is missing until samples may begin.
+// How much is missing until sampling can start.
 function minimum(now) {
   if (now.items >= now.min_items) return [html("p", { className: "muted" }, `samples from ${plural(now.min_items, "item")} on`)];
   const bar = html("span", { className: "meter wide" }, html("span", {}));
   bar.firstChild.style.width = `${(now.items / now.min_items) * 100}%`;
-  return [html("p", {}, bar, ` ${count(now.items)} of ${plural(now.min_items, "item")} before samples may begin`)];
+  return [html("p", {}, bar, ` ${count(now.items)} of ${plural(now.min_items, "item")} before sampling can start`)];
 }
 
 function waiters(now) {
-  if (now.waiters.length === 0) return [html("p", { className: "muted" }, "nobody waits")];
+  if (now.waiters.length === 0) return [html("p", { className: "muted" }, "no calls are waiting")];
   const groups = new Map();
   for (const waiter of now.waiters) {
     const key = `${waiter.operation} ${waiter.who} ${waiter.reason}`;
