@@ -86,7 +86,10 @@ fn the_blocking_face() {
     assert_eq!((first.items.len(), rest.items.len(), rest.next), (2, 1, None));
     let keys = [rest.items[0].key, u64::MAX];
     let found = client.get_items("a", &keys).unwrap();
-    assert_eq!(found[0].as_ref().unwrap().columns().unwrap()[0], Tensor::from_slice(&[2_i64], [1]).unwrap());
+    assert_eq!(
+        found[0].as_ref().unwrap().columns().unwrap()[0],
+        Tensor::from_slice(&[0_i64, 1, 2], [3]).unwrap()
+    );
     assert!(found[1].is_none());
     assert_eq!(client.items("c", 0, 2).unwrap_err().kind(), ErrorKind::NotFound);
 }
