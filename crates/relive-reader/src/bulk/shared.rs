@@ -251,7 +251,8 @@ impl Arrivals {
 
     /// Whether the server may need to know which bytes were taken, to send the rest of what was requested.
     fn is_acknowledgement_due(&self) -> bool {
-        self.outstanding > 0 && (self.taken_bytes >= PART_BYTES || (self.taken_bytes > 0 && self.credits == 0))
+        self.outstanding > 0
+            && (self.taken_bytes >= PART_BYTES || (self.taken_bytes > 0 && self.credits == 0))
     }
 
     fn is_over(&self) -> bool {
