@@ -61,7 +61,7 @@ def test_recorded_episodes_and_files_of_d4rl(tmp_path: pathlib.Path) -> None:
         ({"goal": "float32"}, 9, 9, r"no \['goal'\]"),
         ({"actions": "int64"}, 1, 9, "2 episodes, but there is room for only 1"),
         ({"actions": "int64"}, 9, 1, "has 2 steps, but a trajectory can have at most 1"),
-        ({"actions": ("int64", (2,))}, 9, 9, r"shape \(\); the column's have \(2,\)"),
+        ({"actions": ("int64", (2,))}, 9, 9, r"shape \(\), but the column has \(2,\)"),
         ({"actions": "bool"}, 9, 9, "do not fit bool"),
     ],
 )
