@@ -88,7 +88,7 @@ def test_a_member_that_is_gone_is_named_to_those_who_wait(sent: signal.Signals) 
         processes[2].send_signal(sent)
         told = json.loads(processes[0].communicate(timeout=SECONDS)[0])
     assert told["raised"] == "UnavailableError"
-    assert told["text"].startswith("member 2 (") and f"process {processes[2].pid}" in told["text"]
+    assert told["text"].startswith("lost member 2 (") and f"process {processes[2].pid}" in told["text"]
     assert told["seconds"] < 30
 
 

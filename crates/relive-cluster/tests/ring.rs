@@ -243,7 +243,11 @@ fn a_call_that_waits_ends_when_it_is_told_to_and_the_others_are_told_why() {
         error.to_string()
     });
     assert_eq!(ends[0], "the call of the ring was interrupted: Ctrl-C");
-    assert!(ends[1].starts_with("member 0 (") && ends[1].ends_with("ended: Ctrl-C"), "{}", ends[1]);
+    assert!(
+        ends[1].starts_with("lost member 0 (") && ends[1].ends_with("interrupted: Ctrl-C"),
+        "{}",
+        ends[1]
+    );
 }
 
 const ADDRESS: &str = "RELIVE_TEST_RING";

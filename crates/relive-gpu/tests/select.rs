@@ -402,7 +402,7 @@ fn what_makes_no_sense_is_refused() {
     let few = selector.select(&Pool::new(&weights), Selection::TopK, 3, Order::AsDrawn).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Unavailable);
     let no_numbers = selector.select(&Pool::new(&weights), Selection::Fifo, 1, Order::AsDrawn).unwrap_err();
-    assert!(no_numbers.to_string().contains("3 indices; 0 were given"));
+    assert!(no_numbers.to_string().contains("3 indices, got 0"));
     let beta = Selection::Prioritized { beta: -0.1, stratified: false };
     assert!(selector.select(&Pool::new(&weights), beta, 1, Order::AsDrawn).is_err());
     let empty = Weights::new(WeightsConfig::new(10)).unwrap();

@@ -168,7 +168,7 @@ mod tests {
             (BatchOptions::new(0), "batch_size"),
             (BatchOptions::new(1).num_workers(0), "num_workers"),
             (BatchOptions::new(1).max_batches(0), "max_batches"),
-            (BatchOptions::new(1 << 19).prefetch(2), "prefetch 2"),
+            (BatchOptions::new(1 << 19).prefetch(2), "prefetch is 2"),
             (BatchOptions::new(usize::MAX), "batch_size"),
         ] {
             let error = bad.validate().unwrap_err();

@@ -99,7 +99,7 @@ fn streams_that_break_the_protocol_are_refused() {
     // A name that is no text, and a trajectory in two parts.
     let entry = |info: &[u8]| [&[1 << 3 | 2, u8::try_from(info.len()).unwrap()], info].concat();
     let item = |fields: &[u8]| entry(&entry(&entry(fields)));
-    assert!(refused(item(&[2 << 3 | 2, 1, 0xff])).contains("no text"));
+    assert!(refused(item(&[2 << 3 | 2, 1, 0xff])).contains("not UTF-8 text"));
     let twice = [8 << 3 | 2, 2, 1 << 3 | 2, 0].repeat(2);
     assert!(refused(item(&twice)).contains("field 8 is split into several parts"));
     let named = PrioritizedItem { table: "tä".to_owned(), ..PrioritizedItem::default() };

@@ -97,6 +97,6 @@ mod tests {
         assert!(inflated(&long).unwrap_err().to_string().contains("follow the end"));
         let mut wrong = zlib(b"content");
         *wrong.last_mut().unwrap() ^= 1;
-        assert!(inflated(&wrong).unwrap_err().to_string().contains("broken"));
+        assert!(inflated(&wrong).unwrap_err().to_string().contains("corrupt"));
     }
 }

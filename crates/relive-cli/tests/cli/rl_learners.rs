@@ -54,8 +54,7 @@ fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
     let lines = BufReader::new(driver.stderr.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.last().unwrap();
     assert!(!driver.wait().unwrap().success());
-    let named =
-        said.contains("learners: member 1 (") && said.contains(&format!("process {learner}) is lost"));
+    let named = said.contains("learners: lost member 1 (") && said.contains(&format!("process {learner})"));
     assert!(named && said.contains("resumes from the newest"), "{said}");
     let again = run("30000");
     let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());

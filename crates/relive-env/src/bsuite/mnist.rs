@@ -220,9 +220,9 @@ mod tests {
         let folder = files("labels", &[1, 2, 10]);
         assert!(told(&folder).contains("labels below 10, got 10"), "{}", told(&folder));
         std::fs::write(folder.join(IMAGES.0), [0x1f, 0x8b, 8, 0]).unwrap();
-        assert!(told(&folder).contains("begins with 0x0803"), "{}", told(&folder));
+        assert!(told(&folder).contains("starts with 0x0803"), "{}", told(&folder));
         std::fs::write(folder.join(IMAGES.0), [0, 0, 8, 3, 0, 0, 0, 9]).unwrap();
-        assert!(told(&folder).contains("rows of 784 bytes"), "{}", told(&folder));
+        assert!(told(&folder).contains("row of 784 bytes"), "{}", told(&folder));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -393,7 +393,7 @@ fn a_server_that_is_killed_is_named() {
         assert!(error.to_string().contains(&format!("rank 1 at {address}")), "{error}");
         child.wait().unwrap();
         let error = all.pin(&[6]).unwrap_err().to_string();
-        assert!(error.contains(&format!("rank 1 at {address} cannot be reached")), "{error}");
+        assert!(error.contains(&format!("cannot reach rank 1 at {address}")), "{error}");
         // The other ranks' trajectories are unchanged.
         drop(pinned);
         let pinned = all.pin(&[0, 11]).unwrap();

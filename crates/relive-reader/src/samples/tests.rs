@@ -57,8 +57,8 @@ fn an_honest_sample_is_gathered() {
 #[test]
 fn trajectories_that_lie_are_refused_with_the_reason() {
     for (slices, squeeze, reason) in [
-        (vec![slice(1, 3, 2)], false, "asks for 2 rows from row 3 of chunk 1, which has 4 rows"),
-        (vec![slice(1, 0, 0)], false, "asks for 0 rows"),
+        (vec![slice(1, 3, 2)], false, "needs 2 rows from row 3 of chunk 1, which has 4 rows"),
+        (vec![slice(1, 0, 0)], false, "needs 0 rows"),
         (vec![slice(1, i32::MAX, i32::MAX)], false, "which has 4 rows"),
         (vec![slice(1, -1, 2)], false, "negative offset (-1)"),
         (vec![slice(1, 0, -2)], false, "negative length (-2)"),
