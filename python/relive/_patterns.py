@@ -74,7 +74,7 @@ def create_config(
       priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
 
     Raises:
-      TypeError: a leaf of the pattern, a condition or a priority of another type; the error names its path.
+      TypeError: a leaf of the pattern, a condition or the priority has the wrong type; the error names its path.
     """
     config = _protos.message(_protos.PATTERNS, "StructuredWriterConfig")(table=table)
     for path, node in nest.flatten_with_path(pattern):

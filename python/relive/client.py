@@ -302,7 +302,7 @@ class Client:
           timeout: the number of seconds to wait for a batch. A timeout loses no items; the next call continues the
             incomplete batch.
           prefetch: the number of batches to request ahead. With 0, sampling is exact: only batches that are returned
-            are sampled, from the table as it is at that moment. The default is 0 within the process and 2 over a
+            are sampled, from the table as it is at that moment. The default is 0 within the process and 4 over a
             network.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.

@@ -150,7 +150,7 @@ mod tests {
     fn nothing_is_asked_ahead_in_the_same_process_unless_it_is_wanted() {
         let options = BatchOptions::new(8);
         assert_eq!(options.batches_ahead(Transport::InProcess), 0);
-        assert_eq!(options.batches_ahead(Transport::Tcp), 2);
+        assert_eq!(options.batches_ahead(Transport::Tcp), 4);
         assert_eq!(options.prefetch(3).batches_ahead(Transport::InProcess), 3);
         assert_eq!(options.prefetch(0).batches_ahead(Transport::Tcp), 0);
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn workers_share_what_is_asked_ahead() {
         let streams = BatchOptions::new(100).num_workers(3).max_batches(7).of_streams(0);
-        assert_eq!((streams.max_in_flight, streams.max_samples), (67, Some(700)));
+        assert_eq!((streams.max_in_flight, streams.max_samples), (134, Some(700)));
         assert_eq!(BatchOptions::new(100).prefetch(0).of_streams(0).max_in_flight, 100);
     }
 

@@ -52,7 +52,7 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// A sampler of a server requests batches ahead of their use, two by default. With a
+/// A sampler of a server requests batches ahead of their use, four by default. With a
 /// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
 /// caller asks for a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
 /// returned are lost.

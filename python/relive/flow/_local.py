@@ -89,8 +89,8 @@ class LocalIterator(Generic[T]):
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
-        """Applies a function to each item. With a ``max_concurrency`` above one, threads call it for that many items at
-        a time, and results are returned as they complete; 0: no limit."""
+        """Applies a function to each item. If ``max_concurrency`` is not 1, threads call it for up to that many items at a
+        time (0: no limit), and results are returned as they complete."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
             return self.transform(Concurrently(fn, max_concurrency))

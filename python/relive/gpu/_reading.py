@@ -172,7 +172,7 @@ class Readable:
         return steps.astype(np.int64)
 
     def _collector(self, windows: Mapping[str, Window], device: Any, framework: Literal["numpy", "torch", "jax"], rows: int) -> Loader:
-        """Returns the collector for batches of given trajectories, of up to that many rows."""
+        """Returns a collector that builds batches of up to ``rows`` rows from given trajectories."""
         return Loader(
             self._native, rows, windows, sampling="uniform", steps="last", seed=0, device=device, framework=framework, prefetch=0, threads=2,
             max_weight=LARGEST, group=None,

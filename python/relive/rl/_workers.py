@@ -149,8 +149,8 @@ class Supervisor:
 
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
-    """Works for the run at an address until it is over, with weights of the node at ``weights_from``. ``None`` uses the
-    run's own values."""
+    """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``. For
+    arguments that are ``None``, it uses the run's own values."""
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

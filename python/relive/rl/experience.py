@@ -32,8 +32,8 @@ class Transitions:
     ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the
     policy has any.
 
-    ``reward + discount * value(next_observation)`` is the target. Over ``n_step`` steps, the reward is their discounted
-    sum, and the discount is 0 where the episode terminated.
+    ``reward + discount * value(next_observation)`` is the target. For a transition of ``n_step`` steps, ``reward`` is
+    the discounted sum of their rewards; ``discount`` is 0 if the episode terminated.
 
     Args:
       batch_size: the number of transitions in a batch.

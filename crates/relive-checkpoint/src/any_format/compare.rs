@@ -122,7 +122,7 @@ impl Comparison {
     }
 }
 
-/// Whether two chunks have the same content, regardless of the placement in their frames and of their keys.
+/// Whether two chunks have the same content, ignoring their keys and where the content lies in their frames.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     one.range() == other.range()
         && one.is_delta_encoded() == other.is_delta_encoded()

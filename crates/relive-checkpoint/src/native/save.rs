@@ -103,7 +103,8 @@ pub(super) fn save(
 }
 
 /// Removes the remains of a failed checkpoint. Its own file comes first: if only the final sync failed, the file may
-/// exist, and then it needs its segments. `None`: the file of that name belongs to another writer.
+/// exist, and then it needs its segments. `own` is `None` if the file of that name belongs to another
+/// writer.
 fn clean(storage: &dyn Storage, own: Option<String>, made: &[Written]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
     let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));

@@ -58,7 +58,7 @@ impl Tier {
         frame(chunk, stored, content)
     }
 
-    /// Makes the mappings return the memory of recent accesses.
+    /// Counts moved bytes. After every [`MOVED_BYTES`], the mappings return the pages of recent accesses to the system.
     pub(super) fn note_moved(&self, bytes: u64) {
         if self.moved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MOVED_BYTES {
             self.moved_bytes.store(0, Ordering::Relaxed);

@@ -18,7 +18,7 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// The time of its start, in the system's own count since boot.
     started: Option<u64>,
-    /// The boot that this refers to.
+    /// The identifier of the boot from which `started` is counted.
     boot: Option<String>,
 }
 

@@ -42,7 +42,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Gives a table, whose cells are empty, access to the others.
+    /// Gives a table access to the others. It must not have had access before.
     fn introduce(self: &Arc<Self>, table: &TableHandle) {
         for core in table.cores() {
             let peers: Weak<Self> = Arc::downgrade(self);

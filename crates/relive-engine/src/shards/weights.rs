@@ -8,7 +8,7 @@ use crate::table::Published;
 /// The number of shards up to which a sample needs no allocation.
 const USUAL_SHARDS: usize = 8;
 
-/// The weights of all shards, at about one moment.
+/// The weights of all shards, read at approximately the same time.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     items: SmallVec<[u64; USUAL_SHARDS]>,

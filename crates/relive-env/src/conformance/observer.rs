@@ -9,7 +9,7 @@ use crate::timestep::{StepType, TimeStep};
 
 use super::Violation;
 
-/// One answer with its observation.
+/// A time step with its observation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) step: TimeStep,

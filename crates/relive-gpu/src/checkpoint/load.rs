@@ -201,7 +201,7 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Recreates the store that was [saved](Self::save) in a folder, in unnamed memory. See [`Checkpoint`] for more.
+    /// Loads a store that was [saved](Self::save) in a folder into anonymous shared memory. See [`Checkpoint`] for more.
     ///
     /// # Errors
     /// As for [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].

@@ -98,7 +98,7 @@ impl ColumnPlan {
     }
 }
 
-/// The kernels' code for a type that they convert from or to.
+/// The number that identifies a type to the kernels; `None` if they do not convert it.
 pub(super) fn code(dtype: DType) -> Option<u64> {
     Some(match dtype {
         DType::UInt8 => 1,

@@ -15,8 +15,8 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to tell a store that rows are released. A store that accepts nothing for longer is
-/// disconnected, which releases them, too.
+/// How long the link tries to tell a store that rows are released. A store that accepts no data for longer is
+/// disconnected, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;

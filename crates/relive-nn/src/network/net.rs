@@ -147,8 +147,8 @@ impl Network {
         self.pulled_back(params, x.into(), (None, Some(gradient)), loss)
     }
 
-    /// Both gradients of such a loss: by all parameters of the layout, like [`gradient_into`](Self::gradient_into), and
-    /// by the inputs, row by row.
+    /// Computes both gradients of a loss on the outputs: with respect to all parameters of the layout, like
+    /// [`gradient_into`](Self::gradient_into), and with respect to the inputs, row by row.
     ///
     /// # Panics
     /// As for [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).

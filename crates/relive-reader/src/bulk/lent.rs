@@ -56,7 +56,7 @@ impl Freed {
     }
 }
 
-/// A piece with a batch. The server may reuse it once it is notified.
+/// A piece with a batch. The server may reuse the piece once it is notified that it is free.
 struct Lent {
     memory: Arc<SharedMemory>,
     slot: u32,

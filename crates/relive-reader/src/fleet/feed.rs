@@ -23,7 +23,7 @@ use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// New samples are requested once this fraction of the capacity was taken.
+/// How often new samples are requested while as many samples as the capacity are taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
 /// How long the first draw waits for sizes. For a slower server, the draw uses its previous size.

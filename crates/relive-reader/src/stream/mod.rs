@@ -1,7 +1,7 @@
 //! Samples of one server over gRPC: workers that keep streams open, and the feed that delivers their samples.
 //!
-//! The workers and the feed share one lock ([`shared::Shared`]). Samples pass it in batches: a worker adds the samples
-//! of one message, and the feed takes all available samples.
+//! The workers and the feed share one lock ([`shared::Shared`]). A worker adds all
+//! samples of a message at once, and the feed takes all available samples at once.
 
 mod feed;
 mod responses;

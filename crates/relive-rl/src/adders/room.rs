@@ -9,8 +9,8 @@ use crate::Result;
 /// How long one call waits for confirmations before it is repeated.
 pub(super) const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Repeats a call until the rate limiter has room. A rate limiter may hold actors back for any time; the
-/// table reports which callers wait. Closing the table ends the wait. A lost server looks the same from here,
+/// Repeats a call until the rate limiter has room. A rate limiter may hold actors back indefinitely; the
+/// table reports which callers are waiting. Closing the table ends the wait. A lost server looks the same from here,
 /// so every wait is logged.
 pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
     loop {

@@ -141,7 +141,7 @@ impl Meter {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the client has moved less than it had to since others began to wait, at `since_ms`.
+    /// Whether the client has transferred less than required since `since_ms`, when others began to wait.
     pub(super) fn is_stalled(&self, since_ms: u64, now_ms: u64) -> bool {
         self.bytes() > 0 && u128::from(self.wasted_ms(since_ms, now_ms)) > STALLED_AFTER.as_millis()
     }

@@ -261,7 +261,7 @@ fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
         .ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
 }
 
-/// Checks that `data` has elements of `dtype`: not every byte is a bool.
+/// Checks that `data` has valid elements of `dtype`. Only bools can be invalid: each byte must be 0 or 1.
 pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
     // The fold has no early exit, so it is vectorized; the position is only searched afterwards.
     if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {

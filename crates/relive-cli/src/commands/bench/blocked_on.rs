@@ -1,4 +1,4 @@
-//! The conditions that block a run without progress, as reported by its server.
+//! What blocks a run that makes no progress, as reported by its server.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

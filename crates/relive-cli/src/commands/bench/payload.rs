@@ -7,7 +7,7 @@ use relive_client::{Nest, Tensor};
 /// Different steps that a client writes in turn, so that caches do not see only one.
 const STEPS: u32 = 64;
 
-/// Memory for all of them; a single step may be larger.
+/// Memory limit for all steps together. A single step may exceed it.
 const POOL_BYTES: u32 = 16 << 20;
 
 /// Random steps, used in turn.
