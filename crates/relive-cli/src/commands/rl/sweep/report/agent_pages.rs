@@ -29,12 +29,12 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
     let mut text = format!("# `{agent}`\n\n");
     if let Some(about) = about(agent) {
         let actions = match about.actions {
-            "discrete" => "one discrete action",
-            "continuous" => "one array of numbers between bounds",
-            _ => "one discrete action, or one array of numbers",
+            "discrete" => "discrete",
+            "continuous" => "continuous, one bounded array",
+            _ => "discrete, or continuous as one array",
         };
         text += &format!(
-            "{} ({}). It takes {actions}. Its replay: {}.\n\n",
+            "{} ({}). Actions: {actions}. Replay: {}.\n\n",
             about.text, about.paper, about.replay
         );
     }
@@ -50,8 +50,8 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
             text += &line(&row.environment, &here, *cell);
         }
     }
-    text += "\nMeans over the seeds, followed by the lowest and the highest value. Scores are from 0 (a random \
-             policy's) to 1 (an expert's).\n";
+    text += "\nEach cell shows the mean over the seeds, followed by the lowest and the highest value. A score of 0 is \
+             that of a random policy, a score of 1 that of an expert.\n";
     for environment in table.rows.iter().map(|row| &row.environment) {
         if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
             text += &section(agent, environment, run)?;
