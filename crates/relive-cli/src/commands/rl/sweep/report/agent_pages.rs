@@ -33,10 +33,8 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
             "continuous" => "continuous, one bounded array",
             _ => "discrete, or continuous as one array",
         };
-        text += &format!(
-            "{} ({}). Actions: {actions}. Replay: {}.\n\n",
-            about.text, about.paper, about.replay
-        );
+        text +=
+            &format!("{} ({}). Actions: {actions}. Replay: {}.\n\n", about.text, about.paper, about.replay);
     }
     let from_data = runs.iter().any(|run| run.figures.is_from_data());
     let steps = if from_data { "Learner steps" } else { "Steps" };
