@@ -155,7 +155,7 @@ async fn servers_that_know_snappy_alone_are_sent_nothing_else() {
             assert_eq!(error.kind(), ErrorKind::Unimplemented, "{error}");
             let text = error.to_string();
             assert!(
-                text.contains(&format!("snappy, not {codec}")) && text.contains(&address.to_string()),
+                text.contains(&format!("snappy, but not {codec}")) && text.contains(&address.to_string()),
                 "{text}"
             );
             let again = writer.append(&leaf(2_i64)).unwrap_err();

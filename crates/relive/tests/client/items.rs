@@ -171,7 +171,7 @@ async fn windows_that_cannot_be() {
     let mut writer = writer_of(&place, TrajectoryWriterOptions::new(3), 5);
     writer.append(&dict(&[("x", leaf(5_i64))])).unwrap();
     let cases = [
-        (Windows::of(0, &[-1]), "from 1"),
+        (Windows::of(0, &[-1]), "1 to 4294967295 steps, got 0"),
         (Windows::of(2, &[6]), "outside"),
         (Windows::of(7, &[-1]), "before the history"),
         (Windows::of(4, &[-1]).columns(&[0]), "no longer available"),
