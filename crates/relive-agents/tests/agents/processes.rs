@@ -170,7 +170,7 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
     let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("agent is dqn there, but ppo was requested; ask for the same"), "{error}");
+    assert!(error.contains("agent is dqn there, but ppo was requested; request the same"), "{error}");
     let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
     assert!(error.contains("learning_rate is 0.001 there, but 0.5 was requested"), "{error}");
