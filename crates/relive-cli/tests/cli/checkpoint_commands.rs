@@ -229,8 +229,8 @@ fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
     let to = folder("convert-changed-to");
     let told = good(&["convert", text(&root), text(&to), "--format", "reverb"]);
     for part in [
-        "changed: table replay: the sampler without_replacement is called uniform",
-        "changed: table replay: max_bytes is left out",
+        "changed: table replay: the sampler without_replacement is saved as uniform",
+        "changed: table replay: max_bytes is omitted",
     ] {
         assert!(told.contains(part), "{told}");
     }

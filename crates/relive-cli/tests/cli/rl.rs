@@ -412,7 +412,7 @@ fn a_folder_of_another_agent_is_told_also_where_its_tables_are_others() {
     let resumed = ["--env", "deep_sea/0", "--steps", "100", "--checkpoint-dir", text(&data)];
     let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &resumed[..]].concat());
     assert!(
-        code == Some(2) && stderr.contains("has the tables episodes, but it must be a new one"),
+        code == Some(2) && stderr.contains("has the tables episodes, but it must be a new folder"),
         "{stderr}"
     );
 }

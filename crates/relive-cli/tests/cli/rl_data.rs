@@ -126,13 +126,13 @@ fn recorded_episodes_are_learned_from_and_shown() {
     let (code, _, stderr) = outcome(&[&train[..], &["--data", text(&data)]].concat());
     assert!(code == Some(2) && stderr.contains("--learner-steps"), "{stderr}");
     for (more, expected) in [
-        (&["--data", "/nowhere"][..], "--data: /nowhere: there is no such folder"),
+        (&["--data", "/nowhere"][..], "--data: /nowhere: no folder of recorded episodes"),
         (&["--data", text(&data), "--steps", "9"], "'--data <PATH>' cannot be used with '--steps <N>'"),
         (&["--data", text(&data), "--episodes", "9"], "cannot be used with '--episodes <N>'"),
-        (&["--data", text(&data), "--actors", "1"], "--data does not go with --actors"),
+        (&["--data", text(&data), "--actors", "1"], "--data cannot be combined with --actors"),
         (
             &["--data", text(&data), "--log-dir", "nowhere", "--plot", "x.svg"],
-            "--plot needs --evaluate-every beside --data",
+            "--plot with --data requires --evaluate-every",
         ),
     ] {
         let (code, _, stderr) = outcome(&[&train[..], &["--learner-steps", "1"], more].concat());

@@ -36,7 +36,7 @@ impl Curves {
     fn title(&self) -> String {
         let title = match self.who {
             Who::Actor => "Return of episodes",
-            Who::Evaluator => "Return of episodes without exploring",
+            Who::Evaluator => "Return of episodes without exploration",
         };
         match &self.environment {
             Some(environment) => format!("{environment}: {}", title.to_lowercase()),
