@@ -141,7 +141,7 @@ fn an_update_that_is_refused_on_the_device_changes_nothing() {
         let at = lists.address();
         // SAFETY: both lists are there.
         let error = unsafe { weights.update_from(at, at.at(64), 3) }.unwrap_err().to_string();
-        assert!(error.contains(&format!("number {number} of an update")), "{error}");
+        assert!(error.contains(&format!("entry {number} of an update")), "{error}");
         assert_eq!(weights.weights().unwrap(), vec![1.0; 300]);
     }
     lists.write(0, &good.0).unwrap();

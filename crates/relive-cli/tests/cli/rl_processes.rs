@@ -342,7 +342,10 @@ fn a_table_of_others_is_refused() {
     let train = ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--no-spawn"];
     let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address]].concat());
     assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("table `replay`") && stderr.contains("max_size is 50, not 1000000"), "{stderr}");
+    assert!(
+        stderr.contains("table `replay`") && stderr.contains("max_size is 50, but must be 1000000"),
+        "{stderr}"
+    );
 }
 
 #[test]

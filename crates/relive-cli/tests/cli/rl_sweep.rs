@@ -154,7 +154,7 @@ fn what_cannot_be_swept_is_told_before_anything_runs() {
                 "--evaluate-every",
                 "3",
             ],
-            "bc in catch/0, seed 1: --data: /nowhere: there is no such folder",
+            "bc in catch/0, seed 1: --data: /nowhere: no folder of recorded episodes",
         ),
         (
             &["impala", "--env", "catch/0", "--steps", "10", "--set", "batch_size=90"],

@@ -108,7 +108,7 @@ fn a_spill_folder_needs_a_budget_and_belongs_to_one_server() {
     let args = ["serve", "--port", "0", "--config", text(&config), "--spill-dir", text(&spill)];
     let (code, _, stderr) = outcome(&args);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("--spill-dir needs --max-bytes"), "{stderr}");
+    assert!(stderr.contains("--spill-dir requires --max-bytes"), "{stderr}");
     let _served = Served::start_with(".toml", TOML, &["--spill-dir", text(&spill)]);
     let (code, _, stderr) = outcome(&[&args[..], &["--max-bytes", "1GB"]].concat());
     assert_eq!(code, Some(1));

@@ -35,5 +35,5 @@ fn ranks_that_make_no_sense_are_damage() {
     std::os::unix::fs::FileExt::write_all_at(&file, &header.encode().0, 0).unwrap();
     let error = Reader::attach_descriptor(file.into(), None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("rank is 0 of 0 ranks"), "{error}");
+    assert!(error.to_string().contains("rank is 0, but it must be below the number of ranks, 0"), "{error}");
 }
