@@ -86,7 +86,7 @@ class AllReduce:
         self._reduce(arrays, is_mean=True)
 
     def sum(self, arrays: Floats | Sequence[Floats]) -> None:
-        """The same with sums."""
+        """Like :meth:`mean`, with sums."""
         self._reduce(arrays, is_mean=False)
 
     def broadcast(self, arrays: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> None:
@@ -110,7 +110,7 @@ class AllReduce:
         return self._ring.gather([float(number) for number in numbers])
 
     def close(self) -> None:
-        """Leaves the ring in order."""
+        """Leaves the ring in an orderly way."""
         self._ring.leave()
 
     def __enter__(self) -> AllReduce:
