@@ -237,8 +237,8 @@ class LocalIterator(Generic[T]):
 def ratio(
     inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
 ) -> LocalIterator[Any]:
-    """Combines two streams in lockstep: the given number of items of ``samples`` for each item of ``inserts``, after
-    the first ``min_inserted`` inserts."""
+    """Combines two streams in lockstep: ``samples_per_insert`` items of ``samples`` for each item of ``inserts``, after
+    the first ``min_inserted`` items of ``inserts``."""
     samples.shared_metrics.join(inserts.shared_metrics)
     native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
     actors = max(inserts._actors, samples._actors, key=len)
