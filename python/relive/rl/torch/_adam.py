@@ -32,9 +32,6 @@ class Adam(torch.optim.Adam):
     Raises:
       TypeError: groups of parameters, or values that are not tensors.
       ValueError: no parameters, parameters of several devices or types, or parameters that need no gradient.
-    Raises:
-      TypeError: there are groups of parameters, or something else that is no tensor.
-      ValueError: there are no parameters, or they are of several devices or types, or need no gradient.
     """
 
     def __init__(
