@@ -79,7 +79,7 @@ __all__ = [
     "structured",
 ]
 
-# Names whose imports most programs do not need; loaded at first use.
+# Names that most programs do not need; their modules are imported at first use.
 _LAZY = {
     "PatternDataset": ("relive.pattern_dataset", "PatternDataset"),
     "ReplayBuffer": ("relive.replay_buffer", "ReplayBuffer"),

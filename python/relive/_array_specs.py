@@ -13,7 +13,7 @@ import numpy.typing as npt
 Shape = tuple["int | None", ...]
 """Sizes of the dimensions; ``None`` for a size that may differ between arrays."""
 
-# Types of numpy's extension package ml_dtypes that columns can have; numpy itself knows them only as "void".
+# Types of numpy's extension package ml_dtypes that columns can have; numpy itself treats them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
 
 _TEXT_KINDS = "OSU"
@@ -24,8 +24,8 @@ class ArraySpec:
     """Shape, data type and name of an array.
 
     Args:
-      shape: the sizes, with ``None`` for one that is not fixed; ``None`` instead of a shape if the number of dimensions
-        is not fixed, either.
+      shape: the sizes, with ``None`` for a size that is not fixed; ``None`` instead of a shape if the number of
+        dimensions is not fixed, either.
       dtype: anything that numpy accepts as a data type. Strings, of bytes or of text, are ``object``.
       name: the name of the array, if any.
 
@@ -128,7 +128,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
-    """Whether some shape matches both; unknown sizes and ranks match everything."""
+    """Whether there is a shape that matches both; unknown sizes and ranks match everything."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(

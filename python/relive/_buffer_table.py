@@ -27,7 +27,7 @@ class BufferTable:
         self._server: Server | None = None
         # Names of the columns; queried from the table if the buffer was loaded or already has a server.
         self._columns: set[str] | None = None
-        # The number of steps that the writer keeps.
+        # The number of steps that the writer retains.
         self._kept = 1
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
@@ -42,7 +42,7 @@ class BufferTable:
         return self._start(self._table) if self._server is None else self._server
 
     def load(self, checkpoint: str) -> None:
-        """Starts with the table in a folder, and writes nothing there."""
+        """Starts with the table that is saved in a folder, and writes nothing into the folder."""
         with tempfile.TemporaryDirectory() as folder:
             self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
 
@@ -66,14 +66,14 @@ class BufferTable:
         self._is_flushed = False
 
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
-        """Adds ``count`` steps, the leading dimension of each column, as one item each."""
+        """Adds ``count`` steps as one item each; ``count`` is the leading dimension of each column."""
         if self._server is None:
             self._columns = set(rows)
             self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
         elif self._columns is None or rows.keys() != self._columns:
             self._check_columns(rows)
         if count > self._kept:
-            # Items can only refer to steps that the writer keeps.
+            # Items can only refer to steps that the writer retains.
             self.flush()
             self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
             self._kept = count
@@ -82,7 +82,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` for a step whose columns have other names than those of earlier steps."""
+        """Raises ``ValueError`` for a step whose column names differ from those of earlier steps."""
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)
@@ -93,7 +93,7 @@ class BufferTable:
             )
 
     def flush(self) -> None:
-        """Waits until the table has all added steps."""
+        """Waits until the table contains all added steps."""
         if not self._is_flushed:
             self._writer.flush()
             self._is_flushed = True

@@ -1,4 +1,4 @@
-"""Conditions: the steps that create an item of a pattern."""
+"""Conditions, which determine which steps create an item of a pattern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ConditionBuilder:
     """A number that a condition checks; comparing it with an integer returns the ``Condition`` message.
 
     ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare; ``% n`` takes the remainder first, which only ``==`` and
-    ``!=`` can follow. Other operands than integers raise ``TypeError``.
+    ``!=`` can follow. Operands other than integers raise ``TypeError``.
     """
 
     __hash__ = None  # type: ignore[assignment]

@@ -112,7 +112,7 @@ class SampleDataset:
 
         Args:
           server_address: as for the constructor, like all arguments that are not listed here.
-          get_signature_timeout_secs: seconds to wait for the server; ``None`` waits forever.
+          get_signature_timeout_secs: seconds to wait for the server; ``None`` waits indefinitely.
           get_signature_timeout_ms: the same in milliseconds, as Acme passes it.
 
         Raises:
@@ -142,7 +142,7 @@ class SampleDataset:
         return ReplaySample(info, self._data_spec)
 
     def __iter__(self) -> Iterator[ReplaySample]:
-        """Yields samples until the table or the options end the dataset; the information is numpy scalars.
+        """Yields samples until the table or the options end the dataset; the information consists of numpy scalars.
 
         Raises, when iterated:
           ValueError: the requested specs, or a sample, do not match the table's signature; or a sample does not match

@@ -13,7 +13,8 @@ _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
 def without_spaces(structure: Any) -> Any:
-    """Converts composite spaces to dicts and tuples; one of these spaces is a mapping, but of spaces only."""
+    """Converts composite spaces to dicts and tuples: although one of these spaces is a mapping, it can only contain
+    spaces."""
     if _is_a(structure, "Dict"):
         return {key: without_spaces(part) for key, part in structure.spaces.items()}
     if _is_a(structure, "Tuple"):

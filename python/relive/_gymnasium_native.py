@@ -34,7 +34,7 @@ class NativeEnv(AsGymnasium):
 
 class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """The vector of ``gymnasium.make_vec("relive/catch-0", num_envs=8)``; its environments reset at the step after
-    their last."""
+    their episodes' last step."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
 

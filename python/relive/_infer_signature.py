@@ -40,7 +40,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
 def check_configs(configs: Sequence[Any]) -> None:
     """Raises ``ValueError`` if there are no configurations, or they differ in table or structure."""
-    # Existing tests compare these texts word by word.
+    # Existing tests compare these texts verbatim.
     if not configs:
         raise ValueError("At least one config must be provided.")
     if any(config.pattern_structure != configs[0].pattern_structure for config in configs):

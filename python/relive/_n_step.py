@@ -21,10 +21,10 @@ _NEXT = "next_"
 class NStep:
     """Creates transitions over up to ``n_step`` steps from the parallel steps of many environments.
 
-    A window of m steps from step t on has the columns of step t, except: ``reward`` is the sum of γ^k r_{t+k} for k
-    from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_`` are those of its last
-    step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and Barto, Reinforcement
-    Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an episode.
+    A window of m steps that starts at step t has the columns of step t, with these exceptions: ``reward`` is the sum of
+    γ^k r_{t+k} for k from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_`` are
+    those of its last step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and Barto,
+    Reinforcement Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an episode.
     """
 
     def __init__(self, n_step: int, discount: float) -> None:
@@ -35,8 +35,8 @@ class NStep:
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Takes one step of all environments, the leading dimension of each column. Returns the number of transitions
-        that are complete now, and their columns.
+        """Takes one step of all environments, which are the leading dimension of each column. Returns the number of
+        transitions that this step completes, and their columns.
 
         Raises:
           ValueError: a column is missing or unexpected, or the number of environments changed.
@@ -102,7 +102,7 @@ def _check(step: Mapping[str, Any]) -> None:
 def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     if _TERMINATED in step:
         return _flag(step, _TERMINATED)
-    # If a step has both, "done" mostly means either.
+    # If a step has both "done" and "truncated", "done" usually means either terminated or truncated.
     return _flag(step, _DONE) & ~_flag(step, _TRUNCATED)
 
 

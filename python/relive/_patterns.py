@@ -148,7 +148,7 @@ def _put_slice(node: Any, key: slice) -> None:
 
 
 def _message(name: str, value: Any, what: str) -> Any:
-    """Converts ``value`` to a message of our own type; messages of the same name from dm-reverb's own files are
+    """Converts ``value`` to a message of our own type; messages of the same name from dm-reverb's own files are also
     accepted."""
     wanted = _protos.message(_protos.PATTERNS, name)
     if isinstance(value, wanted):

@@ -46,7 +46,7 @@ def share_with_tensorflow() -> bool:
 
 
 def share_with_tensorflow_if_imported() -> None:
-    """Does the same if TensorFlow is already imported when the first message type is created."""
+    """Calls ``share_with_tensorflow`` if TensorFlow is already imported when the first message type is created."""
     global _shares_if_imported
     _shares_if_imported = True
 
@@ -91,7 +91,8 @@ def _class_of(descriptor: Any) -> Any:
 
 
 def _make_picklable(made: Any) -> None:
-    """When protobuf unpickles, it looks for classes in the default pool, which does not have these."""
+    """When protobuf unpickles a message, it looks for the class in the default pool, which does not contain these
+    classes."""
     copyreg.pickle(made, _reduce)
     for nested in made.DESCRIPTOR.nested_types:
         _make_picklable(getattr(made, nested.name))

@@ -20,7 +20,7 @@ Priority = float | Callable[[Any], float]
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """An action and its result; the action in its own memory."""
+    """An action, in memory of its own, and its result."""
 
     action: Any
     reward: float
@@ -86,8 +86,8 @@ class Rows(abc.ABC):
 
 
 class TransitionRows(Rows):
-    """Row t holds o_t and a_t. Row t also holds the results of the window that is complete after step t; at the end of
-    an episode, several windows complete, and the following rows hold their results."""
+    """Row t holds o_t and a_t. Row t also holds the results of the window that is completed by step t; at the end of an
+    episode, several windows are completed, and the following rows hold their results."""
 
     def __init__(self, items: Items, kind: Transitions) -> None:
         self._items = items
@@ -135,7 +135,7 @@ class TransitionRows(Rows):
 
 
 class _StepRows(Rows):
-    """Row t holds all columns of step t; the last row only has the last observation."""
+    """Row t holds all columns of step t; the last row only contains the last observation."""
 
     def __init__(self, items: Items, columns: dict[str, Any]) -> None:
         self._items = items
@@ -181,7 +181,7 @@ class _StepRows(Rows):
 
 
 class SequenceRows(_StepRows):
-    """One item for every complete window of rows, and at the end of an episode one that padding completes."""
+    """One item for every complete window of rows, and at the end of an episode one that is completed by padding."""
 
     def __init__(self, items: Items, columns: dict[str, Any], kind: Sequences) -> None:
         super().__init__(items, columns)
@@ -234,7 +234,7 @@ T = TypeVar("T")
 
 
 def _only(outcomes: list[dict[str, T]]) -> dict[str, T]:
-    """The only element, or nothing."""
+    """The only element, or an empty dict."""
     return outcomes[0] if outcomes else {}
 
 

@@ -24,7 +24,7 @@ class Transitions:
     ==================  =========================  =====================================================
 
     Thus ``reward + discount * value(next_observation)`` is the n-step target (Sutton and Barto, Reinforcement Learning,
-    2nd ed., equation 7.1). A truncated episode keeps its bootstrap.
+    2nd ed., equation 7.1). A truncated episode still bootstraps.
 
     Args:
       n_steps: the number of steps, at least 1.
@@ -57,17 +57,18 @@ class Sequences:
     state               as ``state`` says          the recorder's ``agent_state`` at a_t; not without ``state``
     ==================  =========================  ===============================================================
 
-    After the last step, a row with the last observation, zeros, and a mask that is false follows; it counts as one of
-    the rows. Sequences do not extend beyond the end of an episode.
+    The last step is followed by one more row, with the last observation, zeros, and a mask that is false; it counts as
+    one of the rows. Sequences do not extend beyond the end of an episode.
 
     Args:
       length: the number of rows in a sequence, at least 1.
       period: the number of rows from the start of a sequence to the start of the next, from 1 to ``length``, the
         default.
-      pad: whether steps at the end of an episode that are in no sequence yet get one that is padded with rows of zeros.
-        Without it they are dropped.
-      state: a nest of array specs of the agent's state from step to step, such as the state of its LSTM before it saw
-        o_t. Set it before each step: ``recorder.agent_state = …``; a learner starts with that of the first row.
+      pad: whether steps at the end of an episode that no sequence contains yet are written as one that is padded with
+        rows of zeros. If false, they are dropped.
+      state: a nest of array specs of the state that the agent carries from step to step, such as the state of its LSTM
+        before it saw o_t. Set the state before each step: ``recorder.agent_state = …``; a learner starts with the state
+        of the first row.
     """
 
     length: int
@@ -84,7 +85,7 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True)
 class Episodes:
-    """One item per episode, with the columns of :class:`Sequences` and one row more than steps.
+    """One item per episode, with the columns of :class:`Sequences` and one more row than the episode has steps.
 
     Args:
       max_length: the largest number of steps in an episode; by default that of the environment's specification.

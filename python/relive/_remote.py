@@ -40,14 +40,14 @@ def told(error: BaseException) -> Told:
 
 
 def raised(of: Told, where: str) -> Exception:
-    """The exception to raise here, with its original location as the cause."""
+    """The exception to raise in this process, with its original location as the cause."""
     error, text = of
     error.__cause__ = RemoteTraceback(f"{where}:\n{text}")
     return error
 
 
 def end_with_parent() -> None:
-    """Ends this process when its parent is gone, even while it is busy."""
+    """Ends this process when its parent is gone, even while this process is busy."""
     parent = os.getppid()
 
     def look() -> None:

@@ -129,7 +129,7 @@ def _decode(value: Any, take_leaf: Callable[[Any], Any]) -> Any:
 
 @functools.cache
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Any:
-    """Returns the same class each time, so that structures that were read twice have the same type."""
+    """Returns the same class each time, so that structures that are read repeatedly have the same type."""
     return collections.namedtuple(name, fields)
 
 
@@ -189,7 +189,8 @@ def _dtype_of(number: int) -> np.dtype[Any]:
 
 
 def _array_of(tensor: Any) -> npt.NDArray[Any]:
-    """Converts a tensor message to an array; a single value in it stands for all elements."""
+    """Converts a tensor message to an array; if the message contains a single value, it is the value of all
+    elements."""
     dtype = _dtype_of(tensor.dtype)
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     if tensor.tensor_content:

@@ -20,7 +20,8 @@ class Structure:
     nest: Any
     """A nest with a leaf for each column."""
     is_promised: bool
-    """Whether the table's signature ensures it for all items. Otherwise the first writer has proposed it."""
+    """Whether the table's signature ensures this structure for all items. Otherwise, the first writer has proposed
+    it."""
 
     @functools.cached_property
     def _fill(self) -> tuple[int, Callable[[Sequence[Any]], Any]]:
@@ -32,8 +33,8 @@ class Structure:
         return self._fill[0]
 
     def pack(self, columns: Sequence[Any]) -> Any:
-        """Returns the columns in this structure, or as a list if a writer with other names wrote another number of
-        columns.
+        """Returns the columns in this structure, or as a list if a writer with different names wrote a different number
+        of columns.
 
         Raises ``ValueError`` if the signature ensures this structure.
         """

@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 class BatchIterator:
     """An iterator over batches, created by :meth:`relive.Client.batches`.
 
-    It is also a context manager; leaving it ends the streams at once.
+    It is also a context manager; exiting it ends the streams immediately.
 
     >>> import relive
     >>> server = relive.Server([relive.Table.queue("steps", 100)], listen=False)
@@ -83,8 +83,7 @@ class BatchIterator:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
         self._table = table
         self._structure: Structure | None = None
-        # The names of the previous batch: the same object for as long as they do not change. Initially no batch has
-        # arrived.
+        # The names of the previous batch: the same object as long as they do not change. Initially there was no batch.
         self._names: Any = _NOTHING_CAME
         self._out = out
         given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]

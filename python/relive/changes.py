@@ -42,7 +42,7 @@ class Changed:
         return cls(tuple(LoggedChange(**change) for change in changes), evicted)
 
 
-# The complete description of a change, as the compiled half takes it.
+# The complete description of a change, in the form that the compiled half takes.
 _NO_CHANGE: dict[str, Any] = dict.fromkeys((
     "max_size", "max_bytes", "max_times_sampled", "samples_per_insert", "min_size_to_sample", "min_diff", "max_diff",
     "pause_inserts", "pause_samples",
@@ -61,7 +61,7 @@ def _limiter_rules(
     min_diff: float | None,
     max_diff: float | None,
 ) -> dict[str, Any]:
-    """The bounds of ``rate_limiter``, if it is given, and those that are given themselves instead of its own."""
+    """The bounds of ``rate_limiter``, if it is given; bounds that are given explicitly take precedence."""
     bounds = {
         "samples_per_insert": samples_per_insert,
         "min_size_to_sample": min_size_to_sample,

@@ -63,12 +63,12 @@ class DefaultCheckpointer(CheckpointerBase):
       keep: the number of checkpoints to keep, at least 1.
       every: the interval between automatic checkpoints, in seconds (at least 1) or as a ``datetime.timedelta``.
       at_shutdown: whether to write a checkpoint when the server stops.
-      config: where restored tables take their rules from: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
+      config: the source of the rules of restored tables: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
         lists the differences.
       salvage: whether to load the intact part of a damaged checkpoint and log what is lost, instead of refusing it.
 
     Raises:
-      TypeError: a path of another type.
+      TypeError: a path of the wrong type.
       ValueError: an invalid value of an option.
 
     Example:
@@ -129,7 +129,7 @@ class TempDirCheckpointer(DefaultCheckpointer):
     """Checkpoints in a new temporary folder, which is kept when the program ends."""
 
     def __init__(self) -> None:
-        # Its import takes longer than that of the rest of the package, and most programs do not need it.
+        # Importing this module takes longer than importing the rest of the package, and most programs do not need it.
         import tempfile
 
         super().__init__(tempfile.mkdtemp())

@@ -46,7 +46,7 @@ class FinishedCheckpoint:
     written_bytes: int
     """The bytes written for it."""
     total_bytes: int
-    """The bytes of it and of everything that it refers to; earlier checkpoints may have written most of them."""
+    """Its bytes, including everything that it refers to; earlier checkpoints may have written most of them."""
     error: str | None
     """The reason for its failure. Earlier checkpoints stay valid."""
 

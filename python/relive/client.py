@@ -36,8 +36,9 @@ class Client:
     """A client of one server at ``server_address``, ``host:port``, or of many servers.
 
     For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
-    addresses of a name. The client uses them as one; see ``docs/many-servers.md``. A server that is away is left out
-    until it answers again, and no call waits for it; :meth:`servers` and :meth:`server_changes` report its state.
+    addresses of a name. The client uses them as one; see ``docs/many-servers.md``. A server that does not answer is
+    left out until it answers again, and no call waits for it; :meth:`servers` and :meth:`server_changes` report the
+    state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
     server in this process; ``"shm"`` receives batches in memory shared with a server of the same machine and user;
@@ -50,7 +51,7 @@ class Client:
     waiting for to the logger ``relive`` of :mod:`logging`.
 
     ``token`` is sent to a server that requires one. All traffic uses TLS if ``tls`` is given, or if the address is
-    ``https://host:port``; the latter trusts the system's authorities.
+    ``https://host:port``; the latter trusts the system's certificate authorities.
 
     Raises:
       ValueError: an invalid address or transport, or unusable certificates.
@@ -67,8 +68,8 @@ class Client:
     >>> server.stop()
     """
 
-    # Whether it behaves like dm-reverb's client where this package differs: how lists of numbers are read, the texts of
-    # some errors, waiting for a stopped server of this process, and closing writers that have items left.
+    # Whether it behaves like dm-reverb's client where this package differs: how lists of numbers are interpreted, the
+    # texts of some errors, waiting for a stopped server of this process, and closing writers that have unsent items.
     _as_reverb = False
     # Whether the columns of an inserted step must have the names of the table's columns.
     _checks_names = True
@@ -95,7 +96,7 @@ class Client:
 
     @property
     def server_address(self) -> str:
-        """The address as given; those of many servers with commas between them."""
+        """The address as given; the addresses of many servers are separated by commas."""
         return self._server_address
 
     @property
@@ -112,18 +113,19 @@ class Client:
     # Many servers.
 
     def servers(self) -> list[ServerState]:
-        """Returns the state of each of many servers; empty for a client of one server, which does not watch it."""
+        """Returns the state of each server of a client of many; empty for a client of one server, which is not
+        monitored."""
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
-        """Returns the last 256 times that one of many servers was left out or taken back, oldest first.
+        """Returns the last 256 times that one of many servers was left out or rejoined, oldest first.
 
         They are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
         """
         return [ServerChange._make(change) for change in self._native.server_changes()]
 
     def server(self, address: str) -> Client:
-        """Returns a client of only one of the servers, by its address in :meth:`servers`.
+        """Returns a client of a single one of the servers, selected by its address in :meth:`servers`.
 
         Raises:
           ValueError: the client has no server with this address.
@@ -142,7 +144,7 @@ class Client:
 
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
-            or a step whose columns have other names than the table's.
+            or a step whose column names differ from the table's.
           TypeError: a value of the step is not a tensor; ``None`` is not one, either.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
@@ -165,7 +167,7 @@ class Client:
 
         Args:
           max_sequence_length: the largest number of steps in an item, at least 1.
-          delta_encoded: whether integers are stored as differences from step to step before compression.
+          delta_encoded: whether integers are stored as differences between consecutive steps before compression.
           chunk_length: the number of steps that are stored together.
           max_in_flight_items: the largest number of unconfirmed items.
           codec: as for :meth:`trajectory_writer`.
@@ -205,9 +207,9 @@ class Client:
           get_signature_timeout_ms: accepted for programs written for older versions of dm-reverb; this call does not
             wait for the server.
           codec: the compression of steps: ``"raw"`` (none), ``"snappy"``, ``"lz4"``, ``"zstd"``, or ``"auto"``, which
-            uses Snappy and stores incompressible data as it is. All readers get the same data. Codecs other than
-            ``"auto"`` and ``"snappy"`` need a Relive server; with another server the writer sends nothing and its later
-            calls raise :class:`relive.errors.UnimplementedError`.
+            uses Snappy and stores incompressible data uncompressed. The codec does not change what readers receive.
+            Codecs other than ``"auto"`` and ``"snappy"`` need a Relive server; with another server the writer sends
+            nothing and its later calls raise :class:`relive.errors.UnimplementedError`.
 
         Raises:
           ValueError: an option out of range, or an unknown codec.
@@ -294,15 +296,15 @@ class Client:
         """Iterates over batches: data columns ``[batch_size, steps, …]`` and arrays of the items' metadata.
 
         A squeezed column has no dimension for the steps. Data has the structure of the table's signature or, without
-        one, of the first item written; items with another number of columns are returned as a list.
+        one, of the first item written; items with a different number of columns are returned as a list.
 
         Args:
           table: the table.
           batch_size: the number of items in a batch, at least 1.
           timeout: the number of seconds to wait for a batch. A timeout loses no items; the next call continues the
             incomplete batch.
-          prefetch: the number of batches to request ahead. With 0, sampling is exact: only batches that are returned
-            are sampled, from the table as it is at that moment. The default is 0 within the process and 4 over a
+          prefetch: the number of batches to request ahead. With 0, sampling is exact: a batch is sampled only when it
+            is requested, from the table's contents at that moment. The default is 0 within the process and 4 over a
             network.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
@@ -310,9 +312,9 @@ class Client:
             ``batch.lengths``. Without it, different lengths are an error.
           out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest.
             They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no
-            memory; with ``pad`` they may have room for more steps. ``None`` instead of an array allocates a new one for
-            that column, which columns of strings need. The interpreter lock is released while they are written to, so
-            other threads must not access them until the next batch is returned.
+            memory; with ``pad`` they may have room for more steps. ``None`` in place of an array allocates a new one
+            for that column; columns of strings require this. The interpreter lock is released while they are written
+            to, so other threads must not access them until the next batch is returned.
 
         Raises:
           ValueError: a number out of range, or arrays of ``out`` that are not writable; the error names the path. While
@@ -363,7 +365,8 @@ class Client:
 
         Raises:
           RuntimeError: the table does not exist.
-          ValueError: a priority that the table's selectors do not accept; the ones before it are set.
+          ValueError: a priority that the table's selectors do not accept; the priorities before it are set
+            nevertheless.
           TypeError: a key that is not a 64-bit integer, or a priority that is not a number.
         """
         updates = updates or {}
@@ -383,7 +386,8 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Sets the priorities of the items ``keys``; both are arrays or sequences of the same length.
+        """Sets the priorities of the items ``keys``; ``keys`` and ``priorities`` are arrays or sequences of the same
+        length.
 
         Raises:
           As :meth:`mutate_priorities`, and ValueError for different lengths.
@@ -416,9 +420,9 @@ class Client:
     ) -> Changed:
         """Changes rules of ``table`` while it is in use, either all of them or none; omitted rules keep their values.
 
-        Calls that the new rules allow continue. Items beyond smaller bounds are evicted by the remover before this
-        returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The server logs the
-        change and lists it in ``changes`` of :meth:`status`.
+        Waiting calls that the new rules allow proceed. If a bound shrinks, the remover evicts the excess items before
+        this call returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The server
+        logs the change and lists it in ``changes`` of :meth:`status`.
 
         Args:
           table: the table's name.
@@ -428,8 +432,8 @@ class Client:
           rate_limiter: sets the four bounds below at once.
           samples_per_insert: the limiter's target for samples per insert.
           min_size_to_sample: the number of items that the table must hold before it can be sampled.
-          min_diff: the lowest cursor that a sample may leave behind.
-          max_diff: the highest cursor that an insert may leave behind.
+          min_diff: the lowest value to which a sample may move the cursor.
+          max_diff: the highest value to which an insert may move the cursor.
           timeout: the number of seconds to wait for the server's answer.
 
         Raises:
@@ -443,7 +447,7 @@ class Client:
     def pause_table(
         self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
     ) -> Changed:
-        """Holds back inserts, samples or both of ``table``: calls wait, and report that the table is paused.
+        """Pauses inserts, samples or both of ``table``: the calls wait, and report that the table is paused.
 
         Raises:
           As :meth:`change_table`.
@@ -464,7 +468,8 @@ class Client:
     def add_table(self, table: Table, *, timeout: float | None = None) -> None:
         """Adds an empty table with the rules of ``table`` to the running server. ``table`` itself stays unused.
 
-        A restarted server finds the table in its checkpoint, and then requires it among its tables.
+        The server's next checkpoint contains the table, so a server that restarts from it must be given this table,
+        too.
 
         Raises:
           ValueError: the server already has a table of this name, or ``table`` has extensions.
@@ -503,12 +508,12 @@ class Client:
         each with its bytes and its ``waiters``: which callers wait, for what, and since when.
 
         For all chunks it reports ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several
-        tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is their bound,
-        ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the server's process.
-        ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is ``None`` if it succeeded
-        or spilling is off. ``codecs`` names the codecs that writers may choose. ``connections`` counts the open
-        connections, and ``changes`` lists the last changes of tables in use, oldest first, as
-        :class:`relive.LoggedChange`.
+        tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is the server's memory
+        bound for chunks, ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the
+        server's process. ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is
+        ``None`` if it succeeded or spilling is off. ``codecs`` names the codecs that writers may choose.
+        ``connections`` counts the open connections, and ``changes`` lists the last changes of tables in use, oldest
+        first, as :class:`relive.LoggedChange`.
 
         Raises:
           NotImplementedError: the server is not a Relive server.
@@ -522,8 +527,8 @@ class Client:
     def checkpoint(self, *, timeout: float | None = None) -> str:
         """Makes the server write a checkpoint, and returns its path on the server's machine.
 
-        It contains everything that was confirmed before; the server keeps serving. Concurrent calls share checkpoints.
-        An interrupted call, or one that times out, does not stop the checkpoint.
+        The checkpoint contains everything that was confirmed before the call; the server keeps serving. Concurrent
+        calls share checkpoints. An interrupted call, or one that times out, does not stop the checkpoint.
 
         Raises:
           ValueError: the server has no location for checkpoints.
@@ -532,8 +537,8 @@ class Client:
         return self._native.checkpoint(timeout)
 
     def checkpoint_status(self, *, timeout: float | None = None) -> CheckpointStatus:
-        """Returns the state of the server's checkpoints: the one in progress and how far it is, the result of the last
-        one, and the time until the next one.
+        """Returns the state of the server's checkpoints: the progress of the current one, the result of the last one,
+        and the time until the next one.
 
         Raises:
           NotImplementedError: the server is not a Relive server.
@@ -576,7 +581,8 @@ def _client(
     token: str | None,
     tls: ClientTls | None,
 ) -> Client:
-    """Creates a client of a class that may accept only the address, if no other argument was given."""
+    """Creates a client; if no other argument was given, passes only the address, since the class may accept nothing
+    else."""
     options = {"timeout": timeout, "token": token, "tls": tls}
     given: dict[str, Any] = {name: option for name, option in options.items() if option is not None}
     if transport != "auto":

@@ -1,24 +1,24 @@
 """The exceptions of this package.
 
-Every error that a server or the connection to it causes is a ``ReverbError``. Each kind is also the builtin exception
-that programs written for dm-reverb catch (``RuntimeError``, ``ValueError``, ``IndexError``, ``NotImplementedError``).
-Both old and new ``except`` clauses therefore work.
+Every error that a server or the connection to it causes is a ``ReverbError``. Each class also derives from the builtin
+exception that programs written for dm-reverb catch (``RuntimeError``, ``ValueError``, ``IndexError``,
+``NotImplementedError``). Old and new ``except`` clauses therefore both work.
 
 | Class | also | When |
 |---|---|---|
 | ``DeadlineExceededError`` | ``TimeoutError`` | a timeout given by the caller ran out |
 | ``InvalidArgumentError`` | ``ValueError`` | an argument that can never work |
-| ``NotFoundError`` | ``RuntimeError``, ``ValueError`` | an unknown table; dm-reverb has the one or the other by call |
+| ``NotFoundError`` | ``RuntimeError``, ``ValueError`` | an unknown table; dm-reverb's choice depends on the call |
 | ``UnavailableError`` | ``RuntimeError`` | no server answers |
 | ``CancelledError`` | ``RuntimeError`` | the server or the table was closed while the call waited |
 | ``ClosedError`` | ``RuntimeError`` | the writer, sampler or server was closed before the call |
 | ``FailedPreconditionError`` | ``RuntimeError`` | the state does not allow the call |
 | ``DataLossError`` | ``RuntimeError`` | stored or received bytes are damaged |
-| ``ProtocolError`` | ``RuntimeError`` | the other side broke the protocol |
+| ``ProtocolError`` | ``RuntimeError`` | the other side violated the protocol |
 | ``PermissionDeniedError`` | ``RuntimeError`` | the server refuses the caller |
 | ``InternalError`` | ``RuntimeError`` | a fault of the server |
 | ``ResourceExhaustedError`` | ``IndexError`` | a limit of the server was reached |
-| ``UnimplementedError`` | ``NotImplementedError`` | the server does not know the call |
+| ``UnimplementedError`` | ``NotImplementedError`` | the server does not support the call |
 """
 
 
@@ -27,7 +27,7 @@ class ReverbError(Exception):
 
 
 def _lets_flush(error: BaseException | None) -> bool:
-    """Whether a writer that is left because of ``error`` sends the items that it has.
+    """Whether a writer whose ``with`` block ends with ``error`` still sends its remaining items.
 
     A refused argument says nothing about earlier items. An error of the server or the connection would occur again, and
     a user who interrupts the program does not want to wait.
@@ -79,7 +79,7 @@ class PermissionDeniedError(ReverbError, RuntimeError):
 
 
 class InternalError(ReverbError, RuntimeError):
-    """A fault inside the server; or the system refused memory, a file or a thread to :mod:`relive.gpu`."""
+    """A fault inside the server; or the system denied :mod:`relive.gpu` memory, a file or a thread."""
 
 
 class ResourceExhaustedError(ReverbError, IndexError):

@@ -21,8 +21,8 @@ _MAX_NEIGHBOURS = 1024
 class InsertOnFirstSample(TableExtensionBase):
     """Copies an item into another table of the server when the item is sampled for the first time.
 
-    The copy has the same key, priority and data. If the other table's rate limiter blocks it for a minute, the server
-    drops the copy and logs that.
+    The copy has the same key, priority and data. If the other table's rate limiter blocks the copy for a minute, the
+    server drops the copy and logs this.
 
     Args:
       target_table: the name of the other table.
@@ -44,8 +44,8 @@ class PriorityDiffusion(TableExtensionBase):
     """Raises the priorities of neighbours when an item is inserted or updated.
 
     The priority of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same
-    episode that start immediately before or after the item. With neighbours before only, this is prioritized sequence
-    experience replay (Brittain et al. 2019, section 4), which also replays the steps that led to a surprise.
+    episode that start immediately before or after the item. If only preceding neighbours are used, this is prioritized
+    sequence experience replay (Brittain et al. 2019, section 4), which also replays the steps that led to a surprise.
 
     Args:
       decay: the factor per neighbour, from 0 to 1.

@@ -6,8 +6,8 @@ The kind defines the items: :class:`Transitions`, :class:`Sequences` or :class:`
 >>> table = relive.Table("replay", ..., signature=signature(env, kind))  # doctest: +SKIP
 >>> env = Recorder(env, client, "replay", kind)  # doctest: +SKIP
 
-After that, call ``env.reset()`` and ``env.step(action)`` as before. Each observation is stored once, however many items
-contain it. Composite spaces (``Dict``, ``Tuple``) become nests.
+After that, call ``env.reset()`` and ``env.step(action)`` as before. Each observation is stored only once, no matter how
+many items contain it. Composite spaces (``Dict``, ``Tuple``) become nests.
 
 Importing this module also registers the native environments with Gymnasium: ``gymnasium.make("relive/catch-0")`` is
 ``relive.rl.make("catch/0")``, and ``gymnasium.make_vec("relive/CartPole-v1", num_envs=8)`` steps eight at once.
@@ -46,9 +46,9 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
 class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose steps are written to a table.
 
-    When ``step`` reports the end of an episode, its items are in the table. Items that are complete earlier are sent
-    earlier; :meth:`flush` waits for them. If ``reset`` or ``close`` abandons an episode before its end, only the items
-    that are complete by then are written.
+    When ``step`` reports the end of an episode, the episode's items are in the table. Items that are complete before
+    then are sent earlier; :meth:`flush` waits for them. If ``reset`` or ``close`` abandons an episode before its end,
+    only the items that are already complete are written.
 
     Values are converted to the data types of the spaces.
 
@@ -60,7 +60,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
       kind: the kind of the items.
       priority: the priority of each item, or a function that takes the item's data (numpy arrays) and returns the
         priority.
-      timeout: how long to wait, in seconds, for the server to confirm the items at the end of an episode, in ``reset``
+      timeout: the number of seconds to wait for the server to confirm the items at the end of an episode, in ``reset``
         and in ``close``.
       max_pending_items: the number of unconfirmed items at which ``step`` waits.
 
@@ -105,7 +105,8 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def agent_state(self) -> Any:
-        """The agent's state from step to step, for kinds with a ``state``; it is recorded with the next step.
+        """The state that the agent carries from step to step, for kinds with a ``state``; it is recorded with the next
+        step.
 
         It is zero initially and keeps its value until it is set again.
 
@@ -129,7 +130,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, as the environment does."""
+        """Starts an episode in the environment."""
         self._in_episode = False
         self._items.end_episode()
         observation, info = self.env.reset(seed=seed, options=options)
@@ -238,7 +239,7 @@ def _parts(space: gymnasium.Space[Any]) -> Any:
 
 
 def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
-    """The number of rows back that items refer to."""
+    """The number of most recent rows that items can refer to."""
     if isinstance(kind, Transitions):
         # A window with its next observation and, after the end of an episode, the rows of the shorter windows.
         return 2 * kind.n_steps + 1

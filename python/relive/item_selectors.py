@@ -1,6 +1,7 @@
 """Selectors: rules that choose which item of a table to sample or remove next.
 
-A selector is a description. Several tables may share one object, and a table may use it as both sampler and remover.
+A selector object is only a description: several tables may share it, and a table may use it as both sampler and
+remover.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ class UniformSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WithoutReplacementSelector(ItemSelector):
-    """Any item that was not drawn in this epoch; a new epoch begins when every item was drawn.
+    """Any item that has not been drawn in this epoch; a new epoch begins once every item has been drawn.
 
-    The probability of an item is 1/(items not yet drawn in the epoch). Clients of dm-reverb see it as uniform.
+    The probability of an item is 1/(items not yet drawn in the epoch). To clients of dm-reverb, it looks like the
+    uniform selector.
     """
 
     @property
@@ -123,7 +125,7 @@ class HeapSelector(ItemSelector):
     def __repr__(self) -> str:
         return f"HeapSelector(sign={1 if self.min_heap else -1})"
 
-    # Equal across the subclasses, too, since these only name the two values.
+    # Instances of different subclasses can be equal, too, since the subclasses only name the two values.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeapSelector) and self.min_heap == other.min_heap
 
@@ -162,7 +164,7 @@ _PLAIN: dict[str, type[ItemSelector]] = {
 
 
 def from_spec(spec: Spec) -> ItemSelector:
-    """Returns the selector that plain values describe; the inverse of ``_spec``.
+    """Returns the selector described by plain values; the inverse of ``_spec``.
 
     Raises ``ValueError`` for an unknown name.
     """

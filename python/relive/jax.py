@@ -32,9 +32,9 @@ def batches(
     """Iterates over batches of a table as JAX arrays: data columns ``[batch_size, steps, …]``, information
     ``[batch_size]``.
 
-    ``batch.info.key`` stays a numpy array of uint64, which ``client.update_priorities`` takes; by default JAX would cut
-    it to 32 bits. Strings also stay numpy arrays. Unless ``jax_enable_x64`` is set, JAX copies other 64-bit arrays to
-    32-bit types.
+    ``batch.info.key`` stays a numpy array of uint64, which ``client.update_priorities`` takes; by default JAX would
+    truncate it to 32 bits. Strings also stay numpy arrays. Unless ``jax_enable_x64`` is set, JAX copies other 64-bit
+    arrays to 32-bit types.
 
     Args:
       client: the client of the server.
@@ -72,5 +72,5 @@ def to_jax(batch: Any, *, device: jax.Device | jax.sharding.Sharding | None = No
 def _array(leaf: Any, device: Any) -> Any:
     if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
         return leaf
-    # Aliases the array where possible, and then holds a reference to it.
+    # Shares the array's memory where possible, and then holds a reference to it.
     return jax.device_put(leaf, device, may_alias=True)

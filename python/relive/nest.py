@@ -153,7 +153,7 @@ def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
 
 
 def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], Any]]:
-    """Fills the structure with the leaves from number ``first`` on."""
+    """Fills the structure with leaves, starting at leaf number ``first``."""
     if not is_nested(structure):
         return 1, operator.itemgetter(first)
     count, fill = 0, {}
@@ -170,7 +170,8 @@ def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], 
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    """Like ``iterate`` without the paths, which are most of its cost. Writers call it for each step."""
+    """Like ``iterate``, without the paths, which account for most of its cost. Writers call this function for each
+    step."""
     if not is_nested(structure):
         leaves.append(structure)
         return

@@ -14,8 +14,8 @@ from relive.replay_sample import ReplaySample, SampleInfo
 from relive.server import Server
 from relive.tables import Table
 
-# Items are taken out after each step. A step creates at most one item per configuration, and another at an episode's
-# end.
+# Items are removed from the queue after each step. A step creates at most one item per configuration, and one more at
+# an episode's end.
 _ITEMS_PER_CONFIG = 2
 
 
@@ -96,7 +96,7 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> Iterator[ReplaySample]:
-    """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` with an information of zeros."""
+    """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` whose information consists of zeros."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
 
@@ -121,7 +121,7 @@ class _Items:
         self._writer.append(step)
 
     def end_episode(self, *, clear_buffers: bool) -> None:
-        """Ends the episode, which may create items, too."""
+        """Ends the episode, which may also create items."""
         self._writer.end_episode(clear_buffers)
 
     def take(self) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""The names of dm-reverb's compiled module, for programs that use them directly."""
+"""The names of dm-reverb's compiled module, for programs that use that module directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rate limiters: they bound the ratio of samples to inserts.
+"""Rate limiters, which bound the ratio of samples to inserts.
 
 A table counts its inserts i and its samples s, and holds n items. With samples per insert r, minimum size m and bounds
 ``min_diff`` and ``max_diff``:
@@ -6,7 +6,7 @@ A table counts its inserts i and its samples s, and holds n items. With samples 
 * an insert may pass while n < m, or else if (i + 1) r - s <= max_diff;
 * a sample may pass if n >= m and i r - s - 1 >= min_diff.
 
-Other calls wait. A limiter is a description; several tables may share one object.
+Other calls wait. A limiter object is only a description, so several tables may share it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 _log = logging.getLogger("relive")
 
-# dm-reverb's value for "no bound", so that it reads the same everywhere.
+# dm-reverb's value for "no bound", so that it looks the same in both packages.
 _NO_BOUND = sys.float_info.max
 
 
@@ -27,7 +27,7 @@ class RateLimiter:
     """A limiter defined by its four numbers; the subclasses are easier to use.
 
     Args:
-      samples_per_insert: how often an item is sampled on average, above 0.
+      samples_per_insert: the average number of times that an item is sampled, above 0.
       min_size_to_sample: the number of items that the table must hold before it can be sampled, at least 1.
       min_diff: samples wait if ``inserts * samples_per_insert - samples`` would fall below this.
       max_diff: inserts wait if the same difference would rise above this.

@@ -1,7 +1,7 @@
 """Runs on a Ray cluster: Ray places and starts workers; steps and weights travel over Relive's own connections.
 
 ``rl.run(agent, env, on="ray", actors=64)`` acts in 64 Ray actors and learns in the calling process. :class:`Workers`
-sets what each worker needs::
+sets the resources of each worker::
 
     result = rl.run(agent, env, on=relive.ray.Workers(num_cpus=2), actors=64, steps=1_000_000)
 
@@ -10,8 +10,8 @@ sets what each worker needs::
 
 :func:`replay` serves tables to a Ray program of your own.
 
-All machines need ``ray``, in one version, and Relive. A run calls Ray to start and end workers, and to ask for free
-resources while a worker waits for a place. It makes no calls to Ray while all workers act.
+All machines need Relive and the same version of ``ray``. A run calls Ray to start and end workers, and to query free
+resources while a worker waits to be placed. It makes no calls to Ray while all workers act.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from relive.rl._workers import Supervisor, work
 from relive.server import Server
 from relive.tables import Table
 
-# A worker without a place is reported each time that this interval passes.
+# A worker that has not been placed is reported each time that this interval passes.
 _PLACE_SECONDS = 10.0
 # Strategies of placement groups; single actors do not support them.
 _GROUPS = ("STRICT_SPREAD", "PACK", "STRICT_PACK")
@@ -51,8 +51,8 @@ class Workers:
       num_cpus: the number of CPUs of each worker; Ray counts them and does not enforce them.
       num_gpus: the number of GPUs of each worker, or a fraction of one.
       resources: other resources of each worker, by their names in the cluster.
-      strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine first; or a scheduling strategy
-        of Ray, such as that of a placement group.
+      strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine before the next; or a scheduling
+        strategy of Ray, such as that of a placement group.
       workers_per_node: the number of workers in each Ray actor. The actor is then a node: it runs the workers as its
         own processes, requests the resources of all of them, and passes weights on. By default each worker is its own
         Ray actor. With this option, ``strategy`` may also be one for placement groups: ``"STRICT_SPREAD"``, ``"PACK"``
@@ -129,7 +129,7 @@ class _Launcher:
     def start(self, address: str, number: int) -> _Worker:
         workers = self.nodes[number] if self.by_nodes else 1
         options = self._options(number, workers)
-        # Two concurrent calls, so that it answers for its address while it works.
+        # Two concurrent calls, so that the actor can report its address while it works.
         host = self._ray.remote(max_concurrency=2, max_restarts=0, **options)(_Node if self.by_nodes else _Host).remote()
         placed = host.node.remote().future()
         what = workers if self.by_nodes else number
@@ -167,7 +167,7 @@ class _Launcher:
 
 
 class _OwnRun(_Launcher):
-    """The same for a run of this process, whose tables require a token that is created for it."""
+    """Like the base class, for a run of this process, whose tables require a token that is created for the run."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
         token = secrets.token_hex(32)
@@ -203,7 +203,7 @@ class Replay:
         self.client = Client(f"{where}:{self.server.port}", token=token)
 
     def stop(self) -> None:
-        """Ends the server. Later calls of its clients fail, or wait until their timeouts."""
+        """Stops the server. Later calls of its clients fail, or wait until their timeouts."""
         self.server.stop()
 
     def __enter__(self) -> Replay:
@@ -273,7 +273,7 @@ class _Worker:
         try:
             self._ended.result(seconds)
         except Exception:
-            pass  # It was killed, or did not see the end of the run; its error was raised before.
+            pass # It was killed, or did not notice the end of the run; its error was raised before.
         self._ray.kill(self._host)
 
 
@@ -325,12 +325,12 @@ class _NodeWorkers:
         self._address = address
 
     def hold(self, numbers: list[int], near: str) -> None:
-        """Runs the workers of these numbers, which fetch weights from an address."""
+        """Runs the workers with these numbers, which fetch weights from the address ``near``."""
         self._launcher.weights_from = near
         self.supervisor.hold(self._address, numbers)
 
     def watch(self) -> tuple[int, int]:
-        """Restarts workers that have ended; returns how many run, and how many restarts there were."""
+        """Restarts workers that have ended; returns the number of running workers and the number of restarts."""
         self.supervisor.check()
         return self.supervisor.running, self.supervisor.restarts
 
@@ -404,7 +404,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Not this module's own copies: Ray actors import theirs by name.
+    # Uses the imported module rather than this one, which runs as ``__main__``: Ray actors import its classes by name.
     from relive.ray import main as main_by_name
 
     main_by_name()

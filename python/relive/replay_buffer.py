@@ -1,4 +1,4 @@
-"""A replay buffer for programs of one process, in three lines and on a server's tables."""
+"""A replay buffer for single-process programs, which takes three lines and is built on a server's tables."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ class ReplayBuffer:
       prioritized: the exponent α of prioritized replay (Schaul et al., 2016): transitions are sampled in proportion to
         priority^α, and new ones get the highest priority so far. ``None``: uniform sampling.
       beta: the exponent β of the importance weights; the attribute may be changed at any time.
-      n_step: the number of steps that a transition covers. It needs ``discount``.
-      discount: γ. With it, steps have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
-        truncated. The buffer adds the column ``discount``: γ^m, or 0 where the episode terminated, so that
-        ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the discounted sum over the m
-        steps. Columns whose name begins with ``next_`` are taken from the last of these steps.
+      n_step: the number of steps that a transition covers. More than one requires ``discount``.
+      discount: γ. With it, steps must have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
+        truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
+        terminated, so that ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the
+        discounted sum over the m steps. Columns whose name begins with ``next_`` are taken from the last of these
+        steps.
       seed: the seed of the random choices; the same calls then give the same batches.
       table: the table's name, for clients of :meth:`serve`.
 
@@ -80,8 +81,8 @@ class ReplayBuffer:
         ``priority`` replaces the default priority, the highest so far.
 
         Raises:
-          ValueError: a step of another structure, data type or shape than the ones before, a missing column, a column
-            that the buffer itself adds, or a priority that is negative or not a number.
+          ValueError: a step whose structure, data type or shape differs from the previous ones, a missing column, a
+            column that the buffer itself adds, or a priority that is negative or not a number.
           TypeError: a value that is not a tensor.
         """
         step = columns if step is None else {**step, **columns} if columns else step
@@ -93,10 +94,10 @@ class ReplayBuffer:
         self._table.add(step, self._highest if priority is None else priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
-        """Adds a step of each of many environments; the leading dimension of every column is the environment.
+        """Adds one step from each of many environments; the leading dimension of every column is the environment.
 
-        With ``n_step``, the episodes of each environment are separate. Without it, the leading dimension may be
-        anything.
+        With ``discount``, the buffer tracks the episodes of each environment separately. Without it, the leading
+        dimension may have any meaning and size.
 
         Raises:
           As :meth:`add`; ValueError also for columns of different leading dimensions.
@@ -124,7 +125,7 @@ class ReplayBuffer:
     def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
         """Returns a batch: each column with the transitions as its leading dimension.
 
-        A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest of the batch, and
+        A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest in the batch, and
         ``keys``, for :meth:`update`.
 
         Args:
@@ -169,9 +170,9 @@ class ReplayBuffer:
         return self._table.server
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the buffer into the folder ``path`` and replaces one that was saved there before.
+        """Saves the buffer in the folder ``path``, replacing any buffer that was saved there before.
 
-        Steps of incomplete windows and the state of the random choices are not saved.
+        Steps of incomplete n-step windows and the state of the random choices are not saved.
 
         Raises:
           RuntimeError: writing failed.
@@ -182,7 +183,7 @@ class ReplayBuffer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> ReplayBuffer:
-        """Returns the buffer that was saved at ``path``, with random choices that start from ``seed``.
+        """Returns the buffer that was saved at ``path``; ``seed`` is the seed of its random choices from now on.
 
         Raises:
           OSError: no buffer was saved there.
@@ -209,7 +210,7 @@ class ReplayBuffer:
         return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
     def close(self) -> None:
-        """Ends the buffer and releases its transitions."""
+        """Closes the buffer and releases its transitions."""
         self._table.close()
 
     def __enter__(self) -> ReplayBuffer:

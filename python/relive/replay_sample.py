@@ -1,4 +1,4 @@
-"""Items as a client returns them: samples, and metadata alone."""
+"""Items in the form in which a client returns them: samples, or only metadata."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class SampleInfo(NamedTuple):
     key: Any
     """The item's key, an unsigned 64-bit number."""
     probability: Any
-    """The probability with which the item was chosen at that moment."""
+    """The probability with which the item was chosen when it was sampled."""
     table_size: Any
-    """The number of items in the table at that moment."""
+    """The number of items in the table when the item was sampled."""
     priority: Any
-    """The item's priority at that moment."""
+    """The item's priority when it was sampled."""
     times_sampled: Any
     """How often the item has been sampled, including this time."""
 

@@ -28,16 +28,16 @@ _WORKER_TIMES = (
 class TableInfo:
     """Rules, sizes and counters of a table at one moment.
 
-    The fields that hold protobuf messages are created when they are first read, so that the others do not need
-    protobuf. Fields whose text does not begin with "Relive" are dm-reverb's.
+    The fields that hold protobuf messages are created when they are first read, so that the other fields do not need
+    protobuf. Fields whose description does not begin with "Relive" also exist in dm-reverb.
     """
 
     name: str
     """The table's name."""
     sampler_options: Any
-    """The sampler as a ``KeyDistributionOptions`` message; the property ``sampler`` has it as an object."""
+    """The sampler as a ``KeyDistributionOptions`` message; the property ``sampler`` returns it as an object."""
     remover_options: Any
-    """The remover as a ``KeyDistributionOptions`` message; the property ``remover`` has it as an object."""
+    """The remover as a ``KeyDistributionOptions`` message; the property ``remover`` returns it as an object."""
     max_size: int
     """The number of items that the table keeps."""
     max_times_sampled: int
@@ -52,7 +52,7 @@ class TableInfo:
     num_episodes: int
     """The number of episodes that these items refer to."""
     num_deleted_episodes: int
-    """The number of episodes that no item refers to any more."""
+    """The number of episodes that items no longer refer to."""
     num_unique_samples: int
     """The number of items that were sampled at least once since the last reset."""
     table_worker_time: Any
@@ -68,8 +68,8 @@ class TableInfo:
     shards: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the number of parts into which the server divides the table."""
     num_chunks: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: the number of stored chunks that the items refer to. Each counts once, here and in all byte counts except
-    ``referenced_bytes``."""
+    """Relive: the number of stored chunks that the items refer to. Each chunk counts once, here and in all byte counts
+    except ``referenced_bytes``."""
     encoded_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the size of these chunks as they are stored, in bytes."""
     raw_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -87,7 +87,7 @@ class TableInfo:
     samples_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: whether an operator has paused samples."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: the number of samples taken for callers that had gone by then."""
+    """Relive: the number of samples taken for callers that had already disconnected."""
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
@@ -118,7 +118,8 @@ class TableInfo:
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> TableInfo:
-        """Builds the info from the values of ``relive._native``; ``__getattr__`` makes what ``vars`` lacks."""
+        """Builds the info from the values of ``relive._native``; ``__getattr__`` creates the attributes that ``vars``
+        lacks."""
         info = cls.__new__(cls)
         fields = {field.name for field in dataclasses.fields(cls)} - _LAZY.keys()
         vars(info).update({name: native[name] for name in fields if name in native})
@@ -187,7 +188,7 @@ def options_of(spec: item_selectors.Spec) -> Any:
     elif name in ("min_heap", "max_heap"):
         options.heap.min_heap = name == "min_heap"
     else:
-        # Clients that do not know sampling without replacement see it as uniform.
+        # To clients that do not know sampling without replacement, it is reported as uniform.
         setattr(options, "uniform" if name == "without_replacement" else name, True)
     return options
 

@@ -27,21 +27,22 @@ __all__ = ["ReplayBuffer"]
 
 
 class ReplayBuffer(buffers.ReplayBuffer):
-    """The buffer ``replay_buffer_class=relive.sb3.ReplayBuffer`` of DQN, SAC, TD3 and DDPG, on a
+    """A replay buffer for DQN, SAC, TD3 and DDPG (``replay_buffer_class=relive.sb3.ReplayBuffer``), built on a
     :class:`relive.ReplayBuffer`.
 
     Its transitions are items of a table. They are compressed where that helps, and sampled without Python's interpreter
     lock. Observations may be dicts.
 
     ``model.save_replay_buffer`` and ``model.load_replay_buffer`` save and load it as one file. The state of the random
-    choices and incomplete windows of several steps are not saved.
+    choices and incomplete n-step windows are not saved.
 
     Args:
       buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
       observation_space, action_space, device, n_envs: as passed by Stable-Baselines3.
-      optimize_memory_usage: must stay false: a table has no neighbouring rows to share, and compresses instead.
-      handle_timeout_termination: whether an episode that a time limit ended counts as not terminated, so that its
-        target bootstraps.
+      optimize_memory_usage: must be false: a table has no neighbouring rows that could share observations, and
+        compresses them instead.
+      handle_timeout_termination: whether an episode that was ended by a time limit counts as not terminated, so that
+        its target bootstraps.
       n_steps: the number of steps that a transition covers: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``.
       gamma: the discount of these steps, equal to the algorithm's.
 

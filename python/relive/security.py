@@ -1,5 +1,5 @@
-"""TLS for servers and clients: which side proves its identity to which. All files are in PEM format; docs/security.md
-explains how to create them, and the purpose of tokens."""
+"""TLS for servers and clients, which determines which side proves its identity to the other. All files are in PEM
+format; docs/security.md explains how to create them, and the purpose of tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ServerTls:
     """The certificate of a server.
 
     Attributes:
-      cert: its certificate, and those of its signers.
+      cert: the server's certificate, and those of its signers.
       key: the private key of the certificate.
       client_ca: the authorities that must have signed a client's certificate; ``None``: clients need no certificate.
     """

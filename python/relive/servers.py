@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ServerState(NamedTuple):
-    """One of many servers, as its client sees it."""
+    """The state of one of many servers, from its client's point of view."""
 
     address: str
     standing: str
@@ -15,17 +15,18 @@ class ServerState(NamedTuple):
     since_s: float
     """The number of seconds in this state."""
     reason: str
-    """The reason why it is left out; empty otherwise."""
+    """The reason why the server is left out; empty otherwise."""
     writers: int
     """The number of streams of this client's writers to this server."""
     times_left: int
-    """How often it was left out."""
+    """How often the server was left out."""
     lost_updates: int
-    """The number of priority updates and deletions that were dropped because the server that held the keys was away."""
+    """The number of priority updates and deletions that were dropped because the server that held the keys did not
+    answer."""
 
 
 class ServerChange(NamedTuple):
-    """A server that was left out, or taken back."""
+    """A server that was left out, or that rejoined."""
 
     number: int
     """The position in the sequence of all changes of this client, from 0."""
@@ -38,7 +39,7 @@ class ServerChange(NamedTuple):
 
 
 def joined(addresses: str | Sequence[str]) -> str:
-    """Returns the addresses of all servers as one string, with commas between them."""
+    """Returns the addresses of all servers as one comma-separated string."""
     if isinstance(addresses, str):
         return addresses
     for address in addresses:

@@ -23,7 +23,7 @@ from relive._array_specs import as_shape as as_shape
 from relive._array_specs import is_tensorflow_spec as is_tensorflow_spec
 from relive._array_specs import shapes_agree as shapes_agree
 
-# TensorFlow's names of types, where they differ from numpy's. Error messages use them, like dm-reverb's.
+# TensorFlow's names of types, where they differ from numpy's. Error messages use TensorFlow's names, as dm-reverb's do.
 _DTYPE_TEXTS = {"float32": "float", "float64": "double", "float16": "half", "object": "string"}
 
 
@@ -71,7 +71,7 @@ def in_callers_terms(signature: Any) -> Any:
     """Returns a signature in the form that the running program expects.
 
     Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. Programs that have
-    imported TensorFlow therefore get those; all others get nests of ``ArraySpec``.
+    imported TensorFlow therefore get nests of ``tf.TensorSpec``; all others get nests of ``ArraySpec``.
     """
     if signature is None or "tensorflow" not in sys.modules:
         return signature

@@ -51,13 +51,13 @@ __all__ = [
     "unpack_pattern",
 ]
 
-# Messages, created at first use, since that imports protobuf.
+# Messages, created at first use, since creating them imports protobuf.
 _MESSAGES = {"ConditionProto": "Condition", "Config": "StructuredWriterConfig"}
 
 PatternTransform = Callable[[ReferenceStep], Pattern]
 """A function that derives a pattern from a reference step."""
 
-# The form in which the compiled writer, which knows columns only by number, reports an invalid value.
+# The form in which the compiled writer reports an invalid value; it identifies columns only by number.
 _MISMATCH = re.compile(
     r"column (\d+) \(path [^)]*\) got (dtype|shape) (.*), but expected (.*) as in its first value"
 )
@@ -66,9 +66,9 @@ _MISMATCH = re.compile(
 class StructuredWriter:
     """Writes steps, and an item for each pattern whose conditions a step satisfies.
 
-    Created by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it. A writer that is
-    deleted without either also flushes, as long as its server accepts items and for a few seconds at most; items that
-    are lost are logged.
+    Created by ``Client.structured_writer``. As a context manager, it flushes and closes on exit. A writer that is
+    deleted without being flushed or closed also flushes, but only while its server accepts items, and for a few seconds
+    at most; lost items are logged.
     """
 
     def __init__(self, native: _native.StructuredWriter, client: _native.Client | None = None) -> None:
@@ -102,10 +102,10 @@ class StructuredWriter:
 
         Args:
           data: the step.
-          partial_step: whether the step stays open for the next call to complete it; each leaf can be given only once.
+          partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: another number of leaves, or a leaf of another data type or shape than before.
+          ValueError: a different number of leaves, or a leaf whose data type or shape differs from before.
           TypeError: a leaf that is not a tensor.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
@@ -113,7 +113,7 @@ class StructuredWriter:
         if self._num_leaves is None:
             self._num_leaves = len(leaves)
         if len(leaves) != self._num_leaves:
-            # Existing tests compare this text word by word.
+            # Existing tests compare this text verbatim.
             raise ValueError(
                 f"Flattened data has an unexpected length, got {len(leaves)} but wanted {self._num_leaves}."
             )
@@ -127,7 +127,7 @@ class StructuredWriter:
 
         Args:
           block_until_num_items: the number of items that may remain unconfirmed.
-          timeout_ms: the number of milliseconds to wait at most; 0 does not wait, ``None`` waits forever.
+          timeout_ms: the largest number of milliseconds to wait; 0 does not wait, ``None`` waits indefinitely.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
@@ -139,10 +139,11 @@ class StructuredWriter:
         self._writer.flush(block_until_num_items, timeout_ms)
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        """Creates the items that complete at the end of the episode, flushes, and starts a new episode.
+        """Creates the items that are due at the end of the episode, flushes, and starts a new episode.
 
         Args:
-          clear_buffers: whether items of the new episode cannot refer to steps of this one.
+          clear_buffers: whether to clear the history, so that items of the new episode cannot refer to steps of this
+            one.
           timeout_ms: as in ``flush``.
 
         Raises:
@@ -157,7 +158,7 @@ class StructuredWriter:
         return self._writer.step_is_open
 
     def close(self) -> None:
-        """Ends the writer; unconfirmed items are dropped with a warning. A second close does nothing."""
+        """Closes the writer; unconfirmed items are dropped with a warning. A second close does nothing."""
         self._closed = True
         self._writer.close()
 
@@ -191,7 +192,7 @@ def _with_path(error: ValueError, data: Any) -> ValueError:
         return error
     column, what, got, expected = int(found[1]), found[2], found[3], found[4]
     path = nest.flatten_with_path(data)[column][0]
-    # Existing tests compare these texts word by word.
+    # Existing tests compare these texts verbatim.
     if what == "dtype":
         text = f"Tensor of wrong dtype provided for column {column} (path={path}). Got {got} but expected {expected}."
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from relive import _native, item_selectors, rate_limiters, specs
 from relive.reverb_types import TableInfo
 
-# The largest size of a table: clients of dm-reverb hold it as a signed 32-bit number.
+# The largest size of a table: clients of dm-reverb store it as a signed 32-bit integer.
 _MAX_TABLE_SIZE = 2**31 - 1
 
 # The most shards of a table.
@@ -25,23 +25,23 @@ class TableExtensionBase(abc.ABC):
 
 
 class Table:
-    """A set of items, with the rules for sampling, removing and holding them back.
+    """A set of items, with the rules for sampling and removing them and for making calls wait.
 
     Args:
       name: the name that clients use for the table; not empty.
       sampler: the selector of the next item to sample.
-      remover: the selector of the item to evict when there are more than ``max_size`` or ``max_bytes``.
+      remover: the selector of the item to evict when the table exceeds ``max_size`` or ``max_bytes``.
       max_size: the number of items that the table keeps, at least 1.
       rate_limiter: the bounds on the ratio of samples to inserts.
       max_times_sampled: the number of samples after which an item is deleted; below 1: never.
-      extensions: further code that runs when items change.
+      extensions: additional code that runs when items change.
       signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
         ``gymnasium.spaces`` …). Items are checked against it, and sampled data has its structure.
       max_bytes: the number of bytes that the table keeps, counting each of its items' chunks once, as stored. Beyond
-        it, the remover chooses the items to evict. An item that alone exceeds it is refused. ``None``: no bound.
+        it, the remover chooses the items to evict. A single item that exceeds the bound is refused. ``None``: no bound.
       shards: the number of parts into which the server divides the table, 1 to 64, so that writers on several threads
-        do not wait for each other. Each part takes its share of ``max_size``, at least 1, and evicts on its own. More
-        than one shard needs the sampler ``Uniform`` or ``Prioritized``, the rate limiter ``MinSize``, and neither
+        do not wait for each other. Each part holds its share of ``max_size``, at least 1, and evicts independently.
+        More than one shard needs the sampler ``Uniform`` or ``Prioritized``, the rate limiter ``MinSize``, and neither
         ``max_bytes`` nor extensions.
       seed: the seed of the table's random choices, from 0 to 2**64 - 1. New tables with the same rules and seed give
         the same samples for the same calls in the same order. With ``shards`` they do not, since random keys assign
@@ -51,7 +51,7 @@ class Table:
       ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is not a spec, or
         ``shards`` that such a table does not support; a rate limiter that needs more than ``max_size`` items before the
         first sample, or whose bounds block all samples.
-      TypeError: an argument of another type.
+      TypeError: an argument of the wrong type.
 
     >>> import relive
     >>> table = relive.Table(

@@ -19,11 +19,11 @@ _NUM_INFO = 5
 
 
 class TFClient:
-    """Samples, inserts and updates priorities, eagerly or within ``tf.function``.
+    """Samples, inserts and updates priorities, either eagerly or within ``tf.function``.
 
-    The operations run in the process that created them and cannot be saved. Run eagerly, they raise the matching class
-    of :mod:`tf.errors`. Within a graph, TensorFlow only distinguishes invalid arguments (``InvalidArgumentError``) from
-    other errors of Python code (``UnknownError``, with the text of the error).
+    The operations run in the process that created them and cannot be saved. In eager mode, they raise the matching
+    class of :mod:`tf.errors`. Within a graph, TensorFlow only distinguishes invalid arguments
+    (``InvalidArgumentError``) from other errors of Python code (``UnknownError``, with the text of the error).
     """
 
     def __init__(self, server_address: str, shared_name: str | None = None, name: str = "reverb") -> None:
@@ -47,7 +47,7 @@ class TFClient:
     def sample(
         self, table: str | tf.Tensor, data_dtypes: Any, name: str | None = None
     ) -> replay_sample.ReplaySample:
-        """Returns one time step of ``table``: the first of the sampled item.
+        """Returns one time step of ``table``: the first time step of the sampled item.
 
         Args:
           table: Name of the table.
@@ -71,7 +71,7 @@ class TFClient:
     def insert(
         self, data: Sequence[Any], tables: tf.Tensor, priorities: tf.Tensor, name: str | None = None
     ) -> tf.Operation | None:
-        """Writes ``data`` as an item of one time step to each of ``tables``; a table that is named twice gets two
+        """Writes ``data`` as an item of one time step to each of ``tables``; a table that is listed twice gets two
         items.
 
         Args:
@@ -84,7 +84,7 @@ class TFClient:
           The operation within a graph, ``None`` eagerly.
 
         Raises:
-          ValueError: ``tables`` or ``priorities`` have another type or shape.
+          ValueError: ``tables`` or ``priorities`` have the wrong type or shape.
           tf.errors.InvalidArgumentError: A table does not exist, or its signature does not match.
         """
         if tables.dtype != tf.string or tables.shape.rank != 1:
@@ -103,7 +103,7 @@ class TFClient:
                 for by_table in _once_each(tables, priorities):
                     self._client.insert(list(data), by_table)
             except errors.NotFoundError as error:
-                # The text of dm-reverb's operation for an unknown table.
+                # The text that dm-reverb's operation has for an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error
             return []
 
@@ -183,7 +183,7 @@ class TFClient:
 def _in_graph(
     function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
 ) -> Any:
-    """An operation that runs ``function``, and fails with ``NotFoundError`` if that reports a missing table."""
+    """An operation that runs ``function``, and fails with ``NotFoundError`` if the function reports a missing table."""
 
     def run(*arguments: Any) -> list[Any]:
         try:

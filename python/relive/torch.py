@@ -30,12 +30,12 @@ class ReplayDataset(IterableDataset[Batch]):
     """An endless dataset of batches of a table, like :meth:`relive.Client.batches`, as PyTorch tensors.
 
     Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``, since the data is
-    already batched. Workers of a loader, forked or spawned, draw their own batches over the network and share
-    ``max_batches``. Most programs need no workers, since sampling and gathering run without Python's interpreter lock.
+    already batched. A loader's workers, forked or spawned, draw their own batches over the network; ``max_batches`` is
+    divided among them. Most programs need no workers, since sampling and gathering run without Python's interpreter
+    lock.
 
-    Strings, and types that PyTorch does not support, stay numpy arrays. So does ``batch.info.key``, which the client
-    takes
-    back: ``client.update_priorities(table, batch.info.key, priorities)``.
+    Strings, and types that PyTorch does not support, stay numpy arrays. So does ``batch.info.key``, so that it can be
+    passed back to the client: ``client.update_priorities(table, batch.info.key, priorities)``.
 
     Args:
       server: a client, or the address of a server, ``host:port``.
@@ -159,5 +159,5 @@ def _placed(tensor: torch.Tensor, device: torch.device | None, pinned: bool) -> 
 
 
 def _share(total: int, worker: int, num_workers: int) -> int:
-    """Returns the part of ``total`` that one of several workers gets; the first ones share the remainder."""
+    """Returns one worker's share of ``total``; the remainder is distributed among the first workers."""
     return total // num_workers + (worker < total % num_workers)

@@ -1,4 +1,4 @@
-"""Storage and sampler for torchrl's replay buffers, on a :class:`relive.ReplayBuffer`.
+"""Storage and sampler for torchrl's replay buffers, built on a :class:`relive.ReplayBuffer`.
 
 >>> from torchrl.data import TensorDictReplayBuffer  # doctest: +SKIP
 >>> storage = relive.torchrl.Storage(100_000, prioritized=0.6)  # doctest: +SKIP
@@ -30,7 +30,7 @@ _FILE = "replay"
 
 
 class Storage(TensorStorage):
-    """The storage of a torchrl buffer: the newest ``max_size`` transitions, in a table of Relive, compressed where that
+    """The storage of a torchrl buffer: the newest ``max_size`` transitions, in a Relive table, compressed where that
     helps.
 
     It stores tensordicts and needs a :class:`Sampler`, which draws whole batches from the table; indexing such as
@@ -40,7 +40,8 @@ class Storage(TensorStorage):
     Args:
       max_size: the number of transitions that are kept.
       prioritized: the exponent α of prioritized replay; ``None``: uniform sampling.
-      n_step, discount: transitions over several steps, as in :class:`relive.ReplayBuffer`; columns then have its names.
+      n_step, discount: n-step transitions, as in :class:`relive.ReplayBuffer`; columns then have the names of that
+        class.
       seed: the seed of the random choices.
 
     Raises:
@@ -141,8 +142,8 @@ class Storage(TensorStorage):
 class Sampler(PrioritizedSampler):
     """Draws batches of a :class:`Storage`, by priority if the storage has priorities.
 
-    Their importance weights are ``"priority_weight"``, normalised by the largest of the batch; torchrl normalises by
-    the largest of the buffer.
+    Their importance weights are ``"priority_weight"``, normalised by the largest weight in the batch; torchrl
+    normalises by the largest in the buffer.
 
     Args:
       beta: the exponent β of the weights; the attribute may be changed at any time.
@@ -213,5 +214,5 @@ def _ours(storage: Any) -> Storage:
 
 
 def _as_numpy(steps: dict[str, Any]) -> dict[str, npt.NDArray[Any] | dict[str, Any]]:
-    """Nested tensors as nested arrays."""
+    """Converts nested tensors to nested arrays."""
     return {name: _as_numpy(value) if isinstance(value, dict) else np.asarray(value) for name, value in steps.items()}

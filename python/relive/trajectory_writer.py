@@ -1,4 +1,4 @@
-"""Writing steps, and items that refer to any of the kept steps."""
+"""Writing steps, and items that refer to any of the retained steps."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from relive._native import TrajectoryColumn
 
 __all__ = ["TrajectoryColumn", "TrajectoryWriter"]
 
-# Called for each step or item, where the cost of one more Python call shows.
+# Called for each step or item, where the cost of even one additional Python call matters.
 _FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 
 
 class TrajectoryWriter:
     """Appends steps and creates items; created by ``Client.trajectory_writer``.
 
-    A step is a nest of tensors. Within a step, a list of Python numbers, or of such lists of equal length, is one
-    array; any other list is a nest, and so is a tuple. A step may lack parts that another step has: a mapping may lack
-    a key, a sequence may be shorter, or a value may be ``None``. The columns of missing parts hold ``None`` there.
-    ``history`` is the union of all parts seen.
+    A step is a nest of tensors. Within a step, a list of Python numbers, or of such lists of equal length, is
+    interpreted as one array; any other list is a nest, as is a tuple. A step may lack parts that another step has: a
+    mapping may lack a key, a sequence may be shorter, or a value may be ``None``. The columns of missing parts hold
+    ``None`` there. ``history`` is the union of all parts seen.
 
-    Only one thread at a time may use a writer. Leaving it as a context manager flushes it, unless the reason is an
-    interrupt or a ``ReverbError`` other than a refused argument (``ValueError``).
+    Only one thread at a time may use a writer. As a context manager, it flushes on exit, unless the ``with`` block ends
+    because of an interrupt or a ``ReverbError`` other than a refused argument (``ValueError``).
 
     >>> import relive
     >>> server = relive.Server([relive.Table.queue("pairs", 100)], listen=False)
@@ -53,7 +53,7 @@ class TrajectoryWriter:
                 "reverb.TrajectoryWriter of the package relive-as-reverb also accepts a stand-in for the compiled writer"
             )
         self._writer = internal_writer
-        # Attributes of the object go before the methods of its class, and have their signatures.
+        # Attributes of the object take precedence over the methods of its class, and have the same signatures.
         vars(self).update({name: getattr(internal_writer, name) for name in _FREQUENT})
 
     @property
@@ -87,9 +87,10 @@ class TrajectoryWriter:
         """Appends a step, or with ``partial_step`` a part of one, which the next call continues.
 
         Raises:
-          ValueError: a leaf of another data type or shape than before, or one that the open step already has; the error
+          ValueError: a leaf whose data type or shape differs from before, or that the open step already has; the error
             names its path. Nothing is stored in this case.
-          TypeError: a leaf that is not a tensor, or a mapping, sequence or leaf in the place of another of these.
+          TypeError: a leaf that is not a tensor, or a mapping, sequence or leaf where an earlier step has a different
+            one of these.
           RuntimeError: the writer is closed, or has failed.
         """
         self._writer.append(data, partial_step=partial_step)
@@ -110,8 +111,8 @@ class TrajectoryWriter:
         Raises:
           TypeError: a leaf of ``trajectory`` that is not a ``TrajectoryColumn``.
           ValueError: no columns or an empty one, a NaN priority, steps of different data types or shapes in a column,
-            an unknown table, a trajectory that does not match the table's signature, or columns with other names than
-            the table's. Those names come from its signature, or else from its first item.
+            an unknown table, a trajectory that does not match the table's signature, or column names that differ from
+            the table's. The table's names come from its signature, or else from its first item.
           RuntimeError: the writer is closed, or the server refused an item.
         """
         return self._writer.create_item(table, priority, trajectory)
@@ -119,8 +120,8 @@ class TrajectoryWriter:
     def append_item(self, table: str, priority: float, data: Any) -> int:
         """Appends a step, creates an item from it without a leading dimension, and returns its key.
 
-        This combines ``append`` and ``create_item``, for programs whose steps are items: transitions. The appended step
-        stays in the history even if creating the item fails.
+        This combines ``append`` and ``create_item``, for programs in which each step is an item, such as a transition.
+        The appended step stays in the history even if creating the item fails.
 
         Raises:
           As ``append`` and ``create_item``.
@@ -139,7 +140,7 @@ class TrajectoryWriter:
     def create_window_items(
         self, table: str, priorities: npt.ArrayLike, ends: Sequence[int], *, length: int = 1, squeeze: bool = False
     ) -> npt.NDArray[np.uint64]:
-        """Creates an item of all columns for each of the steps ``ends``, and returns the keys.
+        """Creates an item from all columns for each of the steps ``ends``, and returns the keys.
 
         Args:
           table: the table.
@@ -158,7 +159,7 @@ class TrajectoryWriter:
 
         Args:
           block_until_num_items: the number of items that may remain unconfirmed.
-          timeout_ms: the number of milliseconds to wait at most; ``None``, 0 and less wait forever.
+          timeout_ms: the largest number of milliseconds to wait; ``None``, 0 and negative numbers wait indefinitely.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
@@ -172,8 +173,8 @@ class TrajectoryWriter:
 
         Args:
           clear_buffers: whether to clear the history.
-          timeout_ms: the number of milliseconds to wait at most; 0 does not wait, ``None`` and less than 0 wait
-            forever.
+          timeout_ms: the largest number of milliseconds to wait; 0 does not wait, ``None`` and negative numbers wait
+            indefinitely.
 
         Raises:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode continues.
@@ -184,10 +185,10 @@ class TrajectoryWriter:
     def configure(
         self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None
     ) -> None:
-        """Sets how a column is kept and stored, either now or when the column first appears.
+        """Sets how a column is retained and stored, with immediate effect or from the column's first appearance.
 
         Args:
-          path: where the column is in a step.
+          path: the path of the column in a step.
           num_keep_alive_refs: the number of steps that items can refer to, at least 1.
           max_chunk_length: the number of steps that are stored together, from 1 to ``num_keep_alive_refs``; ``None``
             adapts it to the items.
@@ -199,14 +200,15 @@ class TrajectoryWriter:
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 
     def close(self) -> None:
-        """Ends the writer without waiting; unconfirmed items are dropped. A second close does nothing.
+        """Closes the writer without waiting; unconfirmed items are dropped. A second close does nothing.
 
         Raises:
-          UnavailableError: items are unconfirmed and their server is away; the text lists their number per table.
+          UnavailableError: items are unconfirmed and their server does not answer; the message lists their number per
+            table.
           FailedPreconditionError: items are unconfirmed for another reason, such as a rate limiter; :meth:`flush` waits
             for them. As with dm-reverb, writers of ``reverb.Client`` drop items with only a warning in the log.
         """
-        # An error that is on its way already is worth more than its consequence, which the log has.
+        # An error that is already being raised is more important than its consequence, which is logged.
         is_failing = sys.exc_info()[0] is not None
         self._writer.close(tell=self._tells_of_loss and not is_failing)
 

@@ -1,4 +1,4 @@
-"""dm-reverb's first writer: items are the newest steps of all columns."""
+"""dm-reverb's original writer, whose items are the newest steps of all columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEFAULT_CHUNK_LENGTH = 10
 # dm-reverb's value for "no bound".
 _UNBOUNDED_ITEMS = 1_000_000
 
-# The default time to wait for a server that is away.
+# The default time to wait for a server that does not answer.
 _PATIENCE_S = 1.0
 
 # The time for which a deleted writer waits for the confirmation of its items.
@@ -30,7 +30,8 @@ LETTING_GO_S = 5.0
 class Writer:
     """Writes steps; created by :meth:`relive.Client.writer`.
 
-    Unlike dm-reverb's, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise errors.
+    Unlike those of dm-reverb's writer, :meth:`flush` and :meth:`close` wait until the server has confirmed all items,
+    and raise errors.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Writer:
             codec=codec,
         )
         self._columns = _Columns(self._make())
-        # Writers of earlier kinds of columns, whose items may be unconfirmed.
+        # Writers for earlier kinds of columns, whose items may be unconfirmed.
         self._former: _Columns | None = None
         self._closed = False
 
@@ -76,8 +77,8 @@ class Writer:
         """Appends one step: a nest of tensors.
 
         Its tensors must equal those of the previous step in number, type and shape, unless the previous step ended a
-        chunk; with ``chunk_length=1`` every step does. Other tensors then start anew: no item contains steps of both
-        kinds.
+        chunk; with ``chunk_length=1`` every step does. Different tensors then start a new history: no item contains
+        steps of both kinds.
 
         Raises:
           ValueError: tensors that differ from the previous ones within a chunk.
@@ -87,7 +88,7 @@ class Writer:
         self._add(data, self._leaves(data), 1)
 
     def append_sequence(self, sequence: Any) -> None:
-        """Appends several steps: a nest of arrays with the same leading dimension, the steps.
+        """Appends several steps: a nest of arrays whose common leading dimension is the number of steps.
 
         Raises:
           ValueError: a leaf without a leading dimension, or different leading dimensions; otherwise as :meth:`append`.
@@ -109,7 +110,7 @@ class Writer:
         """Creates an item from the newest ``num_timesteps`` steps.
 
         Raises:
-          ValueError: less than 1 step, more steps than were appended or are kept, steps from before a change of
+          ValueError: less than 1 step, more steps than were appended or are retained, steps from before a change of
             tensors, a NaN priority, an unknown table, or steps that do not match the table's signature.
         """
         self._check_open()
@@ -137,11 +138,12 @@ class Writer:
         self._flush(0, _milliseconds(timeout))
 
     def close(self, retry_on_unavailable: bool = True, *, timeout: float | None = None) -> None:
-        """Waits until all items are confirmed, and ends the writer.
+        """Waits until all items are confirmed, and closes the writer.
 
         Args:
-          retry_on_unavailable: whether to wait for a server that is away; without it, the call waits a second at most.
-          timeout: the number of seconds to wait at most.
+          retry_on_unavailable: whether to wait for a server that does not answer; if false, the call waits a second at
+            most.
+          timeout: the largest number of seconds to wait.
 
         Raises:
           ValueError: the writer is closed.
@@ -244,7 +246,7 @@ class _Columns:
 
 
 def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:
-    """Types and shapes of the tensors of a step; all text has one type, whatever its length."""
+    """Types and shapes of the tensors of a step; all text has the same type, whatever its length."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     return [("text" if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays]
 

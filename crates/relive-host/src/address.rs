@@ -8,17 +8,17 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Backlog of pending connections, the same as that of tokio's own listeners.
+/// Backlog of pending connections, the same as in tokio's own listeners.
 const BACKLOG: u32 = 1024;
 
 /// An address to listen on: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 picks a free port.
 ///
-/// | Text | Who reaches it |
+/// | Text | Who can reach it |
 /// |---|---|
-/// | `127.0.0.1:8000`, `[::1]:8000`, `10.0.0.7:8000` | as the address says |
-/// | `:8000`, `localhost:8000`, the number 8000 | this machine alone, over IPv4 |
-/// | `*:8000` | whoever reaches this machine, over IPv6 and IPv4 |
-/// | `name:8000` | whoever reaches the first address of the name |
+/// | `127.0.0.1:8000`, `[::1]:8000`, `10.0.0.7:8000` | depends on the address |
+/// | `:8000`, `localhost:8000`, the number 8000 | only this machine, over IPv4 |
+/// | `*:8000` | everyone who can reach this machine, over IPv6 and IPv4 |
+/// | `name:8000` | everyone who can reach the first address of the name |
 ///
 /// ```
 /// use relive_host::Address;
@@ -65,7 +65,7 @@ impl Address {
     /// Binds the port without listening: clients are refused, and retry, until [`Reserved::listen`].
     pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
         let candidates = self.candidates(what).await?;
-        // The system might give the same free port to another program that does not listen yet either.
+        // The system might assign the same free port to another program that is not listening yet, either.
         match candidates.iter().any(|address| address.port() == 0) {
             true => Ok(Reserved::Free(candidates)),
             false => Ok(Reserved::Taken(open(&candidates)?)),
@@ -119,7 +119,7 @@ fn open(candidates: &[SocketAddr]) -> Result<(TcpSocket, SocketAddr), BindError>
 fn socket_at(address: SocketAddr) -> Result<TcpSocket, BindError> {
     let made = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // As in tokio's listeners: closing connections of an earlier server do not hold the port.
+        // As in tokio's listeners: connections of an earlier server that are still closing do not block the port.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(socket)

@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::endpoint::{Bound, Endpoint};
 use crate::{Error, ErrorKind, Result};
 
-/// Serves tables that exist already, such as those of a run, on its own thread until it is dropped. It loads and saves
+/// Serves tables that already exist, such as those of a run, on its own thread until it is dropped. It loads and saves
 /// nothing and does not change the tables.
 ///
 /// ```

@@ -13,7 +13,7 @@ use relive_tensor::ColdStore;
 use crate::checkpoints::Checkpoints;
 use crate::{Error, ErrorKind, Result, Words};
 
-/// The folders that a server locks and releases when it ends.
+/// The folders that a server locks when it starts and releases when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     pub(crate) root: Option<Arc<Root>>,
@@ -21,7 +21,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Releases the folders to the next server, which may be waiting; the tables of this one may live much longer.
+    /// Releases the folders to the next server, which may be waiting; the tables of this server may exist much longer.
     pub(crate) fn release(&self) {
         if let Some(root) = &self.root {
             root.release();
@@ -167,7 +167,7 @@ impl Begin {
         Ok(restored.engine)
     }
 
-    /// The tables that only the checkpoint has, if they are wanted: clients added them.
+    /// The tables that exist only in the checkpoint, if they are to be restored: clients added them.
     fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
         let there = snapshot.tables.iter().map(|table| table.config.as_ref());
         let is_taken = self.checkpoints.other_tables;

@@ -108,16 +108,17 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), those that were
-    /// not read lately move there; sampling reads them from there. Inserts wait only while the disk does not keep up.
+    /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), the server
+    /// moves chunks that were not read recently to this folder; sampling reads them from there. Inserts wait only while
+    /// the disk cannot keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
         self
     }
 
-    /// Configures checkpoints: their location, their schedule, and which one is loaded at the start. By default there
-    /// are none.
+    /// Configures checkpoints: their location, their schedule, and which one is loaded at the start. By default, there
+    /// are no checkpoints.
     #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
@@ -125,8 +126,8 @@ impl ServerBuilder {
     }
 
     /// Serves metrics (`/metrics`, for Prometheus), health (`/healthz`, `/readyz`) and a dashboard (`/`) over HTTP at
-    /// `address`, already while the checkpoint is loaded. Every client that reaches the address can read the names and
-    /// numbers of the tables.
+    /// `address`, even while the checkpoint is being loaded. Every client that can reach the address can read the names
+    /// and statistics of the tables.
     ///
     /// ```
     /// use relive_host::ServerBuilder;

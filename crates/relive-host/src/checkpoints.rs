@@ -30,7 +30,7 @@ impl fmt::Debug for Save {
     }
 }
 
-/// Where a server's checkpoints are, when they are written, and which one the server loads at its start. By default,
+/// Where a server's checkpoints are, when they are written, and which one the server loads when it starts. By default,
 /// none is written or loaded.
 ///
 /// ```
@@ -149,7 +149,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets which rules a loaded table uses. Default: the checkpoint's. Each difference is logged in either case.
+    /// Sets which rules a loaded table uses. Default: the checkpoint's. Differences are logged in either case.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
@@ -163,7 +163,7 @@ impl Checkpoints {
         self
     }
 
-    /// Whether to add the tables that only the checkpoint has, with their stored rules, instead of refusing the
+    /// Whether to add the tables that exist only in the checkpoint, with their stored rules, instead of refusing the
     /// checkpoint.
     #[must_use]
     pub fn other_tables(mut self, yes: bool) -> Self {

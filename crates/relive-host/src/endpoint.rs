@@ -15,7 +15,7 @@ use crate::address::{Address, Reserved};
 use crate::{Error, ErrorKind, Result};
 
 /// An address, with the TLS and the tokens that its clients need. A plain address, in any form that [`Address`]
-/// accepts, is open to every client that reaches it, without TLS.
+/// accepts, is open to every client that can reach it, without TLS.
 ///
 /// ```no_run
 /// use relive_host::Endpoint;
@@ -48,7 +48,7 @@ enum Asked {
 }
 
 impl Endpoint {
-    /// Gives every client that reaches `address` full access.
+    /// Gives every client that can reach `address` full access.
     pub fn new(address: impl Into<Address>) -> Self {
         Self { address: address.into(), tls: None, access: None, open: None }
     }
@@ -80,7 +80,8 @@ impl Endpoint {
         self
     }
 
-    /// Requires one of the tokens in this file; see [`Tokens::open`]. A running server follows changes of the file.
+    /// Requires one of the tokens in this file; see [`Tokens::open`]. A running server reloads the file when it
+    /// changes.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.access = Some(Asked::File(path.into()));
@@ -102,7 +103,7 @@ impl Endpoint {
         self
     }
 
-    /// Starts listening. Clients get answers once the result [serves](Bound::serve).
+    /// Starts listening. Clients get answers once the result is [served](Bound::serve).
     ///
     /// # Errors
     /// An address that cannot be bound; unusable certificates or tokens.
@@ -208,7 +209,7 @@ impl Bound {
         self.open_address
     }
 
-    /// Combines both, for the same tables; the address is that of `self`.
+    /// Combines two endpoints for the same tables; the address is that of `self`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.entrances.extend(other.entrances);

@@ -11,7 +11,7 @@ use relive_server::BindError;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server did not start or did not stop cleanly. The text says what was wrong, where, and how to fix it.
+/// Why a server did not start or did not stop cleanly. The message states what was wrong, where, and how to fix it.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -19,7 +19,7 @@ pub struct Error {
     source: Box<dyn StdError + Send + Sync>,
 }
 
-/// What kind of failure an [`Error`] is.
+/// The kinds of failures that an [`Error`] can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -53,7 +53,7 @@ impl Error {
         Self { kind, text: source.to_string(), source }
     }
 
-    /// Replaces the text, given the old one.
+    /// Replaces the text with one derived from it.
     pub(crate) fn told(self, text: impl FnOnce(&str) -> String) -> Self {
         Self { text: text(&self.text), ..self }
     }
@@ -116,7 +116,8 @@ impl From<relive_checkpoint::Error> for Error {
     }
 }
 
-/// A program that serves and connects then needs one error type, and Python's exceptions come from one list of kinds.
+/// Programs that both serve and connect then need only one error type, and Python's exceptions derive from one list of
+/// kinds.
 impl From<Error> for relive_client::Error {
     fn from(error: Error) -> Self {
         use relive_client::ErrorKind as Kind;

@@ -2,14 +2,14 @@
 //! [`Server`].
 //!
 //! The facade, the program `relive` and the Python package only translate their users' settings into a
-//! [`ServerBuilder`]. This crate alone defines the order of a start:
+//! [`ServerBuilder`]. Only this crate defines the order of startup:
 //!
 //! 1. check certificates, tokens, addresses and rules of tables, and bind a fixed port, before anything is loaded;
 //! 2. serve metrics and the dashboard, which then show the progress of loading;
 //! 3. lock the folders of the disk tier and of the checkpoints, and load the checkpoint;
 //! 4. let clients connect.
 //!
-//! It also defines the order of a stop: accept no more connections, close the tables, send the confirmations of
+//! It also defines the order of shutdown: accept no more connections, close the tables, send the confirmations of
 //! completed inserts, write the last checkpoint, release both folders.
 //!
 //! Messages for operators are logged under the target `relive::server`.

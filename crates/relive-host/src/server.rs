@@ -38,7 +38,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Stopping
 ///
 /// [`stop`](Self::stop) sends outstanding confirmations, writes the last checkpoint if one is configured, and waits for
-/// both. Dropping a server starts the same without waiting.
+/// both. Dropping a server starts the same steps without waiting for them.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,
@@ -144,8 +144,8 @@ impl Server {
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
-    /// Stops the server in order: confirmations of completed inserts are still sent, waiting calls fail, and the last
-    /// checkpoint is written if one is configured.
+    /// Stops the server in an orderly way: confirmations of completed inserts are still sent, waiting calls fail, and
+    /// the last checkpoint is written if one is configured.
     ///
     /// # Errors
     /// `LastCheckpoint` if the last checkpoint could not be written; `Ended` if the listener had failed before, or the

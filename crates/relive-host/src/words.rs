@@ -1,7 +1,7 @@
 //! The names of settings in messages.
 
-/// The names that messages use for settings, so that users recognize them: a command line and a function name them
-/// differently. The default uses the names of this crate.
+/// The names that messages use for settings, so that users recognize them: the names differ between a command line and
+/// a function. The default uses the names of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// The address of metrics and the dashboard.
@@ -14,7 +14,7 @@ pub struct Words {
     pub salvage: &'static str,
     /// Gives the configured rules of tables precedence over those of the checkpoint.
     pub given_rules: &'static str,
-    /// Adds tables that only the checkpoint has, if such a setting exists.
+    /// Adds tables that exist only in the checkpoint, if there is such a setting.
     pub other_tables: Option<&'static str>,
     /// Loads the checkpoint at this location.
     pub load: fn(&str) -> String,

@@ -1,7 +1,7 @@
-"""Whether what is asked of a table and what it gives agree.
+"""Checks that requests to a table and the data that it returns match.
 
-The errors are :class:`relive.errors.InvalidArgumentError`, hence ``ValueError``: the one that TensorFlow turns into
-``tf.errors.InvalidArgumentError`` when it leaves a dataset.
+The errors are :class:`relive.errors.InvalidArgumentError`, hence ``ValueError``, which TensorFlow converts to
+``tf.errors.InvalidArgumentError`` when a dataset raises it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def sampler_options(
     rate_limiter_timeout_ms: int,
     max_samples: int,
 ) -> None:
-    """Refuses what no sampler can do, before any graph is built."""
+    """Refuses options that no sampler supports, before any graph is built."""
     if max_in_flight_samples_per_worker < 1:
         raise ValueError(
             f"max_in_flight_samples_per_worker ({max_in_flight_samples_per_worker}) must be a positive integer"
@@ -40,7 +40,7 @@ def sampler_options(
 
 
 def requested_columns(table: str, requested: Sequence[Column], signature: Sequence[Column]) -> None:
-    """Compares the columns that a dataset was made for with the table's signature."""
+    """Compares the columns that a dataset was created for with the table's signature."""
     if len(requested) != len(signature):
         raise errors.InvalidArgumentError(
             f"Inconsistent number of tensors requested from table '{table}'.  Requested {len(requested)} tensors, but "
@@ -74,12 +74,12 @@ def received_columns(table: str, arrays: Sequence[np.ndarray], expected: Sequenc
 
 
 def dtype_of(array: np.ndarray) -> tf.DType:
-    """TensorFlow's name of an array's type; the arrays of strings hold Python objects."""
+    """TensorFlow's name for the data type of an array; arrays of strings contain Python objects."""
     return tf.string if array.dtype.kind in "OSU" else tf.as_dtype(array.dtype)
 
 
 def signature_text(signature: Sequence[Column]) -> str:
-    """Columns as dm-reverb's texts list them, which programs compare."""
+    """Columns as dm-reverb's error texts list them; programs compare these texts."""
     return ", ".join(f"{index}: {column.listed()}" for index, column in enumerate(signature))
 
 

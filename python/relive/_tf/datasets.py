@@ -15,10 +15,10 @@ _MS_PER_SECOND = 1000
 
 
 class _SampleDataset(tf.compat.v1.data.Dataset):
-    """A dataset whose elements are made by a Python generator of groups, taken apart by TensorFlow.
+    """A dataset whose elements come from a Python generator of groups, which TensorFlow splits.
 
-    It is one of TensorFlow 1, which are datasets of TensorFlow 2 as well, so that it and what is made of it have
-    ``make_one_shot_iterator`` and ``make_initializable_iterator``.
+    It is a TensorFlow 1 dataset, which is also a valid TensorFlow 2 dataset, so that it and all datasets derived from
+    it have ``make_one_shot_iterator`` and ``make_initializable_iterator``.
     """
 
     _timesteps: ClassVar[bool]
@@ -35,22 +35,23 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
         rate_limiter_timeout_ms: int = -1,
         max_samples: int = -1,
     ) -> None:
-        """Makes a dataset that samples from ``table`` whenever it is iterated.
+        """Creates a dataset that samples from ``table`` whenever it is iterated.
 
         Args:
           server_address: Address of the server, ``host:port``.
           table: Name of the table.
-          dtypes: Data type of each column, in the structure that the elements' ``data`` shall have.
-          shapes: Shape of each column, in the same structure; a ``tf.TensorShape`` each.
-          max_in_flight_samples_per_worker: How many samples a worker may have asked for and not delivered.
-          num_workers_per_iterator: How many streams read at the same time; -1 for one.
-          max_samples_per_stream: After how many samples a stream is replaced; -1 for 10,000.
-          rate_limiter_timeout_ms: After how many milliseconds of waiting for the table's limiter the dataset ends; -1
+          dtypes: Data type of each column, in the desired structure of the elements' ``data``.
+          shapes: Shape of each column, as a ``tf.TensorShape``, in the same structure.
+          max_in_flight_samples_per_worker: Largest number of samples that a worker may have requested but not yet
+            delivered.
+          num_workers_per_iterator: Number of streams that read in parallel; -1 for one.
+          max_samples_per_stream: Number of samples after which a stream is replaced; -1 for 10,000.
+          rate_limiter_timeout_ms: Milliseconds of waiting for the table's rate limiter after which the dataset ends; -1
             for never.
-          max_samples: How many samples the dataset yields; -1 for no end.
+          max_samples: Number of samples that the dataset yields; -1 for no limit.
 
         Raises:
-          ValueError: A number is out of range, or ``dtypes`` and ``shapes`` are structured differently.
+          ValueError: A number is out of range, or ``dtypes`` and ``shapes`` have different structures.
         """
         checks.sampler_options(
             max_in_flight_samples_per_worker,
@@ -85,14 +86,14 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
         *,
         get_signature_timeout_ms: int | None = None,
     ) -> Any:
-        """Makes a dataset with the data types and shapes of the table's signature.
+        """Creates a dataset with the data types and shapes of the table's signature.
 
         Args:
           server_address: Address of the server, ``host:port``.
           table: Name of the table.
-          max_in_flight_samples_per_worker: As for the constructor, like all that are not listed here.
-          get_signature_timeout_secs: How many seconds to wait for the server's answer; ``None`` for ever.
-          get_signature_timeout_ms: The same in milliseconds, as older programs have it.
+          max_in_flight_samples_per_worker: As for the constructor, like all arguments that are not listed here.
+          get_signature_timeout_secs: Seconds to wait for the server's answer; ``None`` waits indefinitely.
+          get_signature_timeout_ms: The same timeout in milliseconds, as older programs pass it.
 
         Raises:
           ValueError: The table does not exist or has no signature.
@@ -119,14 +120,14 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
         return self._spec
 
     def _as_variant_tensor(self) -> tf.Tensor:
-        # What the constructor of the base class asks for.
+        # Required by the constructor of the base class.
         return self._elements._variant_tensor
 
     def _inputs(self) -> list[tf.data.Dataset]:
         return [self._elements]
 
     def _groups(self, server_address: bytes, table: bytes) -> Iterator[replay_sample.ReplaySample]:
-        """The elements of one iterator, many at a time."""
+        """Yields the elements of one iterator in groups."""
         flat = tf.nest.flatten(self._spec.data)
         columns = [specs.Column(spec.dtype, spec.shape) for spec in flat]
         request = source.Request(
@@ -144,13 +145,13 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
         found = tf.numpy_function(_missing_table, [server_address, table], tf.string)
         return operations.raise_not_found(found)
 
-    # Before each iterator, once.
+    # Runs once, before each iterator.
     checked = tf.data.Dataset.from_tensors(arguments).map(check)
     return checked.flat_map(lambda _: groups).unbatch()
 
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
-    """What is to be said of a table that does not exist; nothing of one that does."""
+    """The error text for a table that does not exist; empty for one that does."""
     try:
         tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
     except errors.DeadlineExceededError:
@@ -176,7 +177,7 @@ def _signature(server_address: str, table: str, timeout: int | None) -> Any:
 
 
 class TrajectoryDataset(_SampleDataset):
-    """Samples whole items: an element is one ``ReplaySample`` whose ``data`` holds the item's columns."""
+    """Samples whole items: an element is one ``ReplaySample`` whose ``data`` contains the item's columns."""
 
     _timesteps = False
 

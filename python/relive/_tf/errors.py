@@ -1,4 +1,4 @@
-"""Relive's errors as TensorFlow's."""
+"""Conversion of Relive's errors to TensorFlow's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from relive import errors
 
-# The first that fits. An unknown table is a wrong argument too for a writer, and that is what dm-reverb's operations
-# say.
+# The first match applies. For a writer, an unknown table is also an invalid argument, which is what dm-reverb's
+# operations report.
 _TABLE: tuple[tuple[type[Exception], type[tf.errors.OpError]], ...] = (
     (errors.DeadlineExceededError, tf.errors.DeadlineExceededError),
     (errors.InvalidArgumentError, tf.errors.InvalidArgumentError),
@@ -31,7 +31,7 @@ _TABLE: tuple[tuple[type[Exception], type[tf.errors.OpError]], ...] = (
 
 @contextlib.contextmanager
 def as_tensorflow() -> Iterator[None]:
-    """Raises what Relive's errors are called in TensorFlow, with the same text."""
+    """Converts Relive's errors to TensorFlow's corresponding ones, with the same text."""
     try:
         yield
     except Exception as error:

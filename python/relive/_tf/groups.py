@@ -1,6 +1,6 @@
-"""Samples gathered into groups of one layout, which TensorFlow takes apart again.
+"""Samples collected into groups with the same layout, which TensorFlow splits again.
 
-Python is left once per group instead of once per sample.
+Control passes from Python to TensorFlow once per group instead of once per sample.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from relive import errors
 
-# Larger groups save nothing more, and each is held three times: as samples, stacked, and taken apart.
+# Larger groups save nothing more, and each group is in memory three times: as samples, stacked, and split.
 _MAX_GROUP_BYTES = 1 << 20
 
 _INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)
@@ -28,7 +28,8 @@ class Group(NamedTuple):
 
 
 def of_trajectories(samples: Sequence[Sample], check: Callable[[Sequence[np.ndarray]], None]) -> Iterator[Group]:
-    """Groups with one row per sample. ``check`` sees the first sample of each group: the others look the same."""
+    """Yields groups with one row per sample. ``check`` gets the first sample of each group: the others have the same
+    layout."""
     start = 0
     while start < len(samples):
         check(samples[start][1])
@@ -62,7 +63,7 @@ def _stacked(samples: Sequence[Sample]) -> Group:
 def of_timesteps(
     table: str, samples: Sequence[Sample], check: Callable[[Sequence[np.ndarray]], None]
 ) -> Iterator[Group]:
-    """One group per sample with a row per time step, each with the information of its sample."""
+    """Yields one group per sample, with one row per time step, each with the information of its sample."""
     for info, arrays in samples:
         rows = {array.shape[0] for array in arrays}
         if len(rows) != 1:
@@ -71,7 +72,7 @@ def of_timesteps(
                 f"{[array.shape[0] for array in arrays]} rows"
             )
         length = rows.pop()
-        # With the dots a row of strings stays an array.
+        # With the ellipsis, a row of strings stays an array.
         check([array[0, ...] if length else array for array in arrays])
         yield Group(_repeated(info, length), list(arrays))
 

@@ -12,9 +12,9 @@ from relive._tf import specs
 
 
 class PatternDataset(tf.data.Dataset):
-    """The items that a structured writer with ``configs`` would write if it were given the steps of ``input_dataset``.
+    """The items that a structured writer with ``configs`` would write for the steps of ``input_dataset``.
 
-    Must be made and iterated eagerly, since the steps pass through Python.
+    The dataset must be created and iterated eagerly, since the steps pass through Python.
     """
 
     def __init__(
@@ -24,17 +24,17 @@ class PatternDataset(tf.data.Dataset):
         respect_episode_boundaries: bool,
         is_end_of_episode: Callable[[Any], Any],
     ) -> None:
-        """Makes a dataset of items.
+        """Creates a dataset of items.
 
         Args:
           input_dataset: The steps.
-          configs: What to cut out, as :func:`relive.structured_writer.create_config` makes it. Their patterns must
-            have one structure and their tables one name.
-          respect_episode_boundaries: Whether no item may hold steps of two episodes.
-          is_end_of_episode: Says of a step, as a scalar boolean tensor, whether it is the last one of its episode.
+          configs: Configurations of the items, created by :func:`relive.structured_writer.create_config`. All must have
+            the same structure of patterns and the same table name.
+          respect_episode_boundaries: Whether items must not contain steps of two episodes.
+          is_end_of_episode: Returns, as a scalar boolean tensor, whether a step is the last one of its episode.
 
         Raises:
-          ValueError: The configurations do not fit each other or the steps, or ``is_end_of_episode`` is not boolean.
+          ValueError: The configurations do not match each other or the steps, or ``is_end_of_episode`` is not boolean.
         """
         self._steps = input_dataset.map(_with_end_of(is_end_of_episode))
         _check_end(self._steps.element_spec[1])
@@ -63,7 +63,7 @@ class PatternDataset(tf.data.Dataset):
 
 def _with_end_of(is_end_of_episode: Callable[[Any], Any]) -> Callable[..., Any]:
     def with_end(*step: Any) -> Any:
-        # tf.data hands the parts of a plain tuple over one by one, and anything else as it is.
+        # tf.data passes the parts of a plain tuple as separate arguments, and anything else unchanged.
         whole = step[0] if len(step) == 1 else step
         return whole, tf.convert_to_tensor(is_end_of_episode(whole))
 
@@ -89,7 +89,7 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> tf.data.Dataset:
-    """The same as :class:`PatternDataset`, with each item in a ``ReplaySample`` whose information is zeros."""
+    """Like :class:`PatternDataset`, with each item in a ``ReplaySample`` whose information consists of zeros."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     zeros = replay_sample.SampleInfo(*(tf.zeros([], spec.dtype) for spec in specs.info_spec()))
     return dataset.map(lambda *item: replay_sample.ReplaySample(zeros, item[0] if len(item) == 1 else item))

@@ -1,4 +1,4 @@
-"""What runs in Python while a dataset is iterated: a sampler, read in groups."""
+"""The part of a dataset's iteration that runs in Python: a sampler, read in groups."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from relive._tf.specs import Column
 
 _log = logging.getLogger("relive")
 
-# An iterator of tf.data can be given up only between two calls of its source, so none of them may last longer.
+# A tf.data iterator can be abandoned only between two calls of its source, so no call may take longer than this.
 _IDLE_SECONDS = 0.05
 
-# How long the making of an iterator waits for the table's signature before it goes on without.
+# How long the creation of an iterator waits for the table's signature before it continues without one.
 SIGNATURE_TIMEOUT_SECONDS = 30
 
 Check = Callable[[Sequence[np.ndarray]], None]
 
 
 class Request(NamedTuple):
-    """What a dataset asks of a server."""
+    """A dataset's request to a server."""
 
     server_address: str
     table: str
@@ -36,9 +36,9 @@ class Request(NamedTuple):
 
 
 def read(request: Request) -> Iterator[groups.Group]:
-    """Groups of samples, and an empty one whenever none came for a while.
+    """Yields groups of samples, and an empty group whenever no sample has arrived for a while.
 
-    Ends with the sampler or, where it is finite, with the timeout of the table's limiter.
+    Ends with the sampler or, if the timeout of the table's rate limiter is finite, when that timeout expires.
     """
     client = clients.Client(request.server_address)
     check = _check_of_items(client, request)
@@ -83,7 +83,7 @@ def _signature(client: clients.Client, table: str) -> list[Column] | None:
     except errors.DeadlineExceededError:
         _log.warning("no signature of table %r arrived in time; items are not checked against it", table)
         return None
-    # Whoever samples from an unknown table is told so by the server.
+    # For an unknown table, the server reports the error when samples are requested.
     return None if info is None or info.signature is None else specs.columns_of(info.signature)
 
 

@@ -1,4 +1,4 @@
-"""Columns as TensorFlow describes them: data type, shape and name."""
+"""Columns in TensorFlow's terms: data type, shape and name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from relive import nest, replay_sample
 
-# TensorFlow's own short names, which users know from dm-reverb's messages; the other types are called as in numpy.
+# TensorFlow's own short names, which users know from dm-reverb's messages; the other types have the same names as in
+# numpy.
 _DTYPE_TEXTS = {tf.float32: "float", tf.float64: "double", tf.float16: "half"}
 
 
@@ -25,7 +26,7 @@ class Column(NamedTuple):
         return f"({self._dtype_text}, {shape_text(self.shape)})"
 
     def listed(self) -> str:
-        """The column in a list of columns."""
+        """The text for the column in a list of columns."""
         return f"Tensor<name: '{self.name}', dtype: {self._dtype_text}, shape: {shape_text(self.shape)}>"
 
     @property
@@ -47,14 +48,14 @@ def columns_of(signature: Any) -> list[Column]:
 
 def _column(path: tuple[Any, ...], spec: Any) -> Column:
     spec = tensor_spec(spec)
-    # A path and a name, as dm-reverb's servers call it.
+    # A path and a name, in the form that dm-reverb's servers use.
     parts = [str(part) for part in path] + ([spec.name] if spec.name else [])
     name = "/".join(parts) or "?"
     return Column(spec.dtype, spec.shape, name)
 
 
 def tensor_spec(spec: Any) -> tf.TensorSpec:
-    """A :class:`relive.specs.ArraySpec`, or what is a ``tf.TensorSpec`` already, as a ``tf.TensorSpec``."""
+    """Converts a :class:`relive.specs.ArraySpec` to a ``tf.TensorSpec``; a ``tf.TensorSpec`` is returned unchanged."""
     if isinstance(spec, tf.TensorSpec):
         return spec
     dtype = tf.string if spec.dtype.kind in "OSU" else tf.as_dtype(spec.dtype)
@@ -64,20 +65,20 @@ def tensor_spec(spec: Any) -> tf.TensorSpec:
 
 
 def _bounded_tensor_spec(spec: Any, dtype: tf.DType) -> tf.TensorSpec:
-    # TensorFlow does not export this class, and dm-reverb's signatures hold it.
+    # TensorFlow does not export this class, but dm-reverb's signatures contain it.
     from tensorflow.python.framework.tensor_spec import BoundedTensorSpec
 
     return BoundedTensorSpec(spec.shape, dtype, spec.minimum, spec.maximum, spec.name)
 
 
 def dtypes_and_shapes(signature: Any) -> tuple[Any, Any]:
-    """A signature as the two structures that the constructors of the datasets take."""
+    """Converts a signature to the two structures that the constructors of the datasets take."""
     tensors = nest.map_structure(tensor_spec, signature)
     return nest.map_structure(lambda spec: spec.dtype, tensors), nest.map_structure(lambda spec: spec.shape, tensors)
 
 
 def element_spec(dtypes: Any, shapes: Any) -> replay_sample.ReplaySample:
-    """What a dataset of these data types and shapes yields."""
+    """The spec of the elements that a dataset of these data types and shapes yields."""
     data = tf.nest.map_structure(lambda dtype, shape: tf.TensorSpec(shape, dtype), dtypes, shapes)
     return replay_sample.ReplaySample(info=info_spec(), data=data)
 
@@ -93,7 +94,7 @@ def with_row_dimension(spec: tf.TensorSpec) -> tf.TensorSpec:
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """The structure without lists, which ``tf.data`` takes for tensors to be stacked."""
+    """The structure with lists replaced by tuples, since ``tf.data`` interprets lists as tensors to be stacked."""
     if isinstance(structure, Mapping):
         kind = OrderedDict if isinstance(structure, OrderedDict) else dict
         return kind((key, lists_to_tuples(value)) for key, value in structure.items())

@@ -28,10 +28,10 @@ def _end_streams() -> None:
 
 class LocalIterator(Generic[T]):
     """A stream of items whose operators run in the thread that pulls from it. It is lazy: a pull does only the work
-    that the item needs.
+    that is needed for the item.
 
-    An operator turns this iterator into a new one; do not use the old one afterwards. :meth:`duplicate` creates
-    several.
+    An operator turns this iterator into a new one; do not use the old one afterwards. :meth:`duplicate` creates several
+    copies of an iterator.
     """
 
     def __init__(self, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> None:
@@ -72,8 +72,8 @@ class LocalIterator(Generic[T]):
 
         Raises:
           StopIteration: the stream has ended.
-          TimeoutError: there was no item within that many seconds; nothing is lost. Work of the calling thread itself,
-            such as all operators after the shards are gathered, is not interrupted.
+          TimeoutError: there was no item within ``timeout`` seconds; nothing is lost. Work of the calling thread
+            itself, such as all operators after the shards are gathered, is not interrupted.
         """
         item = self._native.next(timeout)
         if item is None:
@@ -89,7 +89,7 @@ class LocalIterator(Generic[T]):
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
-        """Applies a function to each item. If ``max_concurrency`` is not 1, threads call it for up to that many items at a
+        """Applies a function to each item. If ``max_concurrency`` is not 1, threads process up to that many items at a
         time (0: no limit), and results are returned as they complete."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
@@ -101,7 +101,7 @@ class LocalIterator(Generic[T]):
         return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
     def batch(self, n: int) -> LocalIterator[list[T]]:
-        """Groups items into lists of that length; the last list may be shorter."""
+        """Groups items into lists of ``n`` items; the last list may be shorter."""
         return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> LocalIterator[Any]:
@@ -118,23 +118,23 @@ class LocalIterator(Generic[T]):
         return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
 
     def window(self, size: int, step: int = 1) -> LocalIterator[list[T]]:
-        """Lists of that many consecutive items; each list starts ``step`` items after the previous one."""
+        """Yields lists of ``size`` consecutive items; each list starts ``step`` items after the previous one."""
         return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
-        """The same items; a thread makes up to that many of them ahead."""
+        """Yields the same items; a thread produces up to ``depth`` of them ahead."""
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
-        """The same items, and a TimeoutError where one does not arrive in time."""
+        """Yields the same items, and raises a TimeoutError where one does not arrive in time."""
         return self._then(("timeout", float(seconds)), f".timeout({seconds})")
 
     def retry(self, times: int) -> LocalIterator[T]:
-        """The same items, ignoring up to that many consecutive errors."""
+        """Yields the same items, ignoring up to ``times`` consecutive errors."""
         return self._then(("retry", counted("times", times, 0)), f".retry({times})")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
-        """Pairs of the shard that an item comes from, and the item.
+        """Yields pairs of the shard that an item comes from, and the item.
 
         Raises, when it is pulled:
           ValueError: the item comes from no shard, or from several.
@@ -165,9 +165,9 @@ class LocalIterator(Generic[T]):
             print(item)
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
-        """Copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the others;
-        these items are kept for them. Waiting for copies that nothing will pull raises a RuntimeError that names them.
-        A copy that no thread of the graph pulls must be pulled by another thread within a second."""
+        """Returns copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the
+        others; these items are kept for the others. Waiting for copies that nothing will pull raises a RuntimeError
+        that names them. A copy that no thread of the graph pulls must be pulled by another thread within a second."""
         if counted("n", n) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
@@ -188,8 +188,8 @@ class LocalIterator(Generic[T]):
           others: the other streams.
           deterministic: whether to take one item of each in turn and wait for it; otherwise streams without an item are
             skipped.
-          round_robin_weights: how many items of each stream are taken in its turn; ``"*"``: all that are available, up
-            to a hundred, without waiting.
+          round_robin_weights: how many items are taken from each stream in its turn; ``"*"``: all that are available,
+            up to a hundred, without waiting.
         """
         streams = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):
@@ -227,8 +227,8 @@ class LocalIterator(Generic[T]):
     def step(self, to: str | None = None) -> tuple[str, T | None]:
         """Pulls once without waiting, to inspect a graph; returns the outcome and the item.
 
-        The outcome is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` if the operator of the name ``to`` has
-        made an item that was not passed on.
+        The outcome is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` if the operator named ``to`` has produced
+        an item that was not passed on.
         """
         kind, item = self._native.step(to)
         return kind, None if item is None else item[0]
@@ -237,8 +237,8 @@ class LocalIterator(Generic[T]):
 def ratio(
     inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
 ) -> LocalIterator[Any]:
-    """Two streams in lockstep: that many items of ``samples`` for each of ``inserts``, after the first ``min_inserted``
-    of these."""
+    """Combines two streams in lockstep: ``samples_per_insert`` items of ``samples`` for each item of ``inserts``, after
+    the first ``min_inserted`` items of ``inserts``."""
     samples.shared_metrics.join(inserts.shared_metrics)
     native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
     actors = max(inserts._actors, samples._actors, key=len)

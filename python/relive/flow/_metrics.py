@@ -29,7 +29,7 @@ class Timer:
         self.count, self.total = self.count + 1, self.total + seconds
 
     def push_units_processed(self, units: float) -> None:
-        """Records the number of units that were processed in that time."""
+        """Records the number of units that were processed during the operation."""
         self.units += units
 
     @property

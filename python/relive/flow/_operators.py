@@ -43,7 +43,8 @@ def itself(item: Any) -> Any:
 
 
 class Concurrently:
-    """Calls a function for that many items at a time in threads; results are returned as they complete. 0: no limit."""
+    """Calls a function for a number of items at a time in threads (0: no limit); results are returned as they
+    complete."""
 
     def __init__(self, function: Callable[[Any], Any], max_concurrency: int) -> None:
         self._function, self._most = function, max_concurrency

@@ -19,7 +19,8 @@ class ParallelIterator(Generic[T]):
     """One stream in each of several shards. Operators run in the shards, in parallel; a gathering operator merges the
     shards into one stream.
 
-    It can be gathered more than once: operators then start anew, and iterators continue where they are.
+    It can be gathered more than once: operators then start anew, and source iterators continue from their current
+    positions.
     """
 
     def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
@@ -54,7 +55,7 @@ class ParallelIterator(Generic[T]):
         return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
     def batch(self, n: int) -> ParallelIterator[list[T]]:
-        """Groups items of a shard into lists of that length; the last list may be shorter."""
+        """Groups items of a shard into lists of ``n`` items; the last list may be shorter."""
         return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> ParallelIterator[Any]:
@@ -72,8 +73,8 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
-        """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo their number. ``batch_ms`` has
-        no effect, since items are not requested one by one."""
+        """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo the number of shards.
+        ``batch_ms`` has no effect, since items are not requested one by one."""
         count, make = counted("num_partitions", num_partitions), self._make
         name = f"{self.name}.repartition[num_partitions={count}]"
         return ParallelIterator(lambda ahead: make(ahead).repartition(count), name, list(range(count)))
@@ -109,8 +110,8 @@ class ParallelIterator(Generic[T]):
         return LocalIterator(native, f"{self.name}.shard[{shard_index}]", actors=self._actors)
 
     def gather_sync(self) -> LocalIterator[T]:
-        """Yields one item of each shard in turn, in order. Shards make one round and start the next when it is taken,
-        so a change between two rounds applies to the whole next round."""
+        """Yields one item of each shard in turn, in order. Shards produce one round of items and start the next round
+        only when it is requested, so a change between two rounds applies to the whole next round."""
         return LocalIterator(self._make(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
@@ -120,8 +121,8 @@ class ParallelIterator(Generic[T]):
           batch_ms: has no effect: items are not batched by time.
           num_async: how many items each shard works ahead. Shards in other processes work ahead as far as the transport
             has room.
-          resubmit: when a shard starts its next item. ``"before"``: when the current one is returned; ``"after"``: at
-            the next request, so that it sees changes made in between.
+          resubmit: when a shard starts its next item. ``"before"``: when the current item is returned; ``"after"``: at
+            the next request, so that the item reflects changes made in between.
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")

@@ -117,7 +117,7 @@ class _ShardHost:
         return str(imported().util.get_node_ip_address())
 
     def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
-        """Makes items as they are requested, until its end."""
+        """Produces items as they are requested, until the shard ends."""
         writer = _native.StreamWriter(address, stream, token)
         try:
             serve(*work, _StreamOutput(writer, ahead))

@@ -14,7 +14,7 @@ from relive.flow._local import LocalIterator
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 
-# The number of items that a shard may make ahead, and the most items that are sent together.
+# The number of items that a shard may produce ahead, and the largest number of items that are sent together.
 AHEAD, TOGETHER = 1024, 256
 # How long items wait to be sent together with others.
 _TOGETHER_SECONDS = 0.001
@@ -33,7 +33,7 @@ class Link(Protocol):
         ...
 
     def ask(self, items: int) -> None:
-        """Allows the shard to make that many more items."""
+        """Allows the shard to produce that many more items."""
         ...
 
     def receive(self) -> Message:
@@ -49,11 +49,11 @@ class Output(Protocol):
     """The connection back, in the shard's process."""
 
     def room(self) -> int:
-        """Waits until items are requested; returns their number. Raises EOFError if there is no consumer any more."""
+        """Waits until items are requested; returns their number. Raises EOFError if there is no longer a consumer."""
         ...
 
     def send(self, message: Message) -> None:
-        """Sends a message. Raises EOFError if there is no consumer any more."""
+        """Sends a message. Raises EOFError if there is no longer a consumer."""
         ...
 
 
@@ -149,7 +149,7 @@ class _Remote:
 
 
 def serve(shard: Any, operators: list[Operator], output: Output) -> None:
-    """The main function of a shard's process: it makes as many items as are requested, until the shard's end."""
+    """The main function of a shard's process: it produces as many items as are requested, until the shard ends."""
     stream: LocalIterator[Any] = LocalIterator.of(shard)
     for operator in operators:
         stream = stream._then(operator, "")

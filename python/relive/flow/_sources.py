@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 class ParallelIteratorWorker:
-    """A shard with state. A subclass passes its items to :meth:`__init__`. Operators' functions can access it as the
-    source of an item.
+    """A shard with state. A subclass passes its items to :meth:`__init__`. The functions of operators can access it as
+    the source of an item.
 
     Args:
       item_generator: an iterable, or a function that creates one.
@@ -42,7 +42,7 @@ def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *,
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[int]:
-    """The numbers below ``n``, in ranges; the last shard takes the remainder."""
+    """Distributes the numbers below ``n`` in contiguous ranges; the last shard takes the remainder."""
     count = counted("num_shards", num_shards)
     size = n // count
     shards = [range(number * size, n if number + 1 == count else (number + 1) * size) for number in range(count)]
@@ -61,7 +61,7 @@ def from_iterators(
       repeat: whether they restart forever.
       name: their name in graphs.
       on: where shards run: each in its own thread or process; ``"serial"``, all in the pulling thread; ``"ray"`` or
-        :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. From there, items travel over
+        :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. From Ray actors, items travel over
         Relive's own connections.
     """
     given = list(generators)

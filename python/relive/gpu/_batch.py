@@ -19,20 +19,21 @@ class Batch(NamedTuple):
     data: dict[str, Any]
     """The data by window name: ``[B, length, …]``."""
     valid: dict[str, Any]
-    """By window name, the number of steps that the trajectory has; the others are padding. int64, ``[B]``."""
+    """By window name, the number of steps in the window that the trajectory has; the others are padding. int64,
+    ``[B]``."""
     lengths: Any
     """The number of steps of each trajectory: int64, ``[B]``."""
     steps: Any
-    """The current step of each: int64, ``[B]``."""
+    """The current step of each trajectory: int64, ``[B]``."""
     weights: Any
     """Importance weights: float32, ``[B]``; all 1 unless the sampling is prioritized."""
     probabilities: Any
-    """The probability of each in one draw: float32, ``[B]``."""
+    """The probability of each trajectory in one draw: float32, ``[B]``."""
     indices: npt.NDArray[np.int64]
-    """The trajectories' indices, ``[B]``: a numpy array in all frameworks. The store takes them back with the
-    generations."""
+    """The trajectories' indices, ``[B]``: a numpy array in all frameworks. Pass them back to the store together with
+    the generations."""
     generations: npt.NDArray[np.int64]
-    """The generations: how many trajectories the index had before, ``[B]``."""
+    """The generations, ``[B]``: how many trajectories occupied the index before."""
 
 
 def from_native(names: Sequence[str], parts: Any, convert: Callable[[Any], Any] | None) -> Batch:

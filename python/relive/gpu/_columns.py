@@ -88,7 +88,7 @@ def stored(value: Any, spec: ArraySpec) -> Any:
 
 
 def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None = None) -> npt.NDArray[Any]:
-    """Converts a value to the data type of its column. Floats may be rounded; other numbers must keep their value.
+    """Converts a value to the data type of its column. Floats may be rounded; other numbers must keep their values.
 
     Raises:
       InvalidArgumentError: the number would change, or the shape differs.

@@ -21,7 +21,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def episodes_of(data: Any) -> list[Arrays]:
-    """Yields the episodes of a data set, each with its arrays by name."""
+    """Returns the episodes of a data set, each with its arrays by name."""
     from relive import rl
     from relive.rl import recorded
 
@@ -70,8 +70,8 @@ def _of_recorded(episode: Any) -> Arrays:
 
 
 def _cut(arrays: Arrays) -> list[Arrays]:
-    """Splits consecutive rows into episodes. A row with a terminal or timeout ends each; the last episode may lack
-    one."""
+    """Splits consecutive rows into episodes. Each ends with a row that has a terminal or a timeout; the last episode
+    may lack one."""
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(

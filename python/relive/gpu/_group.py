@@ -1,4 +1,4 @@
-"""Ranks: processes that have one store each, and draw from all of them together."""
+"""Ranks: processes that have one store each, and draw together from all stores."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Group(abc.ABC):
     Args:
       rank: the rank of this process, from 0.
       ranks: the number of processes. Each has a store.
-      replica, replicas: this process's share of a batch of all, and the number of shares; by default rank and ranks.
+      replica, replicas: this process's share of a global batch, and the number of shares; by default rank and ranks.
         Processes of one replica, such as the stages of a pipeline, read the same rows.
 
     Raises:
-      InvalidArgumentError: a rank or replica is not below their number.
+      InvalidArgumentError: a rank or replica is not below the respective number.
     """
 
     def __init__(self, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None) -> None:
@@ -37,7 +37,8 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def all_gather(self, told: bytes) -> Sequence[bytes]:
-        """Sends the bytes of this process to all, and returns those of all by rank. All processes call it.
+        """Sends the bytes of this process to all processes, and returns those of all, by rank. All processes must call
+        it.
 
         Raises:
           UnavailableError: a process has ended.
@@ -104,7 +105,7 @@ def group_of(given: Any) -> Group:
 
 
 def _of_topology(topology: Any) -> Group:
-    """All processes have stores; those of one data-parallel rank read the same rows."""
+    """All processes have stores; processes of one data-parallel rank read the same rows."""
     replica, replicas = topology.get_data_parallel_rank(), topology.get_data_parallel_world_size()
     group = _Torch(_distributed(), replica=replica, replicas=replicas)
     if group.ranks % replicas:

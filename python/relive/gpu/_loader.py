@@ -27,7 +27,7 @@ _VERSION = 2
 class Loader:
     """An endless iterator of batches, created by :meth:`relive.gpu.Store.loader`.
 
-    It is also a context manager; leaving it ends its thread at once. Only one thread at a time may use it.
+    It is also a context manager; exiting it ends its thread immediately. Only one thread at a time may use it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Loader:
         self._native = source.loader(self._settings)
         self._source = source
         self._update_weights = update_weights
-        # One of several ranks reports it to the others, which wait for it at the first draw.
+        # With several ranks, the affected rank reports the error to the others, which wait for it at the first draw.
         if self._group is None and (text := self._too_heavy()):
             raise InvalidArgumentError(text)
 
@@ -82,8 +82,8 @@ class Loader:
         Raises:
           UnavailableError: no trajectory has a weight above 0, or too few have one for a draw without replacement.
           InvalidArgumentError: a weight of the store is above ``max_weight``; ``max_weight`` is so far above the
-            weights that the probabilities would be inaccurate; or the ranks draw differently, although all must make
-            the same calls.
+            weights that the probabilities would be inaccurate; or the ranks draw differently: all must make the same
+            calls.
           DeadlineExceededError: another rank does not arrive in time, if the group has a deadline.
         """
         try:
@@ -119,7 +119,7 @@ class Loader:
         )
 
     def _draw_together(self, group: Group) -> None:
-        """Draws a list together with all ranks, and starts to collect this process's share."""
+        """Draws trajectories together with all ranks, and starts to collect this process's share."""
         try:
             while True:
                 summaries = exchange(group, self._native.summary)
@@ -166,8 +166,8 @@ class Loader:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues from a :meth:`state` of this loader or of another one with the same settings on the same
-        trajectories. It restores their weights. If the store has other trajectories, this is logged to the logger
-        ``relive``.
+        trajectories. It also restores the trajectories' weights. If the store has other trajectories, this is logged to
+        the logger ``relive``.
 
         Raises:
           InvalidArgumentError: the value is not a state, or belongs to a loader that draws in another way.

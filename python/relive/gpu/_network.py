@@ -14,7 +14,7 @@ class Network:
     """Settings for ranks on several machines. Each process listens, and connects to those of other machines.
 
     Args:
-      host: the name or address at which the others reach this machine; this process listens on it.
+      host: the name or address at which the other ranks reach this machine; this process listens on it.
       port: the port to listen on; 0: any free one, which the group announces to the others.
       listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
       shared_memory: whether ranks of one machine read each other's memory. ``False`` for containers that do not share
@@ -23,11 +23,11 @@ class Network:
         group from ``rank`` and ``ranks``, it is also the timeout of exchanges.
       tls, client_tls: certificates; traffic is then encrypted. Pass both or neither.
 
-    Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, it is readable in
-    transit.
+    Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, the token is readable
+    in transit.
 
     Raises:
-      InvalidArgumentError: an invalid port or timeout, or only one half of TLS.
+      InvalidArgumentError: an invalid port or timeout, or only one of the TLS settings.
     """
 
     host: str

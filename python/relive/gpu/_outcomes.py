@@ -12,7 +12,7 @@ class Inserted:
 
     index: int
     generation: int
-    """The generation: how many trajectories the index had before."""
+    """The generation: how many trajectories occupied the index before."""
 
 
 class Changed(NamedTuple):
@@ -21,7 +21,7 @@ class Changed(NamedTuple):
     applied: int
     """The number of trajectories that were changed."""
     skipped: int
-    """The number of trajectories that no longer exist; for removals, also of those that are being read."""
+    """The number of trajectories that no longer exist; for removals, also counting those that are being read."""
 
 
 class Saved(NamedTuple):
@@ -50,6 +50,6 @@ class Status(NamedTuple):
     inserted: int
     """The number of trajectories that were inserted before."""
     sampled: int
-    """How often it was in a batch."""
+    """How often the trajectory was in a batch."""
     pins: int
     """The number of current readers."""

@@ -37,8 +37,8 @@ class _OfStore(LocalGroup):
 
 
 def honour(group: Group, network: Network | None) -> None:
-    """Sets the timeout of exchanges in a store's own group to that of the network. Groups of other makers keep their
-    own timeout."""
+    """Sets the timeout of exchanges in a store's own group to that of the network. Groups that were created elsewhere
+    keep their own timeouts."""
     if network is not None and isinstance(group, _OfStore):
         group.timeout = network.timeout
 
@@ -65,7 +65,7 @@ def agree_on_name(group: Group, name: str | None) -> str:
 
 
 def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
-    """Makes a store read those of the other ranks. All ranks call it, with the outcome of creating their own."""
+    """Makes a store read those of the other ranks. All ranks call it, with the outcome of creating their own stores."""
     token = exchange(group, lambda: secrets.token_hex(32).encode())[0].decode()
 
     def tell() -> bytes:
@@ -106,7 +106,7 @@ def _far(told: list[dict[str, Any]], rank: int) -> list[int]:
 
 
 def part_of(group: Group | None, count: int) -> slice:
-    """The part of ``count`` consecutive things that is this rank's: equal parts, with fewer for the last ranks."""
+    """This rank's part of ``count`` consecutive objects: the parts are equal, with fewer objects for the last ranks."""
     if group is None:
         return slice(0, count)
     each = -(-count // group.ranks)

@@ -56,7 +56,7 @@ class Readable:
 
     @property
     def rank(self) -> int:
-        """This store's rank. Its trajectories have the indices from ``rank * capacity`` on."""
+        """This store's rank. The indices of its trajectories start at ``rank * capacity``."""
         return self._rank
 
     @property
@@ -90,8 +90,8 @@ class Readable:
         threads: int = 2,
         max_weight: float = 65_536.0,
     ) -> Loader:
-        """Returns an endless iterator of batches. All ranks create it and take batches from it together; each gets its
-        share of one draw from all trajectories.
+        """Returns an endless iterator of batches. All ranks must create it and take batches from it together; each gets
+        its share of one draw from all trajectories.
 
         Args:
           batch_size: the number of trajectories in a batch of each rank, or each replica.
@@ -101,15 +101,14 @@ class Readable:
             step, or ``"last"``, the position after the last step, so that ``Window(-n, n)`` has the last ``n`` steps.
           seed: the seed of all draws. The same seed, weights and calls give the same batches on all machines.
           device, framework: the device and the library of the arrays: ``"cpu"``, and ``"cuda"`` with PyTorch or JAX.
-          JAX
-            converts 64-bit types to 32 bits unless its ``jax_enable_x64`` is set.
-          prefetch: the number of batches that are drawn and copied ahead. New weights do not affect those.
+            JAX converts 64-bit types to 32 bits unless its ``jax_enable_x64`` is set.
+          prefetch: the number of batches that are drawn and copied ahead. New weights do not affect these batches.
           threads: the number of threads that copy, including the caller's.
           max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
             Probabilities are rounded to about 2⁻⁴⁰ of the probability of such a weight: with an ``alpha``,
-            ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. If that would change them by more than 0.4 %, draws are
-            refused; then pass a value near the largest weight. Uniform, FIFO and LIFO draws only check whether a weight
-            is above 0, and accept any value.
+            ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %,
+            draws are refused; then pass a value near the largest weight. Uniform, FIFO and LIFO draws only check
+            whether a weight is above 0, and accept any value.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
@@ -140,7 +139,7 @@ class Readable:
         Args:
           indices: the trajectories, ``[B]``; an index may occur several times.
           windows, device, framework: as in :meth:`loader`.
-          steps: the current step of each, ``[B]``, from 0 to its length; or ``"last"``.
+          steps: the current step of each trajectory, ``[B]``, from 0 to its length; or ``"last"``.
 
         Raises:
           NotFoundError: a trajectory does not exist.
@@ -157,7 +156,8 @@ class Readable:
         with told(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
             parts = loader._native.collect(indices, at)
         batch = _batch.from_native(list(windows), parts, loader._convert)
-        # The last windows are cached, since callers mostly repeat them. Another thread creates its own in the meantime.
+        # The collector of the last windows is cached, since callers mostly repeat them. A concurrent thread creates its
+        # own.
         self._collectors = {key: loader}
         return batch
 
@@ -236,7 +236,7 @@ def attach(
 ) -> Reader:
     """Attaches to the store of this name, which another process of this machine has created, to read it in place.
 
-    After a fork, the child attaches anew.
+    After a fork, the child must attach anew.
 
     Args:
       name: as in ``Store(name=…)``.
@@ -246,7 +246,7 @@ def attach(
     Raises:
       NotFoundError: there is no such store.
       InvalidArgumentError: its columns differ; the error shows both.
-      UnavailableError: its process has ended, or it has its full number of readers.
+      UnavailableError: its process has ended, or the store already has its maximum number of readers.
       DataLossError: the memory is not a store, or is damaged.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)

@@ -25,7 +25,7 @@ class Candidates(NamedTuple):
     inserted: npt.NDArray[np.int64]
     """The number of trajectories that were inserted before."""
     sampled: npt.NDArray[np.int64]
-    """How often it was in a batch."""
+    """How often the trajectory was in a batch."""
 
 
 Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
@@ -33,7 +33,7 @@ Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
 
 class Choice:
     """A function that chooses, for the extension. The store owns this object, and the extension only refers to it.
-    Otherwise a store that its function can reach, such as through a global name of the program, would keep itself
+    Otherwise a store that the function can reach, for example through a global name of the program, would keep itself
     alive, and would leave its memory behind when the process ends."""
 
     def __init__(self, function: Callable[[Candidates], int | None]) -> None:

@@ -31,7 +31,7 @@ class Sampling:
         return 0.0
 
     def largest(self, max_weight: float) -> float:
-        """The largest weight that a trajectory may have, if the loader was given this one."""
+        """The largest weight that a trajectory may have, given the loader's ``max_weight``."""
         return max_weight
 
 
@@ -93,7 +93,7 @@ class Prioritized(Weighted):
 
 @dataclasses.dataclass(frozen=True)
 class TopK(Sampling):
-    """The largest weights, each trajectory once; among equal weights, the lower index."""
+    """The trajectories of the largest weights, each once; among equal weights, lower indices first."""
 
     name: ClassVar[str] = "top_k"
 

@@ -23,17 +23,18 @@ from relive.gpu._removal import Candidates, Removal
 from relive.gpu._waits import told
 from relive.gpu._writing import Request, Scan, Writer
 
-# Creates the memory of this name, with a rank out of a number of ranks.
+# Creates the memory of this name, for a rank among a number of ranks.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
 # The longest delay before the exception of a removal function is raised.
 _SHORT_S = 0.05
 
 
 class Store(Readable):
-    """A fixed amount of room for trajectories. The process that creates it controls it; its threads may use it
-    concurrently.
+    """A store with room for a fixed number of trajectories. The process that creates the store controls it; the threads
+    of this process may use it concurrently.
 
-    When it is closed, or its process ends, its name is free again; readers in other processes keep their memory.
+    When the store is closed, or its process ends, its name becomes free again; readers in other processes keep their
+    memory.
 
     Args:
       columns: the values of a step, by name: a data type, a pair of data type and shape, or an ``ArraySpec``. Strings
@@ -43,17 +44,18 @@ class Store(Readable):
       removal: the trajectory to evict when there is no room: ``"fifo"`` the oldest, ``"lifo"`` the newest,
         ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` one that was in batches ``n`` times and
         otherwise the oldest, or a function of :class:`Candidates` that returns the position of one, or ``None`` to keep
-        all. Trajectories that are being read stay.
+        all. Trajectories that are being read are not evicted.
       name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
-        killed process leaves the memory in ``/dev/shm``, and the next store of the name replaces it, so use a fixed
-        name.
-      max_selectable: the largest number of trajectories, up to the capacity.
+        killed process leaves the memory in ``/dev/shm``, and the next store of the same name replaces it, so use a
+        fixed name.
+      max_selectable: the largest number of trajectories, at most the capacity.
       seed: the seed of the random removal.
       readers: the number of processes that may read concurrently, including this one and other ranks; 1 to 1,024.
       writers: the number of processes or threads that may write in place concurrently (:func:`attach_writer`); 0 to
         65,536.
       rank, ranks: this process's rank among ``ranks`` processes of this machine, which create one store each under the
-        same ``name``. They wait for each other here, and draw from all of their trajectories together; see docs/gpu.md.
+        same ``name``. The constructor waits for all of them, and they draw from all of their trajectories together; see
+        docs/gpu.md.
       group: instead of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or
         Megatron (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of
         mpi4py, or a :class:`Group`.
@@ -62,8 +64,8 @@ class Store(Readable):
 
     Raises:
       InvalidArgumentError: invalid columns or options.
-      UnavailableError: a living process has a store of this name; another object that is not a store has this name, and
-        stays unchanged; there is not enough shared memory; or another rank has failed.
+      UnavailableError: a live process has a store of this name; an object that is not a store has this name, and stays
+        unchanged; there is not enough shared memory; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system refused the memory.
     """
@@ -147,17 +149,15 @@ class Store(Readable):
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the one
-          that
-            saved.
-          removal, capacity, max_selectable: for a store whose removal was a function, which no file contains; omitted
-          for
-            other stores.
+          name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the same
+            as when the store was saved.
+          removal, capacity, max_selectable: for a store whose removal was a function, which is not part of the files;
+            omitted for other stores.
 
         Raises:
           NotFoundError: there is no checkpoint.
           DataLossError: a file is missing or damaged.
-          InvalidArgumentError: the removal was a function and is not given, or is given for another store.
+          InvalidArgumentError: the removal was a function and is not given, or it is given for a store that needs none.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
@@ -178,8 +178,8 @@ class Store(Readable):
         return store
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
-        """Writes the store into a folder. Data that its last checkpoint there already has is not written again. Other
-        threads may insert in the meantime. Each rank writes its own part, into a subfolder.
+        """Writes the store into a folder. Data that the last checkpoint in the folder already contains is not written
+        again. Other threads may insert in the meantime. Each rank writes its own part, into a subfolder.
 
         Raises:
           UnavailableError: another process is saving there.
@@ -194,14 +194,13 @@ class Store(Readable):
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
         """Creates a store with the columns of a data set, and inserts its episodes. The columns are those that
-        :meth:`insert_dataset` lists, without ``infos``. Several ranks have consecutive parts of the episodes, so that
-        the index of an episode is its number for any number of ranks.
+        :meth:`insert_dataset` lists, without ``infos``. With several ranks, each takes a consecutive part of the
+        episodes, so that the index of an episode equals its number in the data set for any number of ranks.
 
         Args:
           data, weight: as in :meth:`insert_dataset`.
           capacity, max_steps: by default the number of episodes in the data set (of each rank), and the steps of its
-          longest
-            episode.
+            longest episode.
           options: the other options of the class.
         """
         episodes = _datasets.episodes_of(data)
@@ -260,13 +259,14 @@ class Store(Readable):
         return self._native.insert(arrays, weight, max(0.0, deadline - time.monotonic()))
 
     def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
-        """Copies the episodes of a data set into the store, including one that was incomplete at the end. Several ranks
-        all call this with the same data, and each takes a part.
+        """Copies the episodes of a data set into the store, including one that was incomplete at the end. With several
+        ranks, all call this with the same data, and each takes a part.
 
         An episode ends with a row of ``terminals`` or ``timeouts``; the data must have one of these. These arrays and
-        ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, go into the columns of the
-        same names; parts of nests go into ``observations/camera`` and so on. Arrays without a column are ignored, and
-        so are those of other names, such as D4RL's ``infos``; to use them, make them part of the observations.
+        ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, are stored in the columns of
+        the same names; parts of nests are stored in ``observations/camera`` and so on. Arrays without a column are
+        ignored, and so are those with other names, such as D4RL's ``infos``; to use them, make them part of the
+        observations.
 
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a
@@ -307,8 +307,8 @@ class Store(Readable):
           indices: the trajectories, ``[N]``, as in ``batch.indices``.
           weights: ``[N]``; finite and not negative. A positive weight too small for a 32-bit float becomes the smallest
             positive one.
-          generations: as in ``batch.generations``: trajectories that were replaced since are skipped. Without them, the
-            weights apply to the current trajectories.
+          generations: as in ``batch.generations``: trajectories that have been replaced since are skipped. Without
+            generations, the weights apply to the current trajectories.
 
         Returns:
           The outcome for the trajectories in this process's store.
@@ -324,7 +324,7 @@ class Store(Readable):
         return Changed(*self._native.update_weights(indices, weights, generations))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
-        """Removes trajectories of this rank; those that a living process is reading stay. The arguments and errors are
+        """Removes trajectories of this rank, except those that a live process is reading. The arguments and errors are
         those of :meth:`update_weights`."""
         return Changed(*self._native.remove(indices, generations))
 
@@ -345,9 +345,9 @@ class Store(Readable):
         return Writer(_native.GpuWriter.of(self._native))
 
     def scan(self, *, timeout: float = 0.0) -> Scan:
-        """Serves the writers: it gives rows to those that wait for one, makes finished trajectories available for
-        drawing, takes back the rows of processes that have ended, and reports the writers that wait for an answer. This
-        happens only during calls.
+        """Serves the writers: assigns rows to those that wait for one, makes finished trajectories available for
+        drawing, reclaims the rows of processes that have ended, and reports the writers that wait for an answer. All of
+        this happens only during calls of this method.
 
         Args:
           timeout: the number of seconds to wait until there is something to report.
@@ -396,6 +396,6 @@ class Store(Readable):
 
 
 def _rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
-    """The folder of a rank's part of a checkpoint."""
+    """The folder with a rank's part of a checkpoint."""
     rank, ranks = shard
     return os.fspath(folder if ranks == 1 else pathlib.Path(folder) / f"rank-{rank}-of-{ranks}")

@@ -14,7 +14,7 @@ _log = logging.getLogger("relive")
 # The time after which a wait is first logged; the interval then doubles each time.
 _FIRST_S = 5.0
 REMOTE = "other ranks have not sent their rows of a batch; check their processes and the network"
-"""The description of waits of calls that read the memory of other machines."""
+"""The description of the waits of calls that read the memory of other machines."""
 
 
 class _Wait:
@@ -25,7 +25,8 @@ class _Wait:
 
 
 class _Watch:
-    """A thread that watches waits. It starts with the first wait, and is woken only if it was idle for long."""
+    """A thread that watches waits. It starts with the first wait, and is woken only if it has been idle for a long
+    time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -56,7 +57,7 @@ class _Watch:
             now = time.monotonic()
             while not (long := [wait for wait in self._waits if wait.due <= now]):
                 self._is_idle = not self._waits
-                # A wait that starts in the meantime is not long before this ends.
+                # A wait that starts in the meantime does not become long before this ends.
                 self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
                 now = time.monotonic()
             for wait in long:
@@ -79,7 +80,8 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 @contextlib.contextmanager
 def told(what: str, reason: Callable[[], str]) -> Iterator[None]:
-    """Wraps a call that may wait: after 5 seconds, 10, 20 and so on, it logs that ``what`` waits, and for what."""
+    """Wraps a call that may wait: after 5 seconds, 10, 20 and so on, it logs that ``what`` is waiting, and the
+    reason."""
     wait, watch = _Wait(what, reason), _watch
     watch.add(wait)
     try:

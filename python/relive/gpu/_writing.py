@@ -1,4 +1,4 @@
-"""Writers: environments, mostly in processes of their own, that write trajectories in place."""
+"""Writers, which write trajectories in place; typically environments in processes of their own."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Scan(NamedTuple):
     aborted: int
     """Rows with an unfinished trajectory whose writers were closed or whose processes ended."""
     starved: int
-    """The number of writers that wait for a row while none is free. The next scan tries again."""
+    """The number of writers that are waiting for a row because none is free. The next scan tries again."""
 
 
 class Writer:
     """Writes trajectories into a store, step by step and in place; created by :func:`attach_writer`.
 
-    A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also gives rows to
-    writers. If the process of a writer ends at any point, its row returns to the store. Only one thread at a time may
-    use a writer.
+    A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also assigns rows
+    to writers. If the process of a writer ends at any point, its row returns to the store. Only one thread at a time
+    may use a writer.
     """
 
     def __init__(self, native: _native.GpuWriter) -> None:
@@ -84,9 +84,9 @@ class Writer:
         return self._native.steps()
 
     def begin(self, *, timeout: float = 60.0) -> None:
-        """Waits for a row; returns at once if there is one. The row starts a trajectory; after :meth:`finish`, the next
-        row starts the next one. After 5 seconds, the wait is logged to the logger ``relive``, as are those of
-        :meth:`ask` and :meth:`wait`.
+        """Waits for a row; returns immediately if one is available. The row starts a trajectory; after :meth:`finish`,
+        the next row starts the next trajectory. After 5 seconds, the wait is logged to the logger ``relive``, as are
+        those of :meth:`ask` and :meth:`wait`.
 
         Raises:
           DeadlineExceededError: there is no row within ``timeout`` seconds.
@@ -193,7 +193,7 @@ def attach_writer(
       name, columns, max_steps, rank: as in :func:`attach`.
 
     Raises:
-      UnavailableError: its process has ended, or the store has its full number of writers.
+      UnavailableError: its process has ended, or the store already has its maximum number of writers.
       NotFoundError, InvalidArgumentError, DataLossError: as :func:`attach`.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)

@@ -25,7 +25,7 @@ class Agent(Generic[C]):
       overrides: settings by name, instead of those of ``config``.
 
     Raises:
-      TypeError: a setting that does not exist, or of another type.
+      TypeError: a setting that does not exist, or has the wrong type.
       ValueError: a setting out of its range.
     """
 

@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float32]
 class AllReduce:
     """A member of a ring of processes that sum or average arrays, such as the gradients of parallel learners.
 
-    Each process creates one, with its rank from 0 on. The first listens at an address and the others connect to it, in
-    any order. All members make the same calls in the same order, and each call waits for all of them. Sums are computed
-    in one order and then copied, so all members get the same bits, in every run.
+    Each process creates one member, with ranks starting at 0. The first process listens at an address and the others
+    connect to it, in any order. All members make the same calls in the same order, and each call waits for all of them.
+    Sums are computed in one order and then copied, so all members get the same bits, in every run.
 
     ::
 
@@ -28,16 +28,17 @@ class AllReduce:
             ring.broadcast(weights)          # all start with those of rank 0
             ring.mean(gradient)              # in place
 
-    Leaving the ``with`` block leaves the ring in order: later calls of the others raise
+    At the end of the ``with`` block, the process leaves the ring in an orderly way: later calls of the others raise
     :class:`relive.errors.ClosedError`. If an exception ends the block, the others receive it.
 
     Args:
-      rank: the number of this process, from 0 on.
+      rank: the number of this process, starting at 0.
       ranks: the number of processes.
-      address: host and port of the meeting, which all can reach; the first process listens there.
+      address: the host and port of the meeting, which all processes must be able to reach; the first process listens
+        there.
       job: the name of the common job; members of another job are refused.
-      token: the token that members must send. It is not encrypted, like all arrays: there is no TLS.
-      meeting_timeout: the number of seconds within which all must connect.
+      token: the token that members must send. There is no TLS: neither the token nor the arrays are encrypted.
+      meeting_timeout: the number of seconds within which all processes must connect.
       timeout: the number of seconds that a call waits for members that are alive.
       silence: the number of seconds without a message after which a process counts as lost; the end of a process is
         noticed at once.
@@ -78,7 +79,7 @@ class AllReduce:
 
         Raises:
           TypeError: a value that is not an array of float32.
-          ValueError: a read-only array; members that make another call, or with arrays of another size.
+          ValueError: a read-only array; members that make a different call, or pass arrays of a different size.
           relive.errors.UnavailableError: a member is lost; the error names it.
           relive.errors.ClosedError: a member has left the ring.
           relive.errors.DeadlineExceededError: members are alive and did not make the call within ``timeout``.
@@ -86,12 +87,12 @@ class AllReduce:
         self._reduce(arrays, is_mean=True)
 
     def sum(self, arrays: Floats | Sequence[Floats]) -> None:
-        """The same with sums."""
+        """Like :meth:`mean`, with sums."""
         self._reduce(arrays, is_mean=False)
 
     def broadcast(self, arrays: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> None:
-        """Replaces the arrays of all others with those of rank 0. They may have any numeric type, and the same size
-        everywhere.
+        """Replaces the arrays of all others with those of rank 0. The arrays may have any numeric type, and must have
+        the same size everywhere.
 
         Raises:
           Exception: as for :meth:`mean`.
@@ -102,7 +103,7 @@ class AllReduce:
         _write(several, data, bytes_each=True)
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Returns the numbers of all members, by rank; each passes equally many.
+        """Returns the numbers of all members, by rank; each member must pass equally many.
 
         Raises:
           Exception: as for :meth:`mean`.
@@ -110,7 +111,7 @@ class AllReduce:
         return self._ring.gather([float(number) for number in numbers])
 
     def close(self) -> None:
-        """Leaves the ring in order."""
+        """Leaves the ring in an orderly way."""
         self._ring.leave()
 
     def __enter__(self) -> AllReduce:

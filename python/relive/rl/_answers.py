@@ -1,4 +1,4 @@
-"""The answers of environments, as arrays with one row for each."""
+"""The results of environments, as arrays with one row for each environment."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Answers:
 
 
 def _check(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> None:
-    """Whether an array is compatible with the expected data type and shape."""
+    """Checks that an array has the expected data type and shape."""
     are_whole = array.dtype.kind in "iub" and spec.dtype.kind in "iub"
     is_kind = array.dtype.kind in "fiub" and (are_whole or np.can_cast(array.dtype, spec.dtype, "same_kind"))
     if is_kind and array.shape == shape:

@@ -1,4 +1,5 @@
-"""Environments in Python as the extension steps them: many at once, each in its row, with leaves in lists."""
+"""Environments in Python in the form in which the extension steps them: many at once, each in its row, with leaves in
+lists."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class Part(Protocol):
     called: str
     """Its name in messages."""
     who: str
-    """Its name with its number, if there are others."""
+    """Its name, with its number if there are several parts."""
     environment: Any
     """The object that is stepped."""
 
@@ -104,7 +105,7 @@ class Bridge:
         return self._told()
 
     def step(self, actions: list[Any]) -> tuple[Any, Any, Any, list[Any]]:
-        """Returns the same after actions, which are given as leaves."""
+        """Returns the same after a step with the actions, which are given as leaves."""
         for part, rows, answers in self._parts:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._told()

@@ -36,7 +36,7 @@ class Prediction:
       learner_steps_per_s: learner steps per second.
       tables: the traffic of the agent's tables.
       sent_bytes_per_s: bytes per second of experience from workers to the learner's machine.
-      weights_bytes_per_s: bytes per second of weights from there to workers.
+      weights_bytes_per_s: bytes per second of weights from the learner's machine to workers.
       busy_processors: the number of processors that the run keeps busy, over all machines.
       uses: the utilisation of each resource, from 0 to 1, highest first.
     """
@@ -87,7 +87,7 @@ class Costs:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Costs:
-        """Loads costs from a file of :meth:`save` or ``relive rl plan --costs``, possibly from another machine.
+        """Loads costs from a file written by :meth:`save` or ``relive rl plan --costs``, possibly on another machine.
 
         Raises:
           OSError: the file cannot be read.
@@ -96,11 +96,11 @@ class Costs:
         return cls(_native.load_costs(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes them to a file."""
+        """Writes the costs to a file."""
         _native.save_costs(self._json, os.fspath(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """All measurements; times are in seconds of a processor, most of them per environment step."""
+        """All measurements; times are in processor seconds, most of them per environment step."""
         costs: dict[str, Any] = json.loads(self._json)
         return costs
 

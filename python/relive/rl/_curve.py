@@ -1,4 +1,4 @@
-"""Learning curves as pictures."""
+"""Plots of learning curves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#
 
 
 class Curve:
-    """A picture of lines over steps, in SVG: notebooks show it, and :meth:`save` writes it."""
+    """A plot of lines over steps, in SVG: notebooks display it, and :meth:`save` writes it to a file."""
 
     def __init__(self, svg: str) -> None:
         self.svg = svg
@@ -64,7 +64,7 @@ class _Line:
 
 
 def _acts(*logs: EpisodeLog) -> bool:
-    """Whether a run has acted; a run that learns from recorded data only has learner steps."""
+    """Whether a run has acted; a run that learns only from recorded data has learner steps but no environment steps."""
     return any(log.env_steps.any() for log in logs)
 
 
@@ -127,7 +127,7 @@ def _points(across: _Axis, up: _Axis, steps: Floats, values: Floats) -> str:
 
 
 class _Axis:
-    """The positions of values in the picture."""
+    """The positions of values in the plot."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         self._low, self._high = min(values), max(values)

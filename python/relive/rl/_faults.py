@@ -1,4 +1,4 @@
-"""Errors of environments, in messages that name them."""
+"""Errors of environments, with messages that name the environments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from relive.rl.specs import normalised
 
 WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
-"""The exceptions that invalid answers cause."""
+"""The exceptions that invalid results cause."""
 
 
 def name_of(environment: Any) -> str:
@@ -26,7 +26,7 @@ def number(part: Any, place: int) -> None:
 
 
 def wrong(called: str, method: str, error: Exception) -> Exception:
-    """The error for an answer, with the environment and the method that returned it."""
+    """The error for a result; it names the environment and the method that returned the result."""
     kind = ValueError if isinstance(error, ValueError) else TypeError
     reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
     return kind(f"{called}.{method}() returned an invalid result: {reason}")

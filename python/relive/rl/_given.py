@@ -1,4 +1,4 @@
-"""Batches that are passed to a run, instead of a table of its own."""
+"""Batches that are passed to a run, which then has no table of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that receive the steps and batches of a run, as the extension calls them."""
+"""Functions that receive the steps and batches of a run, in the form in which the extension calls them."""
 
 from __future__ import annotations
 

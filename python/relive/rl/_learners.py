@@ -15,7 +15,8 @@ from relive.rl._workers import Supervisor
 
 # The time for learners to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
-# The time for the run itself to notice and report that a learner is gone. It does not before all have met.
+# The time for the run itself to notice and report that a learner is gone. Until all learners have met, it does not
+# notice this.
 _NOTICE_SECONDS = 3.0
 _HOST = "127.0.0.1"
 
@@ -51,7 +52,7 @@ class Learners:
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if they are possible."""
+        """How workers on other machines reach the run, if there can be any."""
         return None if self._workers is None else self._workers.other_machines
 
     def start(self, address: str) -> None:

@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 1.0
 
 
 class LiveCurve:
-    """Redraws the returns of a run once a second, in the place where it was first drawn."""
+    """Redraws the returns of a run once a second, in the place where they were first drawn."""
 
     def __init__(self, display: Any) -> None:
         """``display``: the module ``IPython.display``."""

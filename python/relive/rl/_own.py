@@ -1,4 +1,4 @@
-"""Custom agents as the extension calls them: with leaves in lists."""
+"""Custom agents in the form in which the extension calls them: with leaves in lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AgentBridge:
     """An agent, for the extension.
 
     Raises:
-      TypeError: it lacks a method, or its experience is of no known kind.
+      TypeError: the agent lacks a method, or its experience is of an unknown kind.
     """
 
     def __init__(self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None) -> None:

@@ -21,7 +21,7 @@ class Parallel:
     """A parallel environment of PettingZoo, in which one policy acts for all agents.
 
     The episode of an agent that leaves early ends there. Its row then waits, with FIRST steps from which nothing is
-    learned, until the agent returns. This is usually when the others have also ended and the environment resets.
+    learned, until the agent returns. It usually returns when the others have also ended and the environment resets.
 
     Args:
       environment: the environment; all its agents have the same spaces.

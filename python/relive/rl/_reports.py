@@ -1,4 +1,4 @@
-"""The reports of a run on their way to loggers, and the files of loggers."""
+"""Passing the reports of a run to loggers, and the files of loggers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from relive.rl.loggers import Logger
 
 
 class Reports:
-    """Calls all loggers. A checkpoint contains the positions in their files, and a resumed run truncates them to
-    these."""
+    """Calls all loggers. A checkpoint contains the sizes of their files, and a resumed run truncates the files to these
+    sizes."""
 
     def __init__(self, loggers: list[Logger]) -> None:
         self._loggers = loggers

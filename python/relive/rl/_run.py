@@ -73,9 +73,9 @@ def run(
 ) -> TrainingResult:
     """Trains an agent in an environment.
 
-    A named environment runs in Rust, without the interpreter. A thread of the run calls an environment in Python once
-    per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends it without waiting for
-    that.
+    A named environment runs in Rust, without the interpreter. An environment in Python is called by a thread of the
+    run, once per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends the run without
+    waiting for that step.
 
     The agent determines the number of environments, which are divided among its workers. A vector of Gymnasium
     (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as its number of rows, a parallel
@@ -85,23 +85,23 @@ def run(
       agent: an agent in Rust, such as ``rl.DQN()``, or a custom agent: see ``relive.rl.contracts.Agent``.
       env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of
         Gymnasium's environments; a parallel environment of PettingZoo, whose agents have the same spaces and share the
-        policy; a class of one of these, which is called without arguments, or with ``seed=`` if it has that; a function
-        from a seed to one of these; or a list of functions without arguments, each of which creates one, as for
-        ``gymnasium.vector``. A ready-made environment is not closed, and only works for one worker without evaluations;
-        otherwise pass a function.
-      steps: the number of environment steps of all actors together. The run ends with the rollout that reaches it. Not
-        with ``data``.
-      on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed gives
-        the same run. ``"threads"``: ``actors`` threads act beside the one that learns. ``"processes"``: that many
-        processes act, which start like those of :mod:`multiprocessing`: agent and environment are pickled, and the
+        policy; a class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter;
+        a function from a seed to one of these; or a list of functions without arguments, each of which creates one, as
+        for ``gymnasium.vector``. A ready-made environment is not closed, and only works for one worker without
+        evaluations; otherwise pass a function.
+      steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
+        number. Not available with ``data``.
+      on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed
+        reproduces the same run. ``"threads"``: ``actors`` threads act beside the one that learns. ``"processes"``: that
+        many processes act, which start like those of :mod:`multiprocessing`: agent and environment are pickled, and the
         program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`: that
         many actors of a Ray cluster act. The default is threads if there are actors.
       actors: the number of workers beside the thread that learns; with threads, processes and Ray by default 2.
       learners: the number of learners that share one set of weights, including this process; the others are processes
-        on this machine, which start like those of ``on="processes"``. They need actors, by default 2. Rollouts are
-        divided among them; from a replay table, each samples its own batches.
+        on this machine, which start like those of ``on="processes"``. Several learners need actors, by default 2.
+        Rollouts are divided among them; with a replay table, each learner samples its own batches.
       seed: the seed of all randomness, except for the initial state of a given environment.
-      learner_steps: the number of learner steps after which the run ends, if that is earlier.
+      learner_steps: the number of learner steps after which the run ends, if it reaches this before ``steps``.
       data: the data to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes
         (``relive rl record``), a file in D4RL's layout as numpy's ``savez`` or HDF5 (with h5py), a data set of Minari,
         or a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`.
@@ -110,16 +110,16 @@ def run(
       timeout: the number of seconds after which the run ends early, with its current result.
       evaluate_every: the number of steps between evaluations without exploration.
       evaluation_episodes: the number of episodes of an evaluation.
-      checkpoint_dir: the folder for checkpoints of the run, during it and at its end; not a bucket. The run resumes
-        from a checkpoint there if it has the same environment, seed and settings. Environments in Python, and those of
-        threads and processes, reset when a run resumes, and after each checkpoint of a run in one thread; everything
-        else continues unchanged.
+      checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
+        run resumes from a checkpoint there if it has the same environment, seed and settings. Environments in Python,
+        and those of threads and processes, reset when a run resumes, and after each checkpoint of a run in one thread;
+        everything else continues unchanged.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that get every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
-      progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which need
-        these packages, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second. ``True`` is the
-        curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a terminal. ``False``:
-        none. A function gets the newest episode, up to twenty times per second.
+      progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which
+        require the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
+        ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a
+        terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
       on_step: a function that gets the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
         stored or learned from: one step in each of its environments if the agent has a replay table, otherwise a whole
         rollout. It is not called in evaluations, nor with processes. Several threads call it one at a time.
@@ -132,8 +132,8 @@ def run(
       TypeError: the environment is of no supported kind, or has unsupported values; the error names their path. An
         agent, a policy or a learner lacks a method; the error names it.
       ValueError: a setting out of its range, an unknown name, actions that the agent does not support, a checkpoint of
-        another run, an observation or a reward that is NaN or infinite; or a policy's arrays have another shape or data
-        type.
+        another run, an observation or a reward that is NaN or infinite; or arrays from a policy with an unexpected
+        shape or data type.
       ImportError: the package of a display, or of the data, is not installed.
       Exception: the environment, the agent, a logger, ``progress`` or a hook raised an exception.
     """

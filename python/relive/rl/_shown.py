@@ -30,8 +30,8 @@ class Batches:
     """Names the columns of a table's batches.
 
     Args:
-      discount: γ, if any: the stored discount of a transition lacks one power of it, since agents in Rust multiply by
-        that when they learn.
+      discount: γ, if any: the stored discount of a transition lacks one power of γ, since agents in Rust multiply by γ
+        when they learn.
     """
 
     def __init__(self, discount: float | None) -> None:

@@ -40,7 +40,7 @@ class Source:
         """Returns the environments of these seeds, each in its row; ``first`` is the number of the first.
 
         Raises:
-          ValueError: several environments only exist together, and are too many; unless the number need not be exact.
+          ValueError: several environments exist only together, and are too many, unless the number need not be exact.
         """
         parts: list[Part] = []
         owned: list[Any] = []
@@ -110,7 +110,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
 
 
 def with_dm_env_interface(environment: Any, seed: int) -> Any:
-    """Returns the environment of a name, or a function's result for a seed, with dm_env's interface.
+    """Returns the environment with the given name, or a function's result for a seed, with dm_env's interface.
 
     Raises:
       TypeError: the result is not an environment.

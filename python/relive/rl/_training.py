@@ -22,8 +22,8 @@ class TrainingResult:
     ``samples_per_insert`` is measured from the start of learning. ``is_complete`` is false if the time ran out before
     all steps were made.
 
-    ``time_by_part`` has the number of seconds that each part of the work took, over all threads and processes: ``act``
-    and ``step`` (the policy and the environments), ``add`` and ``sample`` (into the replay table and out of it,
+    ``time_by_part`` contains the number of seconds that each part of the work took, over all threads and processes:
+    ``act`` and ``step`` (the policy and the environments), ``add`` and ``sample`` (into the replay table and out of it,
     including waits), ``learn``, ``priorities``, ``weights``, ``evaluate`` and ``save``. Parts that took no time are
     omitted.
     """
@@ -53,7 +53,7 @@ class TrainingResult:
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:
-        """Continues the run until it has made that many steps in total. The options are the previous ones, except for
+        """Continues the run until it has made ``steps`` steps in total. The options are the previous ones, except for
         loggers, which were closed, and for options given here.
 
         Raises:
@@ -72,11 +72,12 @@ Runs = TrainingResult | Sequence[TrainingResult]
 
 
 def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation"] = "training") -> Curve:
-    """Draws the returns of several runs in one picture, which notebooks show.
+    """Draws the returns of several runs in one plot, which notebooks display.
 
     Args:
-      runs: results by name, to compare agents or settings. A list of results under one name is the seeds of one line:
-        their mean, in a band from the lowest to the highest. Without names, all results are one line.
+      runs: results by name, to compare agents or settings. A list of results under one name, such as runs with
+        different seeds, is drawn as one line: their mean, with a band from the lowest to the highest. Without names,
+        all results form one line.
       of: the returns to draw: those of the episodes during training, as a mean over a hundred, or those of the
         evaluations.
 

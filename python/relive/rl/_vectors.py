@@ -24,9 +24,9 @@ def is_vector(value: Any) -> bool:
 class Vector:
     """A ``gymnasium.vector.VectorEnv``, with one policy call and one step for all its rows.
 
-    Its metadata has its reset mode. With ``NEXT_STEP``, rows behave like single environments. With ``SAME_STEP`` and
-    ``DISABLED``, all rows step together, including rows whose episode has ended. The first step of their next episode
-    uses the action for the previous observation, and is skipped unless all rows have ended.
+    The vector's metadata contains its reset mode. With ``NEXT_STEP``, rows behave like single environments. With
+    ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows whose episode has ended. The first step of
+    their next episode uses the action for the previous observation, and is skipped unless all rows have ended.
 
     Args:
       environment: the vector.
@@ -88,8 +88,8 @@ class Vector:
         self._ended = last
 
     def _told(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
-        """Writes a step's results except the observations; returns these, the infos, and the rows whose episodes are
-        over."""
+        """Writes a step's results except the observations; returns the observations, the infos, and the rows whose
+        episodes are over."""
         ended = self._ended
         observations, rewards, terminated, truncated, infos = _faults.transition(answer)
         over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)

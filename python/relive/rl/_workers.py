@@ -1,4 +1,4 @@
-"""Workers of a run, which act in other processes: they are started, watched, and restarted."""
+"""Starting, watching and restarting the workers of a run, which act in other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relive.rl._sources import source_of
 _MOST_ENDS, _SOON_SECONDS = 5, 10.0
 # The time for workers to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
-# The same for all nodes together; each first ends its workers.
+# The same time for all nodes together; each node first ends its workers.
 _NODES_TELL_SECONDS = 10.0
 # The interval between checks of the workers.
 _LOOK_SECONDS = 0.1
@@ -26,8 +26,8 @@ class Worker(Protocol):
 
     @property
     def begun(self) -> float:
-        """The time at which it started to work, by ``time.monotonic()``; 0 before. The start-up time says nothing about
-        the work."""
+        """The time at which it started to work, by ``time.monotonic()``; 0 before that. The time for starting up is not
+        counted, since it is unrelated to the work."""
 
     def ended(self) -> str | None:
         """How it ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
@@ -40,7 +40,7 @@ class Worker(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts workers in some place."""
+    """Starts workers of one kind, such as processes or actors of a cluster."""
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
@@ -52,7 +52,7 @@ class Launcher(Protocol):
         """Whether it starts nodes, to which the run assigns the numbers of its workers."""
 
     def start(self, address: str, number: int) -> Worker:
-        """Starts the worker, or the node, of a number for the run at an address."""
+        """Starts the worker, or the node, with this number for the run at an address."""
 
     def close(self) -> None:
         """Releases its resources when all workers have ended."""
@@ -68,13 +68,13 @@ class Supervisor:
         self._launcher, self._actors = launcher, actors
         self._address = ""
         self._workers: dict[int, Worker] = {}
-        # How often in succession each worker ended soon after its start.
+        # How many times in succession each worker has ended soon after its start.
         self._ends: dict[int, int] = {}
         self.restarts = 0
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if they are possible."""
+        """How workers on other machines reach the run, if there can be any."""
         return self._launcher.other_machines
 
     @property
@@ -92,7 +92,7 @@ class Supervisor:
         self.hold(address, range(self._actors))
 
     def hold(self, address: str, numbers: Iterable[int]) -> None:
-        """Runs exactly the workers of these numbers, and ends the others at once."""
+        """Runs exactly the workers with these numbers, and ends the others immediately."""
         self._address = address
         wanted = set(numbers)
         for number in self._workers.keys() - wanted:
@@ -105,7 +105,7 @@ class Supervisor:
 
         Raises:
           Exception: a worker raised an exception.
-          RuntimeError: workers end again and again.
+          RuntimeError: workers end repeatedly.
         """
         for number, worker in list(self._workers.items()):
             worker.raise_failure()
@@ -118,7 +118,7 @@ class Supervisor:
             self._workers[number] = self._launcher.start(self._address, number)
 
     def wait(self) -> None:
-        """Watches the workers, as :meth:`check` does, until one has seen that the run is over."""
+        """Watches the workers, as :meth:`check` does, until one of them has noticed that the run is over."""
         while not any(worker.ended() == "" for worker in self._workers.values()):
             self.check()
             time.sleep(_LOOK_SECONDS)

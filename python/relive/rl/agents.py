@@ -29,7 +29,8 @@ class _Named:
 class NamedAgent(Agent[Any]):
     """An agent with its settings; omitted settings have their defaults.
 
-    Groups of settings are mappings, which change only the given entries: ``DQfD(demonstrations={"episodes": 10})``.
+    A group of settings is passed as a mapping, which changes only the given entries:
+    ``DQfD(demonstrations={"episodes": 10})``.
 
     Args:
       settings: settings by their names.
@@ -73,62 +74,62 @@ class ApeX(NamedAgent):
 
 
 class APPO(NamedAgent):
-    """Asynchronous PPO with V-trace: actors do not wait for the learner. For discrete actions and arrays of numbers."""
+    """Asynchronous PPO with V-trace: actors do not wait for the learner. For discrete and continuous actions."""
 
     _name = "appo"
 
 
 class BC(NamedAgent):
-    """Behavioural cloning: it imitates recorded episodes. For discrete actions and arrays of numbers between bounds."""
+    """Behavioural cloning: it imitates recorded episodes. For discrete actions and bounded continuous actions."""
 
     _name = "bc"
 
 
 class BCQ(NamedAgent):
-    """Batch-constrained Q-learning (Fujimoto et al. 2019b): offline, only among likely actions. For discrete
+    """Batch-constrained Q-learning (Fujimoto et al. 2019b): offline, restricted to likely actions. For discrete
     actions."""
 
     _name = "bcq"
 
 
 class CQL(NamedAgent):
-    """Conservative Q-learning from recorded episodes (Kumar et al. 2020). For arrays of numbers between bounds."""
+    """Conservative Q-learning from recorded episodes (Kumar et al. 2020). For bounded continuous actions."""
 
     _name = "cql"
 
 
 class CRR(NamedAgent):
-    """Critic-regularised regression from recorded episodes (Wang et al. 2020). For arrays of numbers between bounds."""
+    """Critic-regularised regression from recorded episodes (Wang et al. 2020). For bounded continuous actions."""
 
     _name = "crr"
 
 
 class IQL(NamedAgent):
-    """Implicit Q-learning from recorded episodes (Kostrikov et al. 2022). For arrays of numbers between bounds."""
+    """Implicit Q-learning from recorded episodes (Kostrikov et al. 2022). For bounded continuous actions."""
 
     _name = "iql"
 
 
 class TD3BC(NamedAgent):
-    """TD3 with a behavioural-cloning term, offline (Fujimoto and Gu 2021). For arrays of numbers between bounds."""
+    """TD3 with a behavioural-cloning term, offline (Fujimoto and Gu 2021). For bounded continuous actions."""
 
     _name = "td3-bc"
 
 
 class D4PG(NamedAgent):
-    """DDPG with a distribution of returns (Barth-Maron et al. 2018). For arrays of numbers between bounds."""
+    """DDPG with a distribution of returns (Barth-Maron et al. 2018). For bounded continuous actions."""
 
     _name = "d4pg"
 
 
 class DDPG(NamedAgent):
-    """Deep deterministic policy gradient (Lillicrap et al. 2016). For arrays of numbers between bounds."""
+    """Deep deterministic policy gradient (Lillicrap et al. 2016). For bounded continuous actions."""
 
     _name = "ddpg"
 
 
 class DMPO(NamedAgent):
-    """MPO with a distribution of returns. For arrays of numbers between bounds."""
+    """MPO with a distribution of returns. For bounded continuous actions."""
 
     _name = "dmpo"
 
@@ -141,7 +142,7 @@ class DQfD(NamedAgent):
 
 class IMPALA(NamedAgent):
     """Recurrent actor-critic whose actors do not wait for the learner, corrected by V-trace (Espeholt et al. 2018). For
-    discrete actions and arrays of numbers."""
+    discrete and continuous actions."""
 
     _name = "impala"
 
@@ -153,7 +154,7 @@ class MCTS(NamedAgent):
 
 
 class MPO(NamedAgent):
-    """Maximum a posteriori policy optimisation (Abdolmaleki et al. 2018). For arrays of numbers between bounds."""
+    """Maximum a posteriori policy optimisation (Abdolmaleki et al. 2018). For bounded continuous actions."""
 
     _name = "mpo"
 
@@ -181,6 +182,6 @@ class Rainbow(NamedAgent):
 
 
 class TD3(NamedAgent):
-    """Twin delayed DDPG (Fujimoto et al. 2018). For arrays of numbers between bounds."""
+    """Twin delayed DDPG (Fujimoto et al. 2018). For bounded continuous actions."""
 
     _name = "td3"

@@ -1,4 +1,4 @@
-"""Atari 2600 games as agents see them."""
+"""Atari 2600 games, preprocessed for agents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Atari(EnvironmentWrapper):
       environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
         It must not repeat actions itself.
       action_repeats: the number of frames in a step.
-      pooled_frames: the number of last frames of a step whose pixelwise maximum is taken.
+      pooled_frames: the number of frames at the end of a step whose pixelwise maximum is taken.
       size: the height and width of the agent's observation.
       stacked_frames: the number of steps that are stacked, along the last dimension.
       max_abs_reward: the bound on the absolute reward of a step.
@@ -176,7 +176,7 @@ def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilin
 
 def _along_rows(image: _Pixels, taps: _Taps) -> _Pixels:
     sums = np.full((image.shape[0], len(taps[0][0])), _ONE // 2, np.int32)
-    # Tap by tap, since numpy's matrix product would start threads for this little work.
+    # Tap by tap, since numpy's matrix product would start threads for this small amount of work.
     for places, weights in taps:
         sums += image[:, places] * weights
     pixels: _Pixels = (sums >> _DIGITS).astype(np.uint8)

@@ -22,7 +22,7 @@ class ContractError(AssertionError):
 
 
 def check_environment(make: Callable[[int], Any]) -> None:
-    """Tests an environment against dm_env's contract, with some thousand random actions.
+    """Tests an environment against dm_env's contract, with a few thousand random actions.
 
     Episodes are FIRST, MID, …, LAST; a step before the first reset or after a LAST is a reset. Observations, rewards
     and discounts match their specs. The same seed and actions give the same episodes, independently of other

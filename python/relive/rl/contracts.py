@@ -21,7 +21,7 @@ class PolicyContext:
     """The environments in which a policy acts: the rows of one worker."""
 
     explores: bool
-    """Whether it acts to collect experience; otherwise it is being evaluated."""
+    """Whether the policy acts to collect experience; otherwise it is being evaluated."""
     seeds: tuple[int, ...]
     """One seed for each row, below 2**63. All randomness of the row should derive from it."""
     first: int
@@ -31,7 +31,7 @@ class PolicyContext:
 
     @property
     def rows(self) -> int:
-        """The number of environments in which it acts at once."""
+        """The number of environments in which the policy acts at once."""
         return len(self.seeds)
 
     def rng(self) -> np.random.Generator:
@@ -44,11 +44,10 @@ class Policy(Protocol):
 
     A policy that outputs more than actions, such as log-probabilities or a recurrent state, declares it in an attribute
     ``extras``: a mapping from names to data types, or to pairs of a data type and a shape without rows. The learner
-      gets
-    the extras with its batches.
+    gets the extras with its batches.
 
-    A policy that draws random numbers or has memory needs ``state()`` and ``restore(state)`` to resume from a
-    checkpoint with the same numbers. ``state()`` returns numbers, strings and arrays in nested dicts and lists.
+    A policy that draws random numbers or has memory needs ``state()`` and ``restore(state)`` to continue identically
+    from a checkpoint. ``state()`` returns numbers, strings and arrays in nested dicts and lists.
     """
 
     def act(self, observations: Any, starts: npt.NDArray[np.bool_]) -> Any:
@@ -91,8 +90,8 @@ class Learner(Protocol):
 class Agent(Protocol):
     """Creates a policy and a learner, and defines the experience to learn from.
 
-    The attribute ``name`` is used in files and messages; the default is the name of the class. A run is resumed only
-    with equal settings: the fields of a dataclass, or a mapping ``settings``.
+    The attribute ``name`` is used in files and messages; the default is the name of the class. A run is resumed only if
+    the agent's settings are unchanged: the fields of a dataclass, or a mapping ``settings``.
     """
 
     @property
@@ -121,5 +120,5 @@ class Learnt:
     steps: int = 1
     """The number of gradient steps."""
     samples: int | None = None
-    """The number of items, or steps of a rollout, that they used, counting repeated uses; by default that of the
-    batch."""
+    """The number of items, or steps of a rollout, that these gradient steps used, counting repeated uses; by default
+    that of the batch."""

@@ -35,9 +35,9 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     Args:
       data: a data set of Minari (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
         :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names, whose trajectories with a
-        weight are taken; or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need pyarrow), or
-        safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
-        truncated unless it has terminated. Arrays of other names, such as D4RL's ``infos``, are ignored.
+        weight above 0 are used; or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need
+        pyarrow), or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode
+        counts as truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``, are ignored.
       required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
         from the data.
 
@@ -93,8 +93,8 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
 
 @contextlib.contextmanager
 def path_of(data: Any) -> Iterator[str | None]:
-    """Provides the files that the extension reads: folders and numpy files in place, other data in a temporary file for
-    the duration of the context."""
+    """Provides the files that the extension reads: folders and numpy files are used in place; other data is written to
+    a temporary file for the duration of the context."""
     if data is None:
         yield None
         return

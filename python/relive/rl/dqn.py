@@ -25,8 +25,8 @@ class DQNConfig(Settings):
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
-      replay_shards: the number of tables that share the transitions; each provides its share of a batch, by its own
-        priorities.
+      replay_shards: the number of tables that share the transitions; each provides its share of a batch, sampled by its
+        own priorities.
       priority_exponent: the influence of priorities on sampling; 0: none.
       importance_sampling_exponent: β, how far importance weights correct the resulting bias.
       epsilon: the fraction of random actions.
@@ -40,7 +40,7 @@ class DQNConfig(Settings):
       duelling: whether the network has a value head and an advantage head.
       noisy: whether the weights of linear layers have noise of a learned size. The noise explores, so ``epsilon`` may
         be 0.
-      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same with a tenth of the
+      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same plus a tenth of the
         values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN
         (``"implicit-quantile"``).
       atoms: the number of atoms of a categorical distribution, or of quantiles.
@@ -48,8 +48,8 @@ class DQNConfig(Settings):
         for each target.
       value_range: the outermost atoms of a categorical distribution.
       demonstrations: additional experience to learn from: ``ratio``, its share of a batch; ``folder``, the folder of
-        recorded episodes, or ``None`` for the environment's own demonstrator; ``episodes``, the number of the latter.
-        ``None`` for the environment's own demonstrator; ``episodes``, of the latter.
+        recorded episodes, or ``None`` for the environment's own demonstrator; ``episodes``, the number of episodes that
+        the demonstrator plays.
 
     Raises:
       TypeError: a setting of another type.
@@ -92,7 +92,7 @@ class DQNConfig(Settings):
     }
 
     def __post_init__(self) -> None:
-        # Infinity is a valid setting here, and means none.
+        # Infinity is a valid setting here, and means that there is no bound.
         if self.max_abs_reward == math.inf:
             object.__setattr__(self, "max_abs_reward", None)
         super().__post_init__()
@@ -105,11 +105,11 @@ class DQNConfig(Settings):
 
 
 class DQN(Agent[DQNConfig]):
-    """Deep Q-learning with double Q, transitions over several steps and prioritised replay.
+    """Deep Q-learning with double Q-learning, n-step transitions and prioritised replay.
 
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
 
-    The settings are Acme's for every environment, unless given.
+    Settings that are not given have Acme's values, for every environment.
     """
 
     _config_type = DQNConfig

@@ -14,7 +14,8 @@ class Environment(Protocol):
     """dm_env's interface: the methods of an environment that agents need.
 
     * ``reset`` starts an episode and returns FIRST.
-    * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it is a reset.
+    * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it acts as a
+      reset.
     """
 
     def reset(self) -> Any: ...
@@ -39,8 +40,8 @@ def make(name: str, *, seed: int = 0) -> NativeEnvironment:
 
 
 class NativeEnvironment:
-    """An environment in Rust with dm_env's interface; see :func:`make`. Each step returns new arrays as
-    observations."""
+    """An environment in Rust with dm_env's interface; see :func:`make`. Each step returns its observation in new
+    arrays."""
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
         self._native = _native.NativeEnvironment(name, seed)

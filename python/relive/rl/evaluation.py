@@ -20,7 +20,7 @@ class Evaluation:
     """The result of an evaluation.
 
     ``normalized_score`` is 0 for the return of a random policy and 100 for that of an expert, as in D4RL (Fu et al.
-    2020); ``None`` if these are unknown.
+    2020); ``None`` if these returns are unknown.
     """
 
     returns: npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ def evaluate(
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari, which
-        may contain them. They are known for native environments except bsuite's.
+        may contain them. For native environments except bsuite's, the scores are known.
 
     Raises:
       TypeError: the value is not an environment.

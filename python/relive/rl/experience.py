@@ -12,7 +12,7 @@ from relive.rl._settings import count
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rollouts:
     """Fresh experience: ``steps`` steps in each environment, all with the same weights. The learner gets a
-    :class:`relive.rl.Rollout` of all environments; the next rollout starts when it has learned.
+    :class:`relive.rl.Rollout` of all environments; the next rollout starts when the learner has learned from it.
 
     Args:
       steps: the number of steps in each environment.
@@ -37,8 +37,8 @@ class Transitions:
 
     Args:
       batch_size: the number of transitions in a batch.
-      samples_per_insert: how often each transition is sampled on average; the default, ``batch_size``, is one batch per
-        step.
+      samples_per_insert: how often each transition is sampled on average; the default, ``batch_size``, yields one batch
+        per step.
       min_size: the number of transitions before learning starts.
       max_size: the number of transitions that are kept; the oldest are evicted.
       n_step: the number of steps that a transition covers.
@@ -69,10 +69,10 @@ class Sequences:
     ``data`` has ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each
     ``[batch_size, length, …]``.
 
-    Row ``t`` has the observation, the action taken for it, and the resulting reward and discount; the row of an
-    episode's last observation has zeros there. Sequences that end with their episode are shorter: ``lengths`` has the
-    number of rows of each, and missing rows are zeros. If the policy's recurrent state is among its ``extras``, each
-    row stores it.
+    Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
+    episode's last observation, these three are zeros. Sequences that end with their episode are shorter: ``lengths``
+    contains the number of rows of each, and missing rows are filled with zeros. If the policy's recurrent state is
+    among its ``extras``, each row stores it.
 
     Args:
       length: the number of rows in a sequence.
@@ -112,7 +112,7 @@ _MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_st
 
 
 def for_extension(experience: Experience | Given) -> dict[str, Any]:
-    """All settings by name, ``None`` for those that a kind does not have."""
+    """All settings by name, ``None`` for those that this kind of experience lacks."""
     return _MISSING | dataclasses.asdict(experience)
 
 

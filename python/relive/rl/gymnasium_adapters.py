@@ -57,7 +57,7 @@ class GymEnvironment:
         return restart(observed)
 
     def step(self, action: Any) -> TimeStep:
-        """Takes one step; a reset if there is no episode."""
+        """Takes one step; acts as a reset if no episode is in progress."""
         if self._over:
             return self.reset()
         answer = self.environment.step(self._acted(action))
@@ -76,7 +76,7 @@ class GymEnvironment:
         return self._observations
 
     def action_spec(self) -> Any:
-        """The spec of actions; a choice is counted from 0, whatever the ``start`` of the space."""
+        """The spec of actions; discrete actions are counted from 0, whatever the ``start`` of the space."""
         return self._actions
 
     def reward_spec(self) -> Any:
@@ -104,7 +104,7 @@ def adapted(environment: Any, *, seed: int | None = None) -> Any:
 
 
 def first_actions(space: Any) -> Any:
-    """For each leaf of a space of actions, the number at which its choices start."""
+    """For each leaf of an action space, the number of its first discrete action."""
     if isinstance(getattr(space, "spaces", None), (dict, tuple)):
         if isinstance(space.spaces, dict):
             return {key: first_actions(part) for key, part in space.spaces.items()}

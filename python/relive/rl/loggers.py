@@ -4,11 +4,11 @@ A run calls ``write(label, values)`` for each episode of an actor (``"actor"``) 
 and for the learner's report every hundred steps (``"learner"``); it calls ``close()`` at the end. Any object with these
 two methods is a logger.
 
-A logger whose files belong to the checkpoints of a run has two more methods, like :class:`JSONL` and :class:`CSV`:
-``mark()`` flushes its files and returns the size of each by name, and ``cut_back(sizes)`` truncates them to these sizes
-when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard` has these
-methods, too; it hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove entries;
-see their classes.
+A logger that keeps its files consistent with the checkpoints of a run has two more methods, like :class:`JSONL` and
+:class:`CSV`: ``mark()`` flushes its files and returns the size of each by name, and ``cut_back(sizes)`` truncates them
+to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard`
+has these methods, too; it hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove
+entries; see their classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Logger(Protocol):
     """Receives the numbers of a run."""
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Logs numbers by name; ``env_steps`` is always among them. ``label`` is their source: ``actor``, ``evaluator``
+        """Logs values by name; ``env_steps`` is always among them. ``label`` is their source: ``actor``, ``evaluator``
         or ``learner``."""
         ...
 

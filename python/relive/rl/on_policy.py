@@ -11,8 +11,8 @@ from relive.rl._settings import Settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOConfig(Settings):
-    """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout in 8
-    environments.
+    """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout divided
+    among 8 environments.
 
     Args:
       num_envs: the number of environments of all actors together.

@@ -14,7 +14,7 @@ from relive import _native, nest
 @final
 class Policy:
     """The policy of a trained agent, which acts without exploring. ``policy(observation)`` returns the likeliest
-    action, or the one of the greatest value: a number if actions are discrete, otherwise an array.
+    action, or the one with the highest value: a number if actions are discrete, otherwise an array.
 
     Saved policies are safetensors files, which Rust programs can also read (``relive_rl::SavedPolicy``). Their metadata
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.

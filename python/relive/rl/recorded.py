@@ -137,7 +137,7 @@ def _table() -> Table:
 
 
 def _rows(episode: Episode, number: int) -> dict[str, Any]:
-    """Converts an episode to rows; the last row has the last observation, and zeros."""
+    """Converts an episode to rows; the last row contains the last observation, and zeros."""
     count = len(episode)
     if count == 0:
         raise ValueError(f"episode {number} has no steps")

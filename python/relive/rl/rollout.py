@@ -1,4 +1,4 @@
-"""Rollouts, and functions of them."""
+"""Rollouts, and functions that operate on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rollout:
 
     @property
     def env_steps(self) -> int:
-        """The number of environment steps without resets, which a schedule over the run counts."""
+        """The number of environment steps, excluding resets; schedules over the run count these steps."""
         return int(self.starts.size - self.starts.sum())
 
     def advantages(self, values: Any, *, discount: float = 0.99, gae_lambda: float = 0.95) -> tuple[Floats, Floats]:

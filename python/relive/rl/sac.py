@@ -15,8 +15,8 @@ class SACConfig(Settings):
 
     Args:
       batch_size: the number of transitions in a batch.
-      samples_per_insert: how often each transition is sampled on average; equal to ``batch_size``, it gives one
-        gradient step per environment step.
+      samples_per_insert: how often each transition is sampled on average; a value equal to ``batch_size`` results in
+        one gradient step per environment step.
       n_step: the number of steps that a transition covers.
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
@@ -28,8 +28,8 @@ class SACConfig(Settings):
         of elements of an action.
       hidden: the sizes of the hidden layers of each network.
       critics: the number of critics.
-      critics_of_target: the number of critics whose minimum is the target. If this is less than ``critics``, each batch
-        draws them at random, and the policy uses the mean of all.
+      critics_of_target: the number of critics whose minimum is the target. If this is less than ``critics``, they are
+        drawn at random for each batch, and the policy uses the mean of all critics.
       normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
       noise_correlation: the correlation of an action's noise with that of the previous action; 0: independent noise.
 
@@ -58,7 +58,7 @@ class SACConfig(Settings):
 
 
 class SAC(Agent[SACConfig]):
-    """Soft actor-critic (Haarnoja et al. 2018), for one array of float32 between bounds.
+    """Soft actor-critic (Haarnoja et al. 2018), for continuous actions: one bounded array of float32.
 
     >>> result = SAC(SACConfig.for_environment("Pendulum-v1")).train("Pendulum-v1", steps=6_000)  # doctest: +SKIP
     """

@@ -20,7 +20,7 @@ _SUPPORTED = (
 
 
 class DiscreteArraySpec(BoundedArraySpec):
-    """One number out of ``range(num_values)``: an int32, or an int64."""
+    """One integer in ``range(num_values)``, as an int32 or an int64."""
 
     num_values: int
 

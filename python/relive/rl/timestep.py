@@ -1,4 +1,4 @@
-"""The answers of an environment: dm_env's time steps."""
+"""The results that an environment returns: dm_env's time steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StepType(enum.IntEnum):
 
 
 class TimeStep(NamedTuple):
-    """One answer of an environment.
+    """The result of one ``reset`` or ``step`` of an environment.
 
     ``reward`` and ``discount`` of a FIRST are ``None``. A LAST with discount 0 terminates its episode; a LAST with
     another discount truncates it.
@@ -50,10 +50,10 @@ def transition(reward: Any, observation: Any, discount: Any = 1.0) -> TimeStep:
 
 
 def termination(reward: Any, observation: Any) -> TimeStep:
-    """Returns the end of an episode that terminated, after which there is no reward."""
+    """Returns the last step of an episode that terminated, after which there is no further reward."""
     return TimeStep(StepType.LAST, reward, 0.0, observation)
 
 
 def truncation(reward: Any, observation: Any, discount: Any = 1.0) -> TimeStep:
-    """Returns the end of an episode that was truncated, for example by a time limit."""
+    """Returns the last step of an episode that was truncated, for example by a time limit."""
     return TimeStep(StepType.LAST, reward, discount, observation)

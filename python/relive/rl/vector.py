@@ -41,7 +41,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
       env_fns: functions that create one environment each, all with the same spaces.
-      workers: the number of processes; by default the number of cores, and at most one for each environment.
+      workers: the number of processes; by default the number of cores, but at most one for each environment.
       timeout: the number of seconds that a step or a reset may take; by default no bound.
       copy: whether observations are copied; otherwise the next step overwrites them.
 
@@ -70,8 +70,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode in each environment; a number as ``seed`` is the seed of the first, and the others count up
-        from it."""
+        """Starts an episode in each environment; a number as ``seed`` is the seed of the first environment, and the
+        others get the numbers that follow."""
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
@@ -151,7 +151,7 @@ class _Process:
         try:
             self._pipe.send(message)
         except OSError:
-            # It has ended; the wait for its answer reports that.
+            # The worker has ended; the wait for its answer reports that.
             return
 
     def begin(self, command: int) -> None:

@@ -106,7 +106,7 @@ def _narrowed_spec(spec: ArraySpec) -> ArraySpec:
 
 
 class StepLimit(EnvironmentWrapper):
-    """Truncates episodes after ``limit`` steps: a LAST with the discount that the step had."""
+    """Truncates episodes after ``limit`` steps: the last step becomes a LAST and keeps its discount."""
 
     def __init__(self, environment: Environment, limit: int) -> None:
         if limit < 1:
@@ -136,7 +136,7 @@ class StepLimit(EnvironmentWrapper):
 class NoopStarts(EnvironmentWrapper):
     """Starts each episode with 0 to ``noop_max`` no-op actions; each number is equally likely.
 
-    An episode that ends in the meantime starts again. The step that ``reset`` returns is a FIRST.
+    If an episode ends during these actions, a new one starts. The step that ``reset`` returns is a FIRST.
 
     Args:
       environment: an environment with one discrete action.

@@ -11,7 +11,7 @@ from relive.tables import Table
 
 
 class _Table(Table):
-    """As dm-reverb's server makes tables: also those from which nothing could ever be sampled."""
+    """A table as in dm-reverb's server, which also allows tables that can never be sampled."""
 
     _must_be_samplable = False
 
@@ -27,7 +27,7 @@ def selector_from_proto(options: Any) -> ItemSelector:
 
 
 def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
-    """The limiter of a ``RateLimiterCheckpoint`` message; bounds that are left out are 0.
+    """The limiter of a ``RateLimiterCheckpoint`` message; omitted bounds are 0.
 
     Raises ``ValueError`` for numbers out of range.
     """
@@ -40,7 +40,7 @@ def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
 
 
 def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
-    """Empty tables of ``PriorityTableCheckpoint`` messages. Counters in them are not used, signatures are.
+    """Empty tables of ``PriorityTableCheckpoint`` messages. Their signatures are used, their counters are not.
 
     Raises:
       ValueError: a number out of range, an empty name, or a selector that is switched off.

@@ -16,7 +16,7 @@ use crate::{
     TrajectoryWriterOptions,
 };
 
-/// Threads of a client's runtime: one decodes messages while the other waits for the socket.
+/// Number of threads of a client's runtime: one decodes messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
 /// A client whose calls block their thread; otherwise the same as [`crate::Client`].
@@ -38,7 +38,7 @@ const WORKER_THREADS: usize = 2;
 ///
 /// # Panics
 ///
-/// Most calls panic inside an async task of a Tokio runtime, because they would block its thread.
+/// Most calls panic when made inside an async task of a Tokio runtime, because they would block the runtime's thread.
 #[derive(Clone)]
 pub struct Client {
     runtime: Arc<Runtime>,
@@ -93,12 +93,12 @@ impl Client {
         self.inner.servers()
     }
 
-    /// Returns when servers were left out or rejoined; see [`crate::Client::server_changes`].
+    /// Returns the times at which servers were left out or rejoined; see [`crate::Client::server_changes`].
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.inner.server_changes()
     }
 
-    /// Returns a client of one of many servers, by its address.
+    /// Returns a client of one of many servers, selected by its address.
     pub fn server(&self, address: &str) -> Option<Client> {
         let inner = self.inner.server(address)?;
         Some(Client { runtime: Arc::clone(&self.runtime), inner })
@@ -140,7 +140,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// Returns what a Relive server holds, and which calls wait for what.
+    /// Returns the contents of a Relive server, and which calls wait for what.
     ///
     /// # Errors
     /// As [`crate::Client::status`].

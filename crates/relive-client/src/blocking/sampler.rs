@@ -20,7 +20,7 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
-    /// Returns the next batch, with its own timeout; `None` waits without a limit.
+    /// Returns the next batch, with a timeout for this call; `None` waits indefinitely.
     ///
     /// # Errors
     /// As [`crate::BatchSampler::next`].
@@ -58,7 +58,7 @@ impl Sampler {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }
 
-    /// Returns the next `num_samples` samples; fewer if the end or an error comes first.
+    /// Returns the next `num_samples` samples; fewer if the end or an error is reached first.
     ///
     /// # Errors
     /// As [`crate::Sampler::next_batch`].

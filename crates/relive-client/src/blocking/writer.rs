@@ -153,7 +153,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.close())
     }
 
-    /// As [`close`](Self::close), with its own timeout.
+    /// As [`close`](Self::close), with a timeout for this call.
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].

@@ -15,7 +15,7 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Returns what the server holds, and which calls wait for what. Only Relive servers support it.
+    /// Returns the server's contents, and which calls wait for what. Only Relive servers support this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server, `Timeout` if no server answers within the client's timeout.
@@ -78,12 +78,12 @@ impl Client {
 
     /// Removes all items of `table` and sets its counters to 0.
     ///
-    /// The client sends this request once and does not retry it: a server that comes back may have loaded items that
-    /// are to stay.
+    /// The client sends this request once and does not retry it: a server that has restarted may have loaded items that
+    /// must not be removed.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
-    /// then be empty or not); `Timeout` after the client's timeout.
+    /// or may not be empty then); `Timeout` after the client's timeout.
     pub async fn reset(&self, table: &str) -> Result<()> {
         match self.backend.target() {
             Target::Server(server) => server.reset(table, self.timeout()).await,
@@ -94,7 +94,7 @@ impl Client {
 
     /// Makes the server write a checkpoint, and returns its path on the server's machine or its URL.
     ///
-    /// The checkpoint holds everything that was confirmed before the call. Concurrent calls share checkpoints.
+    /// The checkpoint contains everything that was confirmed before the call. Concurrent calls share checkpoints.
     /// Abandoning a call does not abort the checkpoint.
     ///
     /// # Errors
@@ -109,10 +109,10 @@ impl Client {
     }
 
     /// Returns the state of checkpoints: the running one and its progress, the last one, and when the next is due. Only
-    /// Relive servers support it.
+    /// Relive servers support this call.
     ///
     /// # Errors
-    /// As [`status`](Self::status), which includes this.
+    /// As [`status`](Self::status), whose result includes this state.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint_status(self.timeout()).await,

@@ -43,13 +43,13 @@ use relive_reader::IdleStreams;
 ///
 /// # Connections
 ///
-/// A client connects on its first call, not when it is created, and reconnects after a lost connection. A client of a
-/// server needs a Tokio runtime; [`blocking::Client`](crate::blocking::Client) has its own.
+/// A client connects on its first call, not when it is created, and reconnects after a lost connection. A client that
+/// connects to a server needs a Tokio runtime; [`blocking::Client`](crate::blocking::Client) has its own.
 ///
 /// # Tables in the same process
 ///
-/// Nothing is serialized: chunks are encoded once and shared with the tables. Calls that do not have to wait need no
-/// runtime.
+/// Nothing is serialized: chunks are encoded once and shared with the tables. Calls that do not have to wait work
+/// without a Tokio runtime.
 ///
 /// # Timeouts
 ///
@@ -85,7 +85,8 @@ impl Client {
     /// `dns:///name:port`, create a client of [many servers](Self::connect_many).
     ///
     /// # Errors
-    /// `InvalidArgument` for a malformed address. A server that does not answer only makes the first call fail.
+    /// `InvalidArgument` for a malformed address. A server that does not answer is not an error here; the first call
+    /// then fails.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
@@ -107,10 +108,10 @@ impl Client {
     ///
     /// Must be called inside a Tokio runtime, whose tasks watch the servers.
     ///
-    /// * Writers spread their streams over the servers; a stream stays with its server.
+    /// * Writers distribute their streams over the servers; a stream stays with its server.
     /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
     ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
-    /// * Updates of priorities and deletions go to the server that has the item.
+    /// * Updates of priorities and deletions are sent to the server that has the item.
     /// * Reports of the servers are added up.
     /// * Resets, checkpoints and changes of tables apply to all servers, or fail with a
     ///   [`PartialFailure`](crate::PartialFailure).
@@ -132,7 +133,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
+    /// `InvalidArgument` for an empty list, a repeated address or a malformed address.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
@@ -224,8 +225,8 @@ impl Client {
         self.backend.address()
     }
 
-    /// Returns the current state of each server of a client of many servers. Empty for a client of one server, which
-    /// does not watch it.
+    /// Returns the current state of each server of a client of many servers. Empty for a client of one server, which is
+    /// not monitored.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
@@ -236,7 +237,7 @@ impl Client {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }
 
-    /// Returns a client of one of many servers, by its address in [`servers`](Self::servers).
+    /// Returns a client of one of many servers, selected by its address in [`servers`](Self::servers).
     pub fn server(&self, address: &str) -> Option<Client> {
         self.backend.member(address).map(Client::of)
     }

@@ -51,8 +51,8 @@ impl Client {
     /// Creates a reader of batches of `table`. Each column of a batch can be decoded into one array.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A server reports an
-    /// unknown table with the first batch.
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A remote server
+    /// reports an unknown table when the first batch is requested.
     pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
     }
@@ -76,7 +76,7 @@ impl Client {
         relive_writer::insert(&self.backend, step, priorities, false).await
     }
 
-    /// Takes `num_samples` samples of `table`. Waits while the table's rate limiter holds samples back.
+    /// Takes `num_samples` samples of `table`. Waits while the table's rate limiter blocks samples.
     ///
     /// # Errors
     /// `Timeout` if no sample arrives within the client's timeout; if some arrive, those are returned.
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Requests `num_samples` samples of `table` for a caller that blocks its thread. `timeout` limits how long the
-    /// rate limiter may hold them back; without it, there is no limit.
+    /// rate limiter may block them; without it, there is no limit.
     ///
     /// # Errors
     /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
@@ -108,7 +108,7 @@ impl Client {
     /// that the previous page returned.
     ///
     /// Each page makes the server scan the whole table, so a few large pages are better than many small ones. A page
-    /// has at most 100,000 items. Items that are inserted or removed meanwhile may or may not be on it.
+    /// contains at most 100,000 items. Items that are inserted or removed in the meantime may or may not appear.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.

@@ -12,12 +12,12 @@ use super::Client;
 impl Client {
     /// Changes rules of `table` while it is in use: all of them or none. Returns the rules that changed.
     ///
-    /// Waiting calls that the new rules allow proceed. The cursor of the rate limiter stays: a new ratio applies to
-    /// later inserts only.
+    /// Waiting calls that the new rules allow proceed. The cursor of the rate limiter keeps its value: a new ratio
+    /// applies to later inserts only.
     ///
     /// If a bound shrinks, the remover evicts the excess items before this returns. The server logs the change and
     /// lists it in [`ServerStatus::changes`](crate::ServerStatus::changes). The change lasts until the server ends. A
-    /// server that starts from a checkpoint has the rules of that checkpoint, and nothing is paused.
+    /// server that starts from a checkpoint uses the rules in that checkpoint, and nothing is paused.
     ///
     /// ```
     /// use relive_client::{Client, TableChange};
@@ -66,11 +66,11 @@ impl Client {
 
     /// Adds an empty table.
     ///
-    /// A restarted server finds the table in its checkpoint, but also needs it in its configuration.
+    /// After a restart, the checkpoint contains the table, but the server's configuration must contain it, too.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that exists; `Unimplemented` from a dm-reverb server;
-    /// `Timeout` after the client's timeout.
+    /// `InvalidArgument` for rules out of range and for a name that is already in use; `Unimplemented` from a dm-reverb
+    /// server; `Timeout` after the client's timeout.
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         match self.backend.target() {
@@ -118,7 +118,7 @@ impl Client {
     /// ([`Sample::columns`](crate::Sample::columns)) back under their names. `None` if no writer has named the columns,
     /// and from a dm-reverb server.
     ///
-    /// Items that were written with another structure than the first may have other columns.
+    /// Items that were written with a different structure than the first may have different columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};

@@ -16,7 +16,7 @@ DEFAULT_PRIORITY_TABLE = "priority_table"
 
 
 class Step(NamedTuple):
-    """A row: an observation, the action taken for it, and the result. Also a sequence of rows."""
+    """A row: an observation, the action taken for it, and the result; or a sequence of rows."""
 
     observation: Any
     action: Any
@@ -52,7 +52,7 @@ PriorityFn = Callable[[PriorityFnInput], float]
 
 
 class Adder(Protocol):
-    """Writes the steps that an actor sees."""
+    """Writes the steps that an actor observes."""
 
     def add_first(self, timestep: Any) -> None:
         """Starts an episode with a FIRST."""

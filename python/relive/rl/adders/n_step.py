@@ -1,4 +1,4 @@
-"""Transitions over several steps."""
+"""N-step transitions."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class NStepTransitionAdder:
     """Writes transitions over up to ``n_step`` steps.
 
     Each step adds a transition from the observation ``n_step`` steps before, or from the start of the episode. The end
-    of an episode adds the transitions over fewer steps that also end there. An episode of T steps gives T + min(n_step,
-    T) - 1 items. :func:`n_step_return` computes rewards and discounts.
+    of an episode adds the transitions over fewer steps that also end there. An episode of T steps yields T +
+    min(n_step, T) - 1 items. :func:`n_step_return` computes rewards and discounts.
 
     Args:
       client: the client of the server.
@@ -78,7 +78,7 @@ class NStepTransitionAdder:
         behind = 0
         self._steps.popleft()
         while self._steps:
-            # Each has its own values, in a row that has nothing else.
+            # Each has its own values, in a row that contains nothing else.
             self._rows.append({})
             behind += 1
             self._write(behind)

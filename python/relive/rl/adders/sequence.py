@@ -23,9 +23,9 @@ class EndBehavior(enum.Enum):
     """
 
     ZERO_PAD = enum.auto()
-    """Adds rows of zeros until a sequence is complete; it is the episode's last one."""
+    """Adds rows of zeros until a sequence is complete; this sequence is the episode's last one."""
     TRUNCATE = enum.auto()
-    """Writes a shorter sequence, of the rows that the next sequence would have contained so far."""
+    """Writes a shorter sequence, which consists of the rows so far of the incomplete sequence."""
     WRITE = enum.auto()
     """Writes a full sequence of the last rows. Shorter episodes write nothing."""
     CONTINUE = enum.auto()
@@ -35,9 +35,8 @@ class EndBehavior(enum.Enum):
 class SequenceAdder:
     """Writes sequences of ``sequence_length`` rows, one every ``period`` rows.
 
-    Row t has the observation, the action taken for it, the resulting reward and discount (float32), and whether the
-    observation starts an episode. The row of an episode's last observation has zeros for all values after the
-    observation.
+    Row t contains the observation, the action taken for it, the resulting reward and discount (float32), and whether
+    the observation starts an episode. In the row of an episode's last observation, all later values are zeros.
 
     Args:
       client: the client of the server.

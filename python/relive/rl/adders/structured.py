@@ -1,4 +1,4 @@
-"""Items by patterns, which the writer creates by itself."""
+"""Items that the writer creates automatically from patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from relive.structured_writer import Condition, create_config, create_reference_
 
 
 class StructuredAdder:
-    """Writes rows, from which the writer creates items by patterns. The priority of all items is 1.
+    """Writes rows, from which the writer creates items according to patterns. The priority of all items is 1.
 
     Args:
       client: the client of the server.
@@ -76,8 +76,7 @@ class StructuredAdder:
 
 def create_step_spec(environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
     """Returns the spec of a row: a dict of ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode``
-    and, if there are any,
-    ``extras``."""
+    and, if there are any, ``extras``."""
     return row_spec(environment_spec, extras_spec)
 
 
@@ -120,8 +119,8 @@ def create_sequence_config(
 
 
 def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> list[Any]:
-    """Returns the patterns for the items of :class:`relive.rl.adders.NStepTransitionAdder`, but with the rewards and
-    discounts of all their steps.
+    """Returns the patterns for the items of :class:`relive.rl.adders.NStepTransitionAdder`, except that each item
+    contains the rewards and discounts of all its steps.
 
     Readers convert the items with :func:`n_step_from_trajectory`.
 

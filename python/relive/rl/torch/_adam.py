@@ -14,12 +14,12 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Adam(torch.optim.Adam):
-    """Adam (Kingma and Ba, 2015) on all parameters as one vector. A step, and the norm of the gradient, is one kernel
-    instead of one per parameter: with small networks on the CPU, most of a step's time is kernel calls.
+    """Adam (Kingma and Ba, 2015) on all parameters as one vector. A step and the norm of the gradient each take one
+    kernel call instead of one per parameter: with small networks on the CPU, kernel calls take most of a step's time.
 
-    It computes the same as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A parameter
-    without a gradient counts here as one with a gradient of zero. There is one group of parameters, which become parts
-    of the vector. Parameters that other code has moved since, such as ``module.double().float()`` or another such
+    It computes the same updates as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A
+    parameter without a gradient is treated as if its gradient were zero. There is one group of parameters, which become
+    parts of the vector. Parameters that other code has moved since, such as ``module.double().float()`` or another such
     optimiser, are moved back at the next step.
 
     Args:
@@ -32,9 +32,6 @@ class Adam(torch.optim.Adam):
     Raises:
       TypeError: groups of parameters, or values that are not tensors.
       ValueError: no parameters, parameters of several devices or types, or parameters that need no gradient.
-    Raises:
-      TypeError: there are groups of parameters, or something else that is no tensor.
-      ValueError: there are no parameters, or they are of several devices or types, or need no gradient.
     """
 
     def __init__(
@@ -81,7 +78,7 @@ class Adam(torch.optim.Adam):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, as of ``torch.optim.Adam`` with these parameters."""
+        """The state, in the form of ``torch.optim.Adam`` with these parameters."""
         state = super().state_dict()
         (group,) = state["param_groups"]
         group["params"] = list(range(len(self.parts)))

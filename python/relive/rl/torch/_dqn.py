@@ -39,7 +39,7 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
       module: returns the values ``[B, actions]`` of observations.
       target: an earlier copy of it.
       data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
-      huber: the error from which the loss is linear.
+      huber: the error above which the loss is linear.
     """
     following = data["next_observation"]
     with torch.no_grad():
@@ -57,7 +57,7 @@ class DQN:
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which returns the values ``[B,
         actions]`` for observations ``[B, …]``. Observations are the environment's, with floats as float32. The default
-        is layers of the sizes ``hidden`` with ReLUs between them.
+        is a stack of layers of the sizes ``hidden`` with ReLUs between them.
       loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``,
         ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``. It returns the loss of each
         transition, ``[B]``, or a pair of that and new priorities, ``[B]``; without these, the losses are the
@@ -154,7 +154,7 @@ class _Learner(Learner):
         self.steps = 0
 
     def learn(self, batch: Any) -> Learnt:
-        """Takes a step along the gradient of the loss."""
+        """Takes a gradient step on the loss."""
         losses, priorities = self._losses(self._transitions(batch))
         weights = torch.as_tensor(batch.weights(self.settings.importance_sampling_exponent))
         loss = step(self.optimizer, (weights * losses).mean(), max_norm=self.settings.max_gradient_norm)

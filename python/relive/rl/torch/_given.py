@@ -19,8 +19,8 @@ Network = Callable[[EnvironmentSpec], Module]
 
 
 def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> None:
-    """Checks an agent, a frozen dataclass: its fields of these names are functions or ``None``, and ``config`` checks
-    and converts all others."""
+    """Checks an agent, a frozen dataclass: the fields named in ``functions`` must be functions or ``None``; ``config``
+    checks and converts all others."""
     for name in functions:
         given = getattr(agent, name)
         if isinstance(given, Module):

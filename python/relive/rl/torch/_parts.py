@@ -17,7 +17,8 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Loads the arrays of a ``state_dict()`` into a module. On the CPU, they become its parameters without a copy, and
-    are shared with other policies, so they must not be written to. A module on another device gets copies there."""
+    are shared with other policies, so they must not be written to. A module on another device gets copies on that
+    device."""
     tensors = {name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}
     on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
     module.load_state_dict(tensors, assign=on_cpu)
@@ -136,8 +137,8 @@ class Learner(Stateful):
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """Takes a step of an optimiser along the gradient of a loss; returns the loss. No other parameters get gradients,
-    whichever modules the loss depends on. With ``max_norm``, the gradient is clipped to that norm."""
+    """Takes an optimiser step on a loss; returns the loss. Only the optimiser's parameters get gradients, whichever
+    modules the loss depends on. With ``max_norm``, the gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
     parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)

@@ -54,14 +54,14 @@ def clipped_surrogate_loss(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
-    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with settings and
+    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with the settings and
     defaults of :class:`relive.rl.PPO`.
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
-        floats as float32, the module returns a pair: a distribution of ``torch.distributions`` with one action in each
-        row, and the values ``[B]``. The default is two towers of layers of the sizes ``hidden`` with tanh between them,
-        and a normal or categorical distribution, depending on the actions.
+        floats as float32, the module returns a pair: a ``torch.distributions`` distribution with one action per row,
+        and the values ``[B]``. The default is two separate stacks of layers of the sizes ``hidden`` with tanh between
+        them, and a normal or categorical distribution, depending on the actions.
       loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``,
         ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
         :func:`clipped_surrogate_loss` with the settings.
@@ -116,7 +116,7 @@ class PPO:
 
 
 class _ActorCritic(nn.Module):
-    """The distribution of actions, and the value, with one tower each."""
+    """The distribution of actions, and the value, each from its own stack of layers."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()

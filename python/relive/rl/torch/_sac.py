@@ -46,16 +46,16 @@ def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Te
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SAC:
-    """SAC in PyTorch: an agent for :func:`relive.rl.run`, for one array between bounds, with settings and defaults of
-    :class:`relive.rl.SAC`.
+    """SAC in PyTorch: an agent for :func:`relive.rl.run`, for continuous actions (one bounded array), with the settings
+    and defaults of :class:`relive.rl.SAC`.
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
         floats as float32, the module returns a pair of means and logarithms of standard deviations, each ``[B, n]`` for
         actions of ``n`` numbers. They define a normal distribution, which tanh then maps into the bounds. The default
-        is layers of the sizes ``hidden`` with ReLUs between them.
+        is a stack of layers of the sizes ``hidden`` with ReLUs between them.
       critics: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]`` and
-        actions ``[B, …]``, the module returns values ``[critics, B]``, whose minimum counts. The default is two stacks
+        actions ``[B, …]``, the module returns values ``[critics, B]``, whose minimum is used. The default is two stacks
         of such layers.
       critic_loss: a function of the critics, a mapping of the transitions as tensors (``observation``, ``action``,
         ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``) and the targets ``[B]``. It returns the loss
@@ -93,7 +93,7 @@ class SAC:
         )  # fmt: skip
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Draws actions; takes the middle of the distribution when it does not explore."""
+        """Draws actions; takes the center of the distribution when it does not explore."""
         return _Policy(_Squashed(self._network(spec), spec), context)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
