@@ -412,7 +412,7 @@ async fn structures_that_are_none_or_too_large_are_refused() {
         ("t", Some(StructuredValue::default()), Code::InvalidArgument, "no columns"),
         ("t", Some(a_float), Code::InvalidArgument, "not a float"),
         ("t", list(4_097), Code::InvalidArgument, "more than 4096 columns"),
-        ("t", list(100_000), Code::OutOfRange, "at most 262144"),
+        ("t", list(100_000), Code::OutOfRange, "the limit is 262144"),
     ] {
         let request = v1::NameColumnsRequest { table: table.into(), structure, is_checked: false };
         let status = tools.name_columns(request).await.unwrap_err();

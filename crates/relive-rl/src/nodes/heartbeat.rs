@@ -171,7 +171,7 @@ mod tests {
         assert_eq!([next(), next()], [NodeHeartbeat::of_test(3, 2), NodeHeartbeat::of_test(1, 2)]);
         let other = br#"{"protocol":7,"sign":{"a":1}}"#;
         let error = NodeHeartbeat::from_bytes(other).unwrap_err().to_string();
-        assert!(error.contains("protocol 7, not 1"), "{error}");
+        assert!(error.contains("protocol version 7, not 1"), "{error}");
         assert!(NodeHeartbeat::from_bytes(b"{").is_err());
     }
 

@@ -51,8 +51,8 @@ mod tests {
         added(own.clone()).unwrap();
         let error = added(own.clone().max_size(5_000).sampler(SelectorKind::Fifo)).unwrap_err().to_string();
         assert!(error.contains("`replay`") && error.contains("relive table drop"), "{error}");
-        assert!(error.contains("sampler is Fifo, not Prioritized(0.6)"), "{error}");
-        assert!(error.contains("max_size is 5000, not 1000000"), "{error}");
+        assert!(error.contains("sampler is Fifo, but must be Prioritized(0.6)"), "{error}");
+        assert!(error.contains("max_size is 5000, but must be 1000000"), "{error}");
         let error = added(own.clone().rate_limiter(RateLimiterConfig::queue(3))).unwrap_err().to_string();
         assert!(error.contains("rate limiter is 1 samples per insert from 1 items on"), "{error}");
         let error = added(TableConfig::new("results")).unwrap_err().to_string();

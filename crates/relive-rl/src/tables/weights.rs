@@ -222,7 +222,7 @@ mod tests {
         let cut = |length: usize| flat(whole[..length].to_vec()).unwrap();
         assert!(Packed { bytes: cut(16), ..packed.clone() }.unpack().is_ok(), "12 bytes, and 4 that fill up");
         let error = Packed { bytes: cut(11), ..packed.clone() }.unpack().unwrap_err().to_string();
-        assert!(error.contains("cut off"), "{error}");
+        assert!(error.contains("truncated"), "{error}");
         assert!(Packed { parts: cut(7), ..packed }.unpack().is_err());
     }
 

@@ -275,7 +275,10 @@ fn an_episode_is_an_item() {
     place.play(&mut adder, 2, 1, 1).unwrap();
     assert_eq!(place.sequences(), [rows(0, 3), rows(2, 1)], "what is abandoned leaves nothing");
     let error = place.play(&mut adder, 3, 4, 4).unwrap_err().to_string();
-    assert_eq!(error, "an episode is 5 rows or more, but it must be at most max_sequence_length rows");
+    assert_eq!(
+        error,
+        "the length of an episode is 5 rows or more, but it must be at most max_sequence_length rows"
+    );
 }
 
 #[test]

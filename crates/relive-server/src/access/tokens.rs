@@ -227,7 +227,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         let error = Tokens::open("/nowhere/tokens").unwrap_err().to_string();
-        assert!(error.contains("/nowhere/tokens cannot be read"), "{error}");
+        assert!(error.contains("cannot read the token file /nowhere/tokens"), "{error}");
         let error = Tokens::open("/dev/zero").unwrap_err().to_string();
         assert!(error.ends_with("/dev/zero: it is not a regular file"), "{error}");
     }
