@@ -56,7 +56,7 @@ mod tests {
         let error = added(own.clone().rate_limiter(RateLimiterConfig::queue(3))).unwrap_err().to_string();
         assert!(error.contains("rate limiter is 1 samples per insert from 1 items on"), "{error}");
         let error = added(TableConfig::new("results")).unwrap_err().to_string();
-        assert!(error.contains("max_times_sampled is 0, not 1"), "{error}");
+        assert!(error.contains("max_times_sampled is 0, but must be 1"), "{error}");
         let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();
         let error = expect(&Client::in_process(engine).unwrap(), &[own]).unwrap_err().to_string();
         assert!(error.contains("without the tables `replay`"), "{error}");
