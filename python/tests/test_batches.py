@@ -258,7 +258,7 @@ def readonly() -> np.ndarray:
 
 
 @pytest.mark.parametrize(("bad", "message"), [
-    (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \(5, 3, 2\).*must be 4"),
+    (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \(5, 3, 2\).*must be batch_size, 4"),
     (np.zeros((), np.float32), r"out\['obs'\] has the shape \(\)"),
     (np.zeros((4, 3, 2), np.float32, order="F"), r"cannot write to out\['obs'\]: it is not C-contiguous"),
     (np.zeros((8, 3, 2), np.float32)[::2], "not C-contiguous"),

@@ -65,9 +65,9 @@ def test_safetensors_of_others(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda whole: b"", "cut off"),
-        (lambda whole: whole[:40], "cut off"),
-        (lambda whole: (1 << 60).to_bytes(8, "little") + whole[8:], "cut off"),
+        (lambda whole: b"", "truncated"),
+        (lambda whole: whole[:40], "truncated"),
+        (lambda whole: (1 << 60).to_bytes(8, "little") + whole[8:], "truncated"),
         (lambda whole: whole[:8] + b"!" + whole[9:], "header is damaged"),
         (lambda whole: whole[:-1], "in the bytes from"),
         (lambda whole: whole.replace(b"F32", b"F99"), "must be one of BOOL"),

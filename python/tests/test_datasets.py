@@ -201,7 +201,7 @@ class TestComparison:
         [
             ([np.int32], [(None,)], r"specification \(dtype, shape\): \(int32, \[\?\]\), tensor .*: \(int64, \[2\]\)"),
             ([np.int64], [(3,)], r"'plain'.*\(int64, \[3\]\), tensor \(dtype, shape\): \(int64, \[2\]\)"),
-            ([np.int64, np.int64], [None, None], "has 1 columns, but 2 are expected"),
+            ([np.int64, np.int64], [None, None], "has 1 columns, but 2 were expected"),
         ],
     )
     def test_samples(self, server: relive.Server, dtypes: Any, shapes: Any, said: str) -> None:

@@ -36,7 +36,7 @@ def test_lists_take_the_type_of_their_column() -> None:
         ({"x": X, "action": [0.5, 1.0]}, "values of 'action' of float64 do not fit int64"),
         ({"x": X, "action": [1j, 0]}, "values of 'action' of complex128 do not fit int64"),
         ({"x": ["0.5", "1"], "action": ACTIONS}, "'x' has values of <U3, which are not numbers"),
-        ({"x": [[0.5], 0.5], "action": ACTIONS}, "the list for 'x' is no array"),
+        ({"x": [[0.5], 0.5], "action": ACTIONS}, "the list for 'x' is not an array"),
         ({"x": np.zeros(2), "action": ACTIONS}, "the array has the data type float64, but the column has float32"),
         ({"x": None, "action": ACTIONS}, r"has None for 'x'; give an array \[steps, …\] of float32"),
         ([1, 2], r"the trajectory is a list; give a mapping from the names of the columns, \['x', 'action'\]"),
@@ -113,7 +113,7 @@ def test_a_writer_without_a_trajectory_says_what_to_call() -> None:
                 call(writer)
 
 
-ABOVE = "trajectory 1 has the weight 70000, which is above max_weight, 65536: give the loader max_weight="
+ABOVE = "trajectory 1 has the weight 70000, which is above max_weight, 65536; give the loader max_weight="
 
 
 def test_weights_above_the_largest_are_told_with_the_argument() -> None:

@@ -101,9 +101,9 @@ def test_files_of_others_stay(tmp_path: pathlib.Path) -> None:
     [
         ([float("nan")], "float64"),
         ([0.5], "float64"),
-        ([1 << 63], "step 9223372036854775808; steps are 0 to"),
-        ([-1], "step -1; steps are 0 to"),
-        ([2], "step 2; steps are 0 to"),
+        ([1 << 63], "step 9223372036854775808, but steps must be from 0 to"),
+        ([-1], "step -1, but steps must be from 0 to"),
+        ([2], "step 2, but steps must be from 0 to"),
     ],
 )
 def test_steps_that_are_none(steps: Any, text: str) -> None:

@@ -86,7 +86,7 @@ def test_a_host_that_is_none_is_told_to_all() -> None:
 
     together(2, work)
     assert sum("listen for other ranks" in text for text in texts) == 2, texts
-    assert any(text.startswith("rank 1 cannot go on") for text in texts), texts
+    assert any(text.startswith("rank 1 cannot continue") for text in texts), texts
 
 
 def test_over_tls(tmp_path: pathlib.Path) -> None:

@@ -311,7 +311,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
             r"priorities of the shape \(1,\), but the batch has 8 items",
         ),
         (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b', but names must be strings without slashes"),
-        (Broken(weights=lambda: {"a": "text"}), TypeError, "'text' at 'a'; weights are arrays of numbers"),
+        (Broken(weights=lambda: {"a": "text"}), TypeError, "'text' at 'a', but weights must be arrays of numbers"),
         (Broken(weights=lambda: {"a": {"b": np.array([np.nan])}}), ValueError, "NaN or infinite numbers in 'a/b'"),
     ],
 )
