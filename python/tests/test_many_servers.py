@@ -98,7 +98,7 @@ def test_the_calls_of_dm_reverb(fleet: Fleet) -> None:
     assert client.status()["tables"]["table"].current_size == 15
     client.reset("table")
     assert fleet.sizes() == [0] * SERVERS
-    with pytest.raises(NotFoundError, match="done by 0 of 4 servers"):
+    with pytest.raises(NotFoundError, match="succeeded on 0 of 4 servers"):
         client.reset("nothing")
 
 
