@@ -157,7 +157,7 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
         ({"truncations": np.zeros(360)}, "array truncations, which must be called timeouts"),
         ({"rewards": None}, "these arrays are missing: rewards.*rl.BC, use zeros"),
         ({"terminals": np.full(360, 0.5)}, "array `terminals`: row 0 has 0.5, but it must be 1"),
-        ({"observations": np.array([None] * 360)}, "array `observations`: its values are"),
+        ({"observations": np.array([None] * 360)}, "array `observations`: its data type is"),
     ],
 )
 def test_what_cannot_be_learned_from_is_told(changed: dict[str, Any], told: str) -> None:

@@ -50,7 +50,7 @@ class TestArraySpec:
             ArraySpec((), dtype)
 
     def test_negative_size(self) -> None:
-        with pytest.raises(ValueError, match="one is -1"):
+        with pytest.raises(ValueError, match="got -1"):
             ArraySpec((2, -1), "int8")
 
     @pytest.mark.parametrize("shape", ["ab", (1.5,), object()])
