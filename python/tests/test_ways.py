@@ -162,7 +162,7 @@ def test_auto_takes_shared_memory_on_one_machine_and_processes_may_choose_anothe
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="'auto', 'in-process', 'shm', 'unix', 'tcp', not \"rdma\""):
+    with pytest.raises(ValueError, match="'auto', 'in-process', 'shm', 'unix', 'tcp', got \"rdma\""):
         relive.Client("localhost:1", transport="rdma")
 
 
