@@ -186,10 +186,10 @@ impl Drop for Parts {
         match abort.wait_for(CLEAN_UP_TIMEOUT) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the parts of an unfinished upload remain in the bucket")
+                tracing::warn!(%error, "the parts of an unfinished upload remain in the bucket");
             }
             Err(error) => {
-                tracing::warn!(%error, "the parts of an unfinished upload may remain in the bucket")
+                tracing::warn!(%error, "the parts of an unfinished upload may remain in the bucket");
             }
         }
     }
