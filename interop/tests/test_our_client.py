@@ -381,7 +381,7 @@ def test_dm_reverb_is_never_sent_another_codec(reverb_servers, connect, codec):
     ours.append([np.float64(1)])
     ours.create_item("replay", 1.0, our_client.last("0", 1))
     text = failure("Unimplemented", ours.flush)
-    assert f"snappy, not {codec}" in text
+    assert f"snappy, but not {codec}" in text
     assert server.client().server_info()["replay"].current_size == 0
     server.stop()
 
