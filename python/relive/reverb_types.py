@@ -208,7 +208,7 @@ def selector_from_options(options: Any) -> ItemSelector:
     if kind == "heap":
         return item_selectors.MinHeap() if options.heap.min_heap else item_selectors.MaxHeap()
     if not getattr(options, kind):
-        raise ValueError(f"distribution={kind} but the associated boolean value is false; omit it, or set it to true")
+        raise ValueError(f"distribution={kind} but the associated boolean value is false. Omit it, or set it to true")
     return item_selectors.from_spec((kind,))
 
 
