@@ -157,7 +157,7 @@ def test_auto_takes_shared_memory_on_one_machine_and_processes_may_choose_anothe
         assert relive.Client(f"localhost:{port}").transport == "shm"
         for way in ("tcp", "unix", "shm"):
             assert relive.Client(f"localhost:{port}", transport=way).transport == way
-        with pytest.raises(ValueError, match="this process"):
+        with pytest.raises(ValueError, match=f"this process has no server at localhost:{port}"):
             relive.Client(f"localhost:{port}", transport="in-process").server_info()
 
 

@@ -25,16 +25,14 @@ impl Choice for Format {
         (
             Format::Reverb.name(),
             Format::Reverb,
-            "dm-reverb's: each checkpoint is a folder with everything in it",
+            "dm-reverb's: each checkpoint is a folder that contains everything",
         ),
     ];
 }
 
 impl Choice for Rules {
-    const ALL: &'static [(&'static str, Self, &'static str)] = &[
-        ("code", Rules::Given, "Those of the configuration"),
-        ("checkpoint", Rules::Stored, "Those of the checkpoint"),
-    ];
+    const ALL: &'static [(&'static str, Self, &'static str)] =
+        &[("code", Rules::Given, "The configuration"), ("checkpoint", Rules::Stored, "The checkpoint")];
 }
 
 /// Parses the value of an option, whose help lists the choices.

@@ -269,7 +269,7 @@ fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
             std::thread::yield_now();
         }
         kill(children(&driver)[0]);
-        let told = lines.find(|line| line.contains("restarting it")).expect("it is told");
+        let told = lines.find(|line| line.contains("restarting it")).expect("the restart is logged");
         assert!(told.contains("ended with signal 9"), "{told}");
         while children(&driver).iter().filter(|child| is_running(**child)).count() < 2 {
             std::thread::yield_now();

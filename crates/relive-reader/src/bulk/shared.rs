@@ -13,9 +13,9 @@ use super::asking::{Ask, Asking};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// After how many taken bytes the server is notified, even without a request or within a batch: it sends no more than
-/// its window holds, which is larger.
-const PART_BYTES: u64 = 16 << 20;
+/// Number of taken bytes after which the server is notified, even without a request and within a batch. It must be
+/// less than the server's window.
+const ACKNOWLEDGED_BYTES: u64 = 16 << 20;
 
 /// Batches between a connection and its reader.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Shared {
             part.extend(samples);
             *part_bytes += bytes;
             if part.len() < batch_size {
-                if *part_bytes >= PART_BYTES {
+                if *part_bytes >= ACKNOWLEDGED_BYTES {
                     state.taken_bytes += std::mem::take(&mut state.part.1);
                     drop(state);
                     self.asking.soon();
@@ -252,7 +252,7 @@ impl Arrivals {
     /// Whether the server may need to know which bytes were taken, to send the rest of what was requested.
     fn is_acknowledgement_due(&self) -> bool {
         self.outstanding > 0
-            && (self.taken_bytes >= PART_BYTES || (self.taken_bytes > 0 && self.credits == 0))
+            && (self.taken_bytes >= ACKNOWLEDGED_BYTES || (self.taken_bytes > 0 && self.credits == 0))
     }
 
     fn is_over(&self) -> bool {
@@ -307,17 +307,17 @@ mod tests {
     fn many_taken_bytes_are_told_before_there_is_a_request() {
         let shared = Shared::new("t", 4, None, Duration::ZERO);
         assert_eq!(shared.ask(), Some(Ask { batches: 4, taken_bytes: 0 }));
-        assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: PART_BYTES }));
+        assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: ACKNOWLEDGED_BYTES }));
         assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
-        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: PART_BYTES }));
+        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: ACKNOWLEDGED_BYTES }));
     }
 
     #[test]
     fn the_bytes_of_a_batch_that_comes_bit_by_bit_are_told_before_it_is_whole() {
         let shared = Shared::new("t", 1, None, Duration::ZERO);
         assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: 0 }));
-        for told in [None, Some(Ask { batches: 0, taken_bytes: 2 * PART_BYTES - 2 }), None] {
-            assert!(shared.deliver_part(std::iter::empty(), PART_BYTES - 1, 1));
+        for told in [None, Some(Ask { batches: 0, taken_bytes: 2 * ACKNOWLEDGED_BYTES - 2 }), None] {
+            assert!(shared.deliver_part(std::iter::empty(), ACKNOWLEDGED_BYTES - 1, 1));
             assert_eq!(shared.ask(), told);
         }
         shared.broke("it is gone".to_owned());

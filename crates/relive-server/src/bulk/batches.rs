@@ -45,8 +45,8 @@ struct Held {
     batch_bytes: usize,
 }
 
-/// Batches of this many bytes are sent together if several are requested: each wakes the client's thread, which costs as
-/// much as copying a batch of 24 kB. More would only keep the client waiting.
+/// While more batches are requested, frames are held until their batches have this many bytes. Each transmission wakes
+/// the client's thread, which costs as much as copying 24 kB; holding more would only delay the first batch.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// A batch, and the layout of its data.

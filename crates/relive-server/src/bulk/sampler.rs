@@ -107,7 +107,7 @@ impl Reader {
                 // Yields to other connections on this thread, however much this client sends.
                 yield_now().await;
             }
-            let samples = match self.send_rows(frames).await? {
+            let mut samples = match self.send_rows(frames).await? {
                 Ok(sent) => {
                     self.pause = (0, 0);
                     self.on_their_way += sent;
@@ -117,12 +117,15 @@ impl Reader {
                     }
                     continue;
                 }
-                Err(samples) if samples.is_empty() => match self.take(frames).await? {
-                    Ok(samples) => samples,
-                    Err(Ended) => return Ok(()),
-                },
                 Err(samples) => samples,
             };
+            self.sender.send_held(frames).await?;
+            if samples.is_empty() {
+                samples = match self.take(frames).await? {
+                    Ok(samples) => samples,
+                    Err(Ended) => return Ok(()),
+                };
+            }
             self.on_their_way += self.send(frames, samples).await?;
             self.learn();
             yield_now().await;
@@ -168,7 +171,6 @@ impl Reader {
             self.missing = self.batch_size;
             self.wanted -= 1;
         }
-        self.sender.send_held(frames).await?;
         let table = &self.table;
         if is_whole {
             self.sender.send(frames, table, samples).await
@@ -181,7 +183,6 @@ impl Reader {
     /// samples are taken.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
         let who = Arc::clone(&self.peer);
-        self.sender.send_held(frames).await?;
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
         let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who };
         let mut asked = self.table.sample(request);

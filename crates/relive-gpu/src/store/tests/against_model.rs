@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::model::{Model, Row};
-use super::stores::{CAPACITY, options, schema};
+use super::{CAPACITY, options, schema};
 use crate::error::ErrorKind;
 use crate::store::{Changed, Choose, Inserted, Pinned, Removal, Reweigh, Store, StoreOptions, Writing};
 

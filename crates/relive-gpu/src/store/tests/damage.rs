@@ -1,6 +1,6 @@
 //! Memory that another process has damaged.
 
-use super::stores::{insert, options, schema};
+use super::{insert, options, schema};
 use crate::error::ErrorKind;
 use crate::store::{Reader, Removal, Store};
 

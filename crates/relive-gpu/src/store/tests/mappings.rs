@@ -2,7 +2,7 @@
 
 use relive_tensor::DType;
 
-use super::stores::{insert, options, schema};
+use super::{insert, options, schema};
 use crate::error::ErrorKind;
 use crate::memory::Tier;
 use crate::schema::{Column, Schema};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::stores::CAPACITY;
+use super::CAPACITY;
 use crate::store::{Removal, State, Store};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -2,7 +2,7 @@
 
 use relive_tensor::DType;
 
-use super::stores::{options, schema};
+use super::{options, schema};
 use crate::collect::{CollectOptions, Collector, Window};
 use crate::error::ErrorKind;
 use crate::schema::{Column, Schema};

@@ -1,6 +1,6 @@
 //! What a store refuses, without a change.
 
-use super::stores::{CAPACITY, insert, options, schema};
+use super::{CAPACITY, insert, options, schema};
 use crate::error::ErrorKind;
 use crate::memory::Tier;
 use crate::store::{MAX_WRITERS, Removal, Reweigh, Store, StoreOptions};

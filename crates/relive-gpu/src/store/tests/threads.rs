@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::stores::{insert, options, schema};
+use super::{insert, options, schema};
 use crate::error::ErrorKind;
 use crate::metrics::Eviction;
 use crate::store::{Removal, Store};

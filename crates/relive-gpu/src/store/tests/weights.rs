@@ -1,6 +1,6 @@
 //! Weights: their number of changes, and their signs.
 
-use super::stores::{CAPACITY, insert, options, schema};
+use super::{CAPACITY, insert, options, schema};
 use crate::store::{Inserted, Removal, Reweigh, Store};
 
 /// A copy of the weights is current while the number of changes stays the same.
