@@ -1,4 +1,4 @@
-"""Fixtures: Ray with few resources, and what our side gives for all programs."""
+"""Fixtures: Ray with few resources, and Relive's results for all programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def relive_flow(pytestconfig):
-    """What relive-flow gives for the program of each seed, on each executor."""
+    """The items that relive-flow yields for the program of each seed, on each executor."""
     binary = pytestconfig.getoption("--relive-flow")
     assert binary, "name the program with --relive-flow=PATH, or run `cargo xtask interop --suite flow`"
     first = pytestconfig.getoption("--seed")
@@ -47,6 +47,7 @@ def ray_session():
 
     # The actors get the functions themselves: they cannot import this file.
     ray.cloudpickle.register_pickle_by_value(on_iterators)
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False, logging_level="ERROR")
+    # A separate cluster, even if another one is running on this machine.
+    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
