@@ -65,19 +65,20 @@ impl BatchOptions {
         BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
-    /// Sets how many batches are requested before they are needed. Default: 0 in the same process, 4 from a server.
+    /// Sets how many batches are requested before they are needed. Default: 0 in the same process; 4 from a server, or
+    /// fewer if these would exceed 2²⁰ samples.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
-    /// many as its batch lacks. After a timeout, it withdraws the request, and keeps the samples that have arrived for
-    /// the next batch. Use 0 for tables that remove items when they are sampled, and for priorities that must be up to
-    /// date. Each batch then takes a round trip.
+    /// many as the batch still needs. After a timeout, it withdraws the request, and keeps the samples that have
+    /// arrived for the next batch. Use 0 for tables that remove items when they are sampled, and for priorities that
+    /// must be up to date. Each batch then takes a round trip.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> BatchOptions {
         self.prefetch = Some(batches);
         self
     }
 
-    /// Sets how many streams read concurrently. Default: 1. Has no effect in the same process, nor with a
+    /// Sets how many streams read concurrently. Default: 1. Has no effect in the same process or with a
     /// [`prefetch`](Self::prefetch) of 0.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {
@@ -85,15 +86,16 @@ impl BatchOptions {
         self
     }
 
-    /// Sets how long one batch may take before the caller gets a `Timeout` error. Samples that arrived in time stay for
-    /// the next call. Default: no limit.
+    /// Sets how long one batch may take before the caller gets a `Timeout` error. Samples that arrived in time are kept
+    /// for the next call. Default: no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> BatchOptions {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets after how many batches the sampler ends. It never requests more samples than these need. Default: no end.
+    /// Sets the number of batches after which the sampler ends. It never requests more samples than these batches need.
+    /// Default: no end.
     #[must_use]
     pub fn max_batches(mut self, batches: usize) -> BatchOptions {
         self.max_batches = Some(batches);
@@ -109,34 +111,34 @@ impl BatchOptions {
         if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
             return Err(Error::invalid(format!("{name} must be at least 1")));
         }
-        let ahead = self.prefetch.unwrap_or(0).saturating_add(1);
-        match self.batch_size.checked_mul(ahead) {
+        let prefetch = self.prefetch.unwrap_or(0);
+        match self.batch_size.checked_mul(prefetch.saturating_add(1)) {
             Some(samples) if samples <= MAX_BATCH_SIZE => Ok(()),
             _ => Err(Error::invalid(format!(
-                "batch_size is {} and prefetch is {}, which is more than {MAX_BATCH_SIZE} samples at once; lower one of them",
+                "batch_size is {} and prefetch is {prefetch}, which is more than {MAX_BATCH_SIZE} samples at once; lower one of them",
                 self.batch_size,
-                ahead - 1
             ))),
         }
     }
 
     /// Returns the number of batches that are requested ahead.
     pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
-        self.prefetch.unwrap_or(match transport {
+        let default = match transport {
             Transport::InProcess => 0,
-            _ => Self::DEFAULT_PREFETCH_TCP,
-        })
+            _ => Self::DEFAULT_PREFETCH_TCP.min((MAX_BATCH_SIZE / self.batch_size).saturating_sub(1)),
+        };
+        self.prefetch.unwrap_or(default)
     }
 
-    /// Returns options for the streams of a remote table, for a reader that already has `at_hand` samples.
-    pub(crate) fn of_streams(&self, at_hand: usize) -> SamplerOptions {
+    /// Returns options for the streams of a remote table, for a reader that already has `samples_ready` samples.
+    pub(crate) fn of_streams(&self, samples_ready: usize) -> SamplerOptions {
         let at_once = self.batch_size.saturating_mul(self.batches_ahead(Transport::Tcp).max(1));
         let options = SamplerOptions::default()
             .num_workers(self.num_workers.min(at_once))
             .max_in_flight_samples_per_worker(at_once.div_ceil(self.num_workers))
             .max_samples_per_stream(usize::MAX);
         match self.max_batches.and_then(|batches| batches.checked_mul(self.batch_size)) {
-            Some(samples) => options.max_samples(samples.saturating_sub(at_hand)),
+            Some(samples) => options.max_samples(samples.saturating_sub(samples_ready)),
             None => options,
         }
     }
@@ -147,23 +149,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_asked_ahead_in_the_same_process_unless_it_is_wanted() {
+    fn in_process_batches_are_prefetched_only_on_request() {
         let options = BatchOptions::new(8);
         assert_eq!(options.batches_ahead(Transport::InProcess), 0);
         assert_eq!(options.batches_ahead(Transport::Tcp), 4);
         assert_eq!(options.prefetch(3).batches_ahead(Transport::InProcess), 3);
         assert_eq!(options.prefetch(0).batches_ahead(Transport::Tcp), 0);
+        assert_eq!(BatchOptions::new(1 << 18).batches_ahead(Transport::Tcp), 3);
+        assert_eq!(BatchOptions::new(1 << 20).batches_ahead(Transport::Tcp), 0);
     }
 
     #[test]
-    fn workers_share_what_is_asked_ahead() {
+    fn workers_share_the_prefetch() {
         let streams = BatchOptions::new(100).num_workers(3).max_batches(7).of_streams(0);
         assert_eq!((streams.max_in_flight, streams.max_samples), (134, Some(700)));
         assert_eq!(BatchOptions::new(100).prefetch(0).of_streams(0).max_in_flight, 100);
     }
 
     #[test]
-    fn zeros_and_excess_are_refused_by_name() {
+    fn zero_and_excessive_options_are_refused_by_name() {
         for (bad, name) in [
             (BatchOptions::new(0), "batch_size"),
             (BatchOptions::new(1).num_workers(0), "num_workers"),
