@@ -67,7 +67,7 @@ impl ColumnHistory {
         PyList::new(py, cells.collect::<Vec<_>>())?.into_any().try_iter().map(Bound::into_any)
     }
 
-    /// The column's path within a step. A method, as in dm-reverb.
+    /// The column's path within a step. It is a method, as in dm-reverb.
     fn path(&self, py: Python<'_>) -> Py<PyTuple> {
         self.path.clone_ref(py)
     }
@@ -92,7 +92,8 @@ enum Steps {
 }
 
 impl Steps {
-    /// Unlike a list, a slice is not cut at the first step: a column shorter than requested would be a surprise.
+    /// Unlike a slice of a list, this slice is not cut off at the first step: a column that is shorter than requested
+    /// would be unexpected.
     fn of(key: &Bound<'_, PyAny>, len: isize) -> PyResult<Steps> {
         if let Ok(slice) = key.cast::<PySlice>() {
             return Steps::of_slice(slice, len);
@@ -107,6 +108,15 @@ impl Steps {
     }
 
     fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
+        // Unless they cut the slice off at the first step, a list's rules give the same result, and are faster to
+        // apply.
+        if let Ok(cut) = slice.indices(len)
+            && cut.step == 1
+            && cut.start > 0
+        {
+            let steps = cut.start as i64..cut.stop as i64;
+            return Ok(if steps.is_empty() { Steps::None } else { Steps::Range(steps) });
+        }
         let py = slice.py();
         let part = |name: &Bound<'_, PyString>| {
             slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index("_ColumnHistory", slice))
@@ -131,12 +141,13 @@ impl Steps {
         if stride == 1 {
             return Ok(Steps::Range(start as i64..stop as i64));
         }
-        // A slice far before the first step is refused for its first step; the others need not be listed.
+        // A slice that begins far before the first step is refused because of its earliest step, so its other steps
+        // need not be listed.
         let count = count.min(len.unsigned_abs().saturating_add(1));
         Ok(Steps::Many((0..count).map(|index| (start + stride * index.cast_signed()) as i64).collect()))
     }
 
-    /// The earliest step, negative for one before the history.
+    /// The earliest step; negative if it is before the history.
     fn first(&self) -> i64 {
         match self {
             Steps::None => 0,
@@ -146,7 +157,7 @@ impl Steps {
         }
     }
 
-    /// The existing steps, and `None` for the others, up to the number that an error shows.
+    /// The existing steps, and `None` for missing ones, up to the number that an error shows.
     fn cells(&self, history: &relive_client::ColumnHistory<'_>) -> Vec<Option<CellRef>> {
         let cell = |step: i64| {
             let column = (step >= 0).then(|| history.step(step).ok()).flatten();
