@@ -1,8 +1,8 @@
-//! Makes dm-reverb's message descriptors for Python out of the protocol files of `relive-wire`.
+//! Generates dm-reverb's message descriptors for Python from the protocol files of `relive-wire`.
 //!
-//! Python makes its message classes out of the descriptors at run time; no code is generated. They are those of
-//! dm-reverb, file by file, since programs compare names, fields and files: without Relive's own fields, with chunks as
-//! messages and not as bytes, and with TensorFlow's messages in TensorFlow's files.
+//! Python creates its message classes from the descriptors at run time; no code is generated. The descriptors equal
+//! dm-reverb's, file by file, since programs compare names, fields and files: they lack Relive's own fields, have
+//! chunks as messages rather than bytes, and have TensorFlow's messages in TensorFlow's files.
 
 use std::env;
 use std::error::Error;
@@ -13,7 +13,7 @@ use protox::prost_reflect::prost::Message;
 use protox::prost_reflect::prost_types::field_descriptor_proto::Type;
 use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// The protocol, in the one form that people write.
+/// The protocol's source files.
 const PROTOCOL: &str = "../relive-wire/proto";
 
 const ROOTS: [&str; 3] = [
@@ -22,27 +22,27 @@ const ROOTS: [&str; 3] = [
     "reverb/server_executable/reverb_config.proto",
 ];
 
-/// How the names of Relive's own fields begin.
+/// The prefix of the names of Relive's own fields.
 const OWN_FIELDS: &str = "relive_";
 
-/// Where Relive's own messages are.
+/// The folder of Relive's own messages.
 const OWN_FILES: &str = "relive/";
 
-/// Fields that are chunks, which the server and the client take as the bytes that come: the message and the field.
+/// Fields with chunks, which server and client handle as undecoded bytes: the message and the field.
 const CHUNKS: [(&str, &str); 2] = [("InsertStreamRequest", "chunks"), ("SampleEntry", "data")];
 
-/// What a chunk is.
+/// The message type of a chunk.
 const CHUNK: &str = ".deepmind.reverb.ChunkData";
 
-/// The file that has all of TensorFlow's messages, and the files that have them in TensorFlow, which import those
-/// before them.
+/// The file with all of TensorFlow's messages here, and the files that contain them in TensorFlow, each of which
+/// imports the ones before it.
 const STRUCTURES: &str = "tensorflow/structures.proto";
 const TYPES: &str = "tensorflow/core/framework/types.proto";
 const SHAPE: &str = "tensorflow/core/framework/tensor_shape.proto";
 const TENSOR: &str = "tensorflow/core/framework/tensor.proto";
 const STRUCT: &str = "tensorflow/core/protobuf/struct.proto";
 
-/// The only file of dm-reverb that uses tensors themselves.
+/// The only file of dm-reverb that uses TensorFlow's tensor messages directly.
 const SCHEMA: &str = "reverb/cc/schema.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A file as dm-reverb has it.
+/// Converts a file to dm-reverb's version of it.
 fn reverbs(mut file: FileDescriptorProto) -> FileDescriptorProto {
     let structures: &[&str] = if file.name() == SCHEMA { &[TENSOR, STRUCT] } else { &[STRUCT] };
     let dependencies = std::mem::take(&mut file.dependency).into_iter();
@@ -78,7 +78,7 @@ fn reverbs(mut file: FileDescriptorProto) -> FileDescriptorProto {
     file
 }
 
-/// Leaves Relive's own fields out, and makes chunks messages.
+/// Removes Relive's own fields, and changes the type of chunks to messages.
 fn as_in_reverb(message: &mut DescriptorProto) {
     message.field.retain(|field| !field.name().starts_with(OWN_FIELDS));
     let name = message.name().to_owned();
@@ -91,7 +91,7 @@ fn as_in_reverb(message: &mut DescriptorProto) {
     message.nested_type.iter_mut().for_each(as_in_reverb);
 }
 
-/// TensorFlow's messages in TensorFlow's files.
+/// Distributes TensorFlow's messages to TensorFlow's files.
 fn tensorflows(whole: FileDescriptorProto) -> [FileDescriptorProto; 4] {
     let FileDescriptorProto { package, syntax, mut message_type, enum_type, .. } = whole;
     message_type.iter_mut().for_each(as_in_reverb);

@@ -1,5 +1,5 @@
-//! An agent of your own: tabular Q-learning (Watkins 1989), with a replay table. `cargo run --release -p
-//! relive-agents --example q_learning`
+//! A custom agent: tabular Q-learning (Watkins 1989) with a replay table. `cargo run --release -p relive-agents
+//! --example q_learning`
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use relive_rl::{
 use relive_table::TableConfig;
 use relive_tensor::Tensor;
 
-/// One for each hash of 16 bits: far more than there are states, so that two rarely share one.
+/// One row for each hash of 16 bits: far more rows than states, so that two states rarely share one.
 const ROWS: usize = 1 << 16;
 
 struct QLearning {
     step_size: f32,
 }
 
-/// A value for each action in each state, which any observation is.
+/// A value for each action in each state; each distinct observation is a state.
 #[derive(Clone)]
 struct Values {
     actions: usize,

@@ -1,6 +1,5 @@
-//! An agent of your own as a plan: REINFORCE (Williams 1992). What is here is all that is its own; environments,
-//! threads, evaluation, checkpoints and logs are the toolkit's. `cargo run --release -p relive-agents --example
-//! reinforce`
+//! A custom agent as a plan: REINFORCE (Williams 1992). This file only contains the algorithm; the toolkit provides
+//! environments, threads, evaluation, checkpoints and logs. `cargo run --release -p relive-agents --example reinforce`
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -97,15 +96,14 @@ struct ReinforceLearner {
 }
 
 impl ReinforceLearner {
-    /// Of each cell what was earned from there to the end of its episode, or of the rollout, as a deviation from the
-    /// mean.
+    /// The return of each cell until the end of its episode or of the rollout, as a deviation from the mean.
     fn returns(&self, rollout: &Rollout) -> Vec<f32> {
         let mut returns = vec![0.0; rollout.answers.len()];
         for cell in (0..returns.len()).rev() {
             let answer = rollout.answers[cell];
             let after = returns.get(cell + rollout.rows).copied().unwrap_or(0.0);
-            let goes_on = if answer.last() || answer.first() { 0.0 } else { self.discount };
-            returns[cell] = answer.reward as f32 + goes_on * after;
+            let continues = if answer.last() || answer.first() { 0.0 } else { self.discount };
+            returns[cell] = answer.reward as f32 + continues * after;
         }
         let mean = returns.iter().sum::<f32>() / returns.len() as f32;
         returns.iter().map(|value| value - mean).collect()
@@ -151,7 +149,7 @@ impl Saveable for ReinforceLearner {
         let (params, optimizer) = state.split_at(self.params.as_bytes().len().min(state.len()));
         let refused = |error| RlError::state("a learner of REINFORCE", error);
         self.optimizer.set_bytes(optimizer).map_err(refused)?;
-        // Each step of the optimiser was a version: workers tell weights by it.
+        // Each step of the optimizer is a version, by which workers identify weights.
         self.params.set_bytes(params, self.optimizer.steps()).map_err(refused)
     }
 }
@@ -207,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_learns_with_any_number_of_actors() {
+    fn reinforce_learns_with_any_number_of_actors() {
         let alone = trained(60_000, 0).unwrap();
         assert!(alone > 100.0, "{alone}");
         assert_eq!(trained(60_000, 2).unwrap(), alone);

@@ -15,13 +15,13 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct A2cConfig {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of generalised advantage estimation; 1 as in the paper.
+    /// λ of generalized advantage estimation; 1 as in the paper.
     pub gae_lambda: f32,
     /// Step size of RMSProp.
     pub learning_rate: f32,
@@ -33,7 +33,7 @@ pub struct A2cConfig {
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,

@@ -13,7 +13,7 @@ use crate::settings::check;
 /// applies gradients as they arrive. The settings are those of [`A2cConfig`], applied to each worker: `num_envs` counts
 /// the environments of one worker. Without actors, A3C learns as A2C does.
 ///
-/// Workers share no statistics, so neither observations nor rewards can be normalised.
+/// Workers share no statistics, so neither observations nor rewards can be normalized.
 ///
 /// Deviations from the paper: workers have several environments; policy and value have separate networks; initial
 /// weights are orthogonal.

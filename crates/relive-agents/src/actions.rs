@@ -4,7 +4,7 @@ use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
-/// A discrete action: one number below a count.
+/// A discrete action: a number below a given count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Discrete {
     /// Number of actions.
@@ -25,11 +25,11 @@ impl Discrete {
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited) for other actions; the error names the unsupported leaf.
     pub(crate) fn expect(spec: &EnvironmentSpec) -> Result<Discrete> {
-        let unsuited = || RlError::Unsuited { expected: "one discrete action", got: told(&spec.actions) };
+        let unsuited = || RlError::Unsuited { expected: "one discrete action", got: describe(&spec.actions) };
         Discrete::of(spec).ok_or_else(unsuited)
     }
 
-    /// Writes the action of a number to a row.
+    /// Writes the action with this number to a row.
     pub(crate) fn write(self, action: usize, actions: &mut Buffer, row: usize) -> Result<()> {
         match self.dtype {
             DType::Int32 => actions.leaf_mut::<i32>(0)?[row] = i32::try_from(action).unwrap_or(i32::MAX),
@@ -49,7 +49,7 @@ impl Discrete {
         Ok(())
     }
 
-    /// The numbers of actions that are stored as float32, as they are in batches.
+    /// The numbers of actions that are stored as float32, as in batches.
     ///
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited): no action has such a number.
@@ -74,8 +74,8 @@ fn index(action: impl TryInto<usize>) -> usize {
     action.try_into().unwrap_or(usize::MAX)
 }
 
-/// The actions of an environment and where they are, for error messages.
-pub(crate) fn told(actions: &Nest<ArraySpec>) -> String {
+/// The actions of an environment and their paths, for error messages.
+pub(crate) fn describe(actions: &Nest<ArraySpec>) -> String {
     let leaves: Vec<_> = actions
         .flatten_with_paths()
         .into_iter()
@@ -95,23 +95,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_that_are_not_supported_are_told_with_their_place() {
+    fn unsupported_actions_are_reported_with_their_path() {
         let observations = ArraySpec::new("", DType::Float32, [1]);
-        let told = |actions: Nest<ArraySpec>| {
+        let error_of = |actions: Nest<ArraySpec>| {
             Discrete::expect(&EnvironmentSpec::new(observations.clone(), actions)).unwrap_err().to_string()
         };
         let torque = ArraySpec::new("", DType::Float32, [2]).bounded(-1.0, 1.0);
         let start = "this agent takes one discrete action, but the environment has actions of ";
-        assert_eq!(told(Nest::Leaf(torque.clone())), format!("{start}float32 (2,) in -1..=1"));
+        assert_eq!(error_of(Nest::Leaf(torque.clone())), format!("{start}float32 (2,) in -1..=1"));
         let parts = [("grip", Nest::Leaf(ArraySpec::discrete("", 3))), ("turn", Nest::Leaf(torque))];
         assert_eq!(
-            told(Nest::dict(parts)),
+            error_of(Nest::dict(parts)),
             format!("{start}a number in 0..3 at `grip`, float32 (2,) in -1..=1 at `turn`")
         );
     }
 
     #[test]
-    fn actions_that_there_are_not_are_refused() {
+    fn actions_out_of_range_are_refused() {
         let discrete = Discrete { count: 3, dtype: DType::Int32 };
         let mut numbers = Vec::new();
         discrete.numbers(&[0.0, 2.0], &mut numbers).unwrap();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::given;
+use crate::setting_value;
 
 /// A short description of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct About {
     pub name: &'static str,
     /// The paper that introduced it.
     pub paper: &'static str,
-    /// The actions it supports: `discrete`, `continuous` for an array of numbers, or `any` for both.
+    /// The actions that it supports: `discrete`, `continuous` for an array of numbers, or `any` for both.
     pub actions: &'static str,
     /// The contents of its tables.
     pub replay: &'static str,
@@ -59,7 +59,7 @@ macro_rules! agents {
         /// The named agent with these settings, a JSON object; missing settings keep their defaults.
         ///
         /// # Errors
-        /// [`Setting`](RlError::Setting): no agent or no setting has this name, or a setting has another type.
+        /// [`Setting`](RlError::Setting): no agent or no setting has this name, or a setting has a different type.
         ///
         /// ```
         /// let agent = relive_agents::from_json("ppo", r#"{"epochs": 4}"#)?;
@@ -69,13 +69,13 @@ macro_rules! agents {
         /// ```
         pub fn from_json(name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
             match name {
-                $($name => made::<$config>(settings),)*
+                $($name => agent_of::<$config>(settings),)*
                 _ => Err(unknown(name)),
             }
         }
 
-        /// The settings of a named agent as a JSON object: ones known to learn the named environment quickly, otherwise
-        /// the defaults.
+        /// The settings of a named agent for a named environment, as a JSON object: tuned ones for some environments,
+        /// otherwise the defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): no agent has this name.
@@ -91,37 +91,37 @@ macro_rules! agents {
 agents! {
     "a2c", crate::A2cConfig, "Mnih et al. 2016", "any", "none", "Advantage actor-critic";
     "a3c", crate::A3cConfig, "Mnih et al. 2016", "any", "none", "Asynchronous advantage actor-critic: each worker computes gradients";
-    "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN with many \
+    "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritized", "DQN with many \
         actors that explore to different degrees";
     "appo", crate::AppoConfig, "Schulman et al. 2017, Espeholt et al. 2018", "any", "none", "PPO whose workers run ahead";
-    "bc", crate::BcConfig, "Pomerleau 1991", "any", RECORDED, "Behavioural cloning: imitates recorded behaviour";
+    "bc", crate::BcConfig, "Pomerleau 1991", "any", RECORDED, "Behavioral cloning: imitates recorded behavior";
     "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", RECORDED, "Q-learning from recorded data, \
         restricted to actions that are likely there";
     "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", RECORDED, "Conservative Q-learning from recorded data";
-    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", RECORDED, "Critic-regularised regression on recorded data";
+    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", RECORDED, "Critic-regularized regression on recorded data";
     "d4pg", crate::D4pgConfig, "Barth-Maron et al. 2018", "continuous", "transitions", "DDPG with a distribution of returns";
     "ddpg", crate::DdpgConfig, "Lillicrap et al. 2016", "continuous", "transitions", "Deep deterministic policy gradient";
     "dmpo", crate::DmpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "MPO with a distribution of returns";
     "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from \
         demonstrations and its own experience";
-    "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritised", "Deep Q-network: double Q-learning over several steps";
+    "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritized", "Deep Q-network: double Q-learning over several steps";
     "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic with a memory whose workers run ahead, corrected by V-trace";
     "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", RECORDED, "Implicit Q-learning from recorded data";
     "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or \
         in a learned model, guided by a network";
-    "mpo", crate::MpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "Maximum a posteriori policy optimisation";
-    "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimisation";
-    "r2d2", crate::R2d2Config, "Kapturowski et al. 2019", "discrete", "sequences, prioritised", "Q-learning with a memory";
+    "mpo", crate::MpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "Maximum a posteriori policy optimization";
+    "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimization";
+    "r2d2", crate::R2d2Config, "Kapturowski et al. 2019", "discrete", "sequences, prioritized", "Q-learning with a memory";
     "r2d3", crate::R2d3Config, "Paine et al. 2019", "discrete", "sequences and demonstrations", "R2D2 from \
         demonstrations and its own experience";
-    "rainbow", crate::RainbowConfig, "Hessel et al. 2018", "discrete", "transitions, prioritised", "DQN with a distribution of returns, noisy networks and a duelling head";
+    "rainbow", crate::RainbowConfig, "Hessel et al. 2018", "discrete", "transitions, prioritized", "DQN with a distribution of returns, noisy networks and a duelling head";
     "sac", crate::SacConfig, "Haarnoja et al. 2018", "continuous", "transitions", "Soft actor-critic";
     "td3", crate::Td3Config, "Fujimoto et al. 2018", "continuous", "transitions", "Twin delayed DDPG";
     "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 combined with imitation, from recorded data";
 }
 
 /// The default settings, overridden by the given ones.
-fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
+fn agent_of<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     settings: &str,
 ) -> Result<Arc<dyn Agent>> {
     let refused = |error: serde_json::Error| {
@@ -131,7 +131,7 @@ fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     // The conversion goes through text, which keeps the digits of numbers.
     let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
     merge(&mut all, given);
-    given::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)
+    setting_value::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)
 }
 
 /// Overrides settings by the given ones; a group of settings is merged, not replaced.
@@ -145,7 +145,7 @@ fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
 }
 
 fn text(settings: &impl Serialize) -> String {
-    // Settings are numbers, strings and lists of them, all of which JSON has.
+    // Settings are numbers, strings and lists, all of which JSON can represent.
     serde_json::to_string(settings).unwrap_or_default()
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_agent_is_made_by_its_name_and_told() {
+    fn each_agent_is_created_by_its_name_and_documented() {
         for name in NAMES {
             let agent = from_json(name, &preset(name, "").unwrap()).unwrap();
             assert_eq!(agent.name(), *name);

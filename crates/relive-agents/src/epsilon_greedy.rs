@@ -7,8 +7,8 @@ use relive_rl::{PolicyContext, Purpose, Result, Saveable};
 use crate::actions::Discrete;
 use crate::streams::Streams;
 
-/// Takes the action with the highest value, or, with probability ε, a random one. Ties are broken at random. In an
-/// evaluation ε is 0, and the first of equal actions wins.
+/// Chooses the action with the highest value, or, with probability ε, a random one. Ties are broken at random. In an
+/// evaluation, ε is 0, and the first of equal actions is chosen.
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,
@@ -19,7 +19,7 @@ pub struct EpsilonGreedy {
 }
 
 impl EpsilonGreedy {
-    /// Explores the rows of a worker with the same ε.
+    /// Explores with the same ε in all rows of a worker.
     ///
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment does not take one discrete action.
@@ -27,7 +27,7 @@ impl EpsilonGreedy {
         EpsilonGreedy::spread(epsilon, 0.0, context)
     }
 
-    /// Explores the rows of a worker with different ε: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al.
+    /// Explores with a different ε in each row of a worker: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al.
     /// 2018).
     ///
     /// # Errors
@@ -47,12 +47,12 @@ impl EpsilonGreedy {
         self.actions.count
     }
 
-    /// The state on which its future depends.
+    /// The random streams, which are its only state.
     pub(crate) fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// Writes an action to each row, by the values of all its actions, `[rows, actions]`.
+    /// Writes an action to each row, given the values of all its actions, `[rows, actions]`.
     ///
     /// # Errors
     /// `actions` is not a buffer for one discrete action.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_explored_and_the_first_of_them_is_shown() {
+    fn ties_are_broken_randomly_when_exploring_and_by_index_when_evaluating() {
         let spec = EnvironmentSpec::new(
             Nest::Leaf(ArraySpec::new("", DType::Float32, [1])),
             Nest::Leaf(ArraySpec::discrete("", 3)),

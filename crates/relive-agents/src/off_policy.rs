@@ -25,11 +25,11 @@ const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 /// Limit on the tables that share the items: a batch samples each of them.
 const MAX_SHARDS: usize = 64;
 
-/// How many items one of several tables may be ahead of the others, besides the items of a step, however small the
-/// replay is: each actor is at most one ahead.
+/// How many items one of several tables may be ahead of the others, in addition to the items of a step, even for a
+/// small replay table: each actor adds at most one item of lead.
 const ITEMS_AHEAD: usize = 8;
 
-/// The settings of agents that act into a table and learn from it, and the resulting plans.
+/// The settings of agents that write their experience to a table and learn from it, and the resulting plans.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffPolicy {
     /// Items in a batch.
@@ -44,7 +44,7 @@ pub struct OffPolicy {
     pub min_replay_size: usize,
     /// Capacity in items; the oldest are evicted.
     pub max_replay_size: u64,
-    /// Number of tables that share the items evenly; each gives its part of a batch.
+    /// The number of tables that share the items evenly; each contributes its part of a batch.
     pub shards: usize,
 }
 
@@ -57,7 +57,7 @@ const DEMONSTRATIONS: &str = "demonstrations";
 pub struct Demonstrations {
     /// Share of demonstrations in a batch; 0 for none.
     pub ratio: f64,
-    /// A folder of recorded episodes; unset means the environment's own demonstrator.
+    /// A folder of recorded episodes; if unset, the environment's own demonstrator is used.
     pub folder: Option<PathBuf>,
     /// Episodes of the environment's own demonstrator.
     pub episodes: usize,
@@ -111,10 +111,10 @@ impl OffPolicy {
         share("discount", self.discount)
     }
 
-    /// The table of transitions, which is sampled uniformly; if there are several, the template of each.
+    /// The table of transitions, which is sampled uniformly; if there are several tables, the template of each.
     ///
     /// # Errors
-    /// A ratio that no table can keep.
+    /// No table can maintain the ratio.
     pub fn table(&self) -> Result<TableConfig> {
         self.table_for(self.n_step)
     }
@@ -135,7 +135,7 @@ impl OffPolicy {
         if self.shards == 1 {
             return rules.config();
         }
-        // With several tables, some may be ahead of others; see `expect_in_step`.
+        // With several tables, some may be ahead of others: see `expect_in_step`.
         let batch_size = 2 * self.batch_size.div_ceil(self.shards);
         ReplayTable { batch_size, burst: burst.div_ceil(self.shards) + ITEMS_AHEAD, ..rules }.config()
     }
@@ -177,8 +177,8 @@ impl OffPolicy {
         check("replay_shards", self.shards, is_even, expected)
     }
 
-    /// The tables: those of the agent's own experience, each like `own`, and one of demonstrations if the settings have
-    /// any.
+    /// All tables: those of the agent's own experience, each like `own`, and one of demonstrations if the settings
+    /// request any.
     pub(crate) fn tables(
         &self,
         own: &TableConfig,
@@ -200,7 +200,7 @@ impl OffPolicy {
         crew.replay_mixture(&self.divided(self.batch_size))
     }
 
-    /// The same, with demonstrations mixed in.
+    /// Like [`batches`](Self::batches), with demonstrations mixed in.
     pub(crate) fn mixed(
         &self,
         crew: &Crew,
@@ -232,7 +232,8 @@ impl OffPolicy {
         })
     }
 
-    /// An adder of transitions, which distributes the agent's own experience over its tables if there are several.
+    /// Creates an adder of transitions, which distributes the agent's own experience over its tables if there are
+    /// several.
     pub(crate) fn transitions(
         &self,
         crew: &Crew,
@@ -267,8 +268,8 @@ impl OffPolicy {
         self.plan_with(crew, learning, move |client, table| Ok(adder(client, table)?.with_extras(&extras)))
     }
 
-    /// Learns whenever it can, and otherwise acts, one step at a time, into a table through adders that `make` creates.
-    /// A run with recorded episodes to learn from does not act.
+    /// Learns whenever possible, and otherwise acts one step at a time. Adders that `make` creates write the steps to a
+    /// table. A run with recorded episodes to learn from does not act.
     ///
     /// # Errors
     /// An environment, a policy or an adder cannot be created, or the recorded episodes cannot be read.
@@ -285,20 +286,20 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        // With several learners, the first does not hold the workers back: all their steps so far count before the next
-        // step.
+        // With several learners, the first does not delay the workers: it counts all their steps so far before it takes
+        // its next step.
         let order =
             if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
         Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 
-    /// Checks that the rate limiters of several tables leave room for tables that are ahead of others. Each
-    /// environment's items go to the tables in turn, so a table is ahead by at most one item per environment. The
-    /// learner takes as many samples from each table, except for four batches in flight. With less room, actors might
-    /// wait for a table that the learner does not sample because it waits for another one.
+    /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment's
+    /// items go to the tables in turn, so a table is ahead by at most one item per environment. The learner takes
+    /// equally many samples from each table, except for four batches in flight. With less tolerance, actors could wait
+    /// for a table that the learner does not sample because it waits for another table.
     ///
     /// # Errors
-    /// The room is too small.
+    /// The tolerance is too small.
     #[expect(clippy::cast_precision_loss, reason = "items and samples, as rate limiters count them")]
     fn expect_in_step(&self, crew: &Crew) -> Result<()> {
         if self.shards == 1 {

@@ -1,4 +1,4 @@
-//! Proximal policy optimisation.
+//! Proximal policy optimization.
 
 use relive_flow::Flow;
 use relive_nn::Adam;
@@ -11,13 +11,13 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 /// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a
 /// rollout spread over 8 environments.
 ///
-/// Deviations from the paper, all common: generalised advantage estimation with normalisation in each minibatch,
+/// Deviations from the paper, all common: generalized advantage estimation with normalization in each minibatch,
 /// separate networks for policy and value, orthogonal initial weights, a bound on the gradient's norm. The statistics
-/// that normalise a rollout's observations come from earlier rollouts; other implementations update them at every step.
+/// that normalize a rollout's observations come from earlier rollouts; other implementations update them at every step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
@@ -27,7 +27,7 @@ pub struct PpoConfig {
     pub epochs: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of generalised advantage estimation.
+    /// λ of generalized advantage estimation.
     pub gae_lambda: f32,
     /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,
@@ -44,9 +44,9 @@ pub struct PpoConfig {
     /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; no bound unless
     /// set.
     pub target_kl: Option<f32>,
-    /// Whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
+    /// Whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,
@@ -79,7 +79,7 @@ impl Default for PpoConfig {
 }
 
 impl PpoConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> PpoConfig {
         match name {

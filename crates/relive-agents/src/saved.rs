@@ -20,7 +20,7 @@ pub(crate) enum Saved<'a> {
     Fields(&'a mut dyn FnMut(&mut State<'_>)),
 }
 
-/// Visits its fields, in one order for saving and restoring.
+/// Visits its fields, in the same order for saving and restoring.
 pub(crate) trait Visited {
     fn visit(&mut self, state: &mut State<'_>);
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use relive_rl::{Result, RlError};
 
-/// Limit on the hidden layers of a network; the deepest ones trained on a CPU have some dozen.
+/// The maximum number of hidden layers of a network; the deepest networks trained on a CPU have a few dozen.
 const MAX_LAYERS: usize = 64;
 
 /// The family of a named bsuite task, such as `catch` of `catch/0`; `None` for other environments.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_that_cannot_be_are_refused() {
+    fn invalid_networks_are_refused() {
         let refused =
             |inputs, hidden: &[usize], outputs| fits(inputs, hidden, outputs).unwrap_err().to_string();
         assert!(fits(4, &[64, 64], 2).is_ok());

@@ -4,7 +4,7 @@ use relive_nn::{Key, Optimizer, Params, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
 
-/// Makes a step against the mean of the gradients of all learners. Returns its norm.
+/// Makes a step against the mean gradient of all learners. Returns the gradient's norm.
 ///
 /// # Errors
 /// Another learner was lost.
@@ -18,7 +18,7 @@ pub(crate) fn step(
     Ok(optimizer.step(params, gradient))
 }
 
-/// Turns a gradient and numbers that are means over this learner's cells into means over the cells of all learners.
+/// Converts a gradient and numbers from means over this learner's cells to means over the cells of all learners.
 ///
 /// # Errors
 /// As for [`step`].
@@ -43,7 +43,7 @@ pub(crate) fn mean_over_cells<const N: usize>(
 }
 
 /// Gives each learner its own random numbers, although all started from the same state.
-pub(crate) fn apart(stream: &mut Stream, peers: &Peers) {
+pub(crate) fn separate_stream(stream: &mut Stream, peers: &Peers) {
     if peers.rank() > 0 {
         *stream = Key::from_seed(stream.bits()).child("learner").nth(peers.rank().into()).stream();
     }

@@ -1,4 +1,4 @@
-//! How networks read observations: images by convolutions, everything else as numbers.
+//! How networks read observations: images with convolutions, everything else as numbers.
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
@@ -7,14 +7,14 @@ use relive_tensor::{DType, Nest};
 
 use crate::settings;
 
-/// The minimum height and width of an image: the convolutions reduce it to one place.
+/// The minimum height and width of an image: the convolutions reduce it to one pixel.
 const LEAST: usize = 36;
 
 /// The front layers of a network.
 ///
 /// An observation is an image if it is one array of bytes `[height, width, channels]` of at least 36 x 36. The three
-/// convolutions of Mnih et al. (2015) read images, which stay bytes until then. Other observations are read as the
-/// numbers of all their leaves.
+/// convolutions of Mnih et al. (2015) read images directly from the bytes. Other observations are read as the numbers
+/// of all their leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Torso {
     features: Features,
@@ -30,7 +30,7 @@ impl Torso {
         Ok(Torso { features: Features::of(&spec.observations)?, picture: picture(&spec.observations) })
     }
 
-    /// Numbers of an observation.
+    /// The count of numbers in an observation.
     pub(crate) fn inputs(&self) -> usize {
         self.features.width()
     }
@@ -72,28 +72,34 @@ impl Torso {
 
 /// Observations as network inputs, in reused memory.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum ObservationInputs {
     Numbers(Vec<f32>),
     Pictures(Vec<u8>),
 }
 
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen::Numbers(Vec::new())
+impl Default for ObservationInputs {
+    fn default() -> ObservationInputs {
+        ObservationInputs::Numbers(Vec::new())
     }
 }
 
-impl Seen {
+impl ObservationInputs {
     /// Replaces the contents with observations.
     pub(crate) fn fill(&mut self, torso: &Torso, observations: &Buffer) {
         match self {
-            Seen::Pictures(pictures) if torso.sees_pictures() => {
+            ObservationInputs::Pictures(pictures) if torso.sees_pictures() => {
                 pictures.clear();
                 pictures.extend_from_slice(observations.leaf_bytes(0).unwrap_or_default());
             }
-            Seen::Numbers(rows) if !torso.sees_pictures() => torso.features.write_rows(observations, rows),
+            ObservationInputs::Numbers(rows) if !torso.sees_pictures() => {
+                torso.features.write_rows(observations, rows)
+            }
             _ => {
-                *self = if torso.sees_pictures() { Seen::Pictures(Vec::new()) } else { Seen::default() };
+                *self = if torso.sees_pictures() {
+                    ObservationInputs::Pictures(Vec::new())
+                } else {
+                    ObservationInputs::default()
+                };
                 self.fill(torso, observations);
             }
         }
@@ -102,8 +108,8 @@ impl Seen {
     /// The network's inputs.
     pub(crate) fn inputs(&self) -> Inputs<'_> {
         match self {
-            Seen::Numbers(rows) => Inputs::Floats(rows),
-            Seen::Pictures(pictures) => Inputs::Bytes(pictures),
+            ObservationInputs::Numbers(rows) => Inputs::Floats(rows),
+            ObservationInputs::Pictures(pictures) => Inputs::Bytes(pictures),
         }
     }
 }
@@ -130,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_large_arrays_of_bytes() {
+    fn images_are_large_arrays_of_bytes() {
         for (height, width, behind) in [(84, 84, 7 * 7), (36, 36, 1), (36, 51, 2), (210, 160, 22 * 16)] {
             let torso = torso(DType::UInt8, &[height, width, 3]);
             assert!(torso.sees_pictures() && torso.fits(&[8], 2).is_ok());

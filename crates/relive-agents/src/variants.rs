@@ -1,4 +1,4 @@
-//! Agents that are other agents with their own settings.
+//! Agents that are variants of other agents.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Demonstrations, DqnConfig, DqnLoss, R2d2Config};
 
-/// A named variant of another agent: it has the other's settings with different defaults.
+/// Defines a named variant of another agent: the same settings with different defaults.
 macro_rules! variant {
     ($(#[$about:meta])* $variant:ident, $of:ident, $name:literal) => {
         $(#[$about])*
@@ -70,21 +70,22 @@ impl Default for ApexConfig {
 }
 
 impl ApexConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ApexConfig {
         let (known, apex) = (DqnConfig::for_environment(name), ApexConfig::default().0);
         if known == DqnConfig::default() {
             return ApexConfig(apex);
         }
-        // The known settings explore little; with few actors, the first one would spoil the others' work.
+        // The tuned settings explore little; with few actors, the strong exploration of the first one would spoil the
+        // experience.
         ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
     }
 }
 
 variant! {
     /// The settings of Rainbow (Hessel et al. 2018): those of [`DqnConfig`], with a distribution of returns, noisy
-    /// networks, a duelling head, and prioritised transitions over three steps.
+    /// networks, a duelling head, and prioritized transitions over three steps.
     ///
     /// Deviations from the paper: importance weights do not grow over the run.
     RainbowConfig, DqnConfig, "rainbow"
@@ -107,7 +108,7 @@ impl Default for RainbowConfig {
 }
 
 impl RainbowConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> RainbowConfig {
         let (known, RainbowConfig(rainbow)) = (DqnConfig::for_environment(name), RainbowConfig::default());
@@ -141,7 +142,7 @@ impl Default for DqfdConfig {
 }
 
 impl DqfdConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqfdConfig {
         let DqfdConfig(dqfd) = DqfdConfig::default();
@@ -165,7 +166,7 @@ impl Default for R2d3Config {
 }
 
 impl R2d3Config {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d3Config {
         R2d3Config(with_demonstrations(R2d2Config::for_environment(name), episodes(name)))
@@ -182,7 +183,7 @@ fn half(episodes: usize) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder, episodes }
 }
 
-/// Number of demonstrations of an environment: if it is random, a single one shows little.
+/// The number of demonstrations of an environment: if it is random, a single demonstration shows little.
 fn episodes(name: &str) -> usize {
     if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
 }

@@ -21,10 +21,10 @@ pub fn published(params: &Params) -> Result<Weights> {
     Ok(Weights::new(params.version(), parts.collect::<Result<Vec<_>>>()?))
 }
 
-/// Loads weights that [`published`] made from parameters of the same layout.
+/// Loads weights that [`published`] created from parameters with the same layout.
 ///
 /// # Errors
-/// [`State`](RlError::State): the weights have another layout.
+/// [`State`](RlError::State): the weights have a different layout.
 pub fn load(params: &mut Params, weights: &Weights) -> Result<()> {
     let mut all = Vec::with_capacity(params.as_bytes().len());
     for leaf in params.layout().leaves() {

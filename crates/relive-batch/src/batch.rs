@@ -12,16 +12,16 @@ pub struct Batch {
     pub(super) samples: Vec<Sampled>,
     columns: Vec<BatchColumn>,
     pub(super) kinds: Vec<Kind>,
-    /// The kind of each sample; empty while there is only one kind.
+    /// The kind of each sample; empty as long as there is only one kind.
     kind_of: Vec<u32>,
 }
 
 /// The common layout of all samples in a column, and the number of rows of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchColumn {
-    /// Type and shape; if samples differ in their number of rows, with that of the longest.
+    /// Type and shape; if samples differ in their number of rows, the shape has the largest number.
     pub layout: ColumnLayout,
-    /// Rows of each sample, if the numbers differ.
+    /// The number of rows of each sample, if the numbers differ.
     pub lengths: Option<Vec<u32>>,
 }
 
@@ -32,7 +32,7 @@ impl BatchColumn {
         Self { layout, lengths: None }
     }
 
-    /// Rows of each of `samples`; 1 if the column is squeezed.
+    /// The number of rows of each of `samples`; 1 if the column is squeezed.
     #[must_use]
     pub fn rows(&self, samples: usize) -> Vec<u32> {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
@@ -51,8 +51,8 @@ impl Batch {
     /// The batch of `samples`.
     ///
     /// # Errors
-    /// The samples, and why they cannot form a batch: [`BatchError::Differ`] if their columns differ in number, type or
-    /// shape (other than in the number of rows); [`BatchError::TooLarge`].
+    /// Returns the samples and the reason why they cannot form a batch: [`BatchError::Differ`] if their columns differ
+    /// in number, type or shape (other than in the number of rows); [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
         let mut batch = Self::default();
         match batch.plan(&samples) {
@@ -125,7 +125,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Records the rows of each sample for columns in which they differ.
+    /// Records the number of rows of each sample for columns in which it differs.
     fn note_lengths(&mut self, samples: usize) {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let rows = |kind: &Kind| kind.rows(at);
@@ -181,6 +181,6 @@ fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
     if squeeze { format!("{dtype}{shape}") } else { format!("rows of {dtype}{shape}") }
 }
 
-/// Number of recent kinds among which the next sample's kind is searched. If there are more, few of them repeat, for
-/// example with episodes of any length.
+/// Number of recent kinds that are compared with the next sample. If there are more kinds, for example because episodes
+/// differ in length, few of them repeat.
 const RECENT_KINDS: usize = 16;

@@ -6,7 +6,7 @@ use relive_tensor::ChunkFault;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// Their columns differ in more than the number of rows.
+    /// The samples' columns differ in more than the number of rows.
     #[error(
         "the samples of a batch differ{place}: item {key} has {got}, but those before it have {expected}",
         place = .column.map_or_else(String::new, |column| format!(" in column {column}"))
@@ -16,12 +16,12 @@ pub enum BatchError {
         key: u64,
         /// The column; `None` if the number of columns differs.
         column: Option<usize>,
-        /// What the earlier items have.
+        /// The property of the earlier items.
         expected: String,
-        /// What this item has.
+        /// The property of this item.
         got: String,
     },
-    /// A column has more bytes than the address space.
+    /// A column exceeds the address space.
     #[error("column {column} of the batch exceeds the address space")]
     TooLarge {
         /// The column.

@@ -1,7 +1,7 @@
 //! Decoding columns into the caller's memory.
 //!
-//! Pieces that are whole tensors, or rows stored verbatim, go straight to their places, column by column; other tensors
-//! are decoded once for all pieces that need their rows. Large batches are split over threads.
+//! Pieces that are whole tensors or rows stored verbatim are written directly to their places, column by column. Other
+//! tensors are decoded once for all pieces that need their rows. Large batches are split over threads.
 
 use std::ops::Range;
 
@@ -16,14 +16,14 @@ use super::threads::{on_threads, threads_for};
 use super::{Batch, BatchColumn, BatchError};
 
 /// A piece of a tensor that is decoded for several pieces, and its destination.
-struct Placed<'s, 'o> {
+struct PieceDestination<'s, 'o> {
     sample: &'s Sampled,
     piece: Piece,
     row_bytes: usize,
     out: &'o mut [u8],
 }
 
-impl Placed<'_, '_> {
+impl PieceDestination<'_, '_> {
     fn identity(&self) -> (usize, u32) {
         self.piece.identity(self.sample)
     }
@@ -35,7 +35,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`BatchError::Destination`] if a size differs, and for columns of strings, which have no fixed size;
-    /// [`BatchError::Damaged`] for data that cannot be decoded: the contents of the destinations are then unspecified.
+    /// [`BatchError::Damaged`] for data that cannot be decoded. The contents of the destinations are then unspecified.
     pub fn gather_into<'o>(
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
@@ -45,7 +45,7 @@ impl Batch {
     }
 
     /// Like [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the
-    /// longest has. Room beyond the rows of a sample is left unchanged.
+    /// longest sample has. Room beyond the rows of a sample is left unchanged.
     ///
     /// # Errors
     /// As for [`gather_into`](Self::gather_into).
@@ -65,15 +65,15 @@ impl Batch {
                 .map_err(BatchError::Damaged)?;
         }
         if any_decoded {
-            let mut parts: Vec<Placed<'_, '_>> =
+            let mut parts: Vec<PieceDestination<'_, '_>> =
                 targets.into_iter().flat_map(|target| self.decoded(target)).collect();
-            parts.sort_by_cached_key(Placed::identity);
+            parts.sort_by_cached_key(PieceDestination::identity);
             on_threads(in_groups(&mut parts, threads), decode_groups).map_err(BatchError::Damaged)?;
         }
         Ok(())
     }
 
-    /// Shares of the samples, each with its part of the targets.
+    /// Divides the samples into shares, each with its part of the targets.
     fn shares<'o>(
         &self,
         mut targets: Vec<Target<'o>>,
@@ -114,7 +114,7 @@ impl Batch {
                     if let Some(rows) = piece.in_place(sample, target.row_bytes) {
                         stage.copy(rows, out);
                     } else if let Some(part) = piece.part(sample) {
-                        // Each piece has a part; otherwise it would not have been planned.
+                        // Each planned piece has a part.
                         stage.decode(part, out)?;
                     }
                 }
@@ -124,7 +124,7 @@ impl Batch {
     }
 
     /// The pieces of a column that need more than their own rows decoded.
-    fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<Placed<'s, 'o>> {
+    fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<PieceDestination<'s, 'o>> {
         let mut placed = Vec::new();
         for (number, sample) in self.samples.iter().enumerate() {
             let Some(kind) = self.kind(number) else { continue };
@@ -134,7 +134,7 @@ impl Batch {
                 let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
                 place = after;
                 if !piece.is_direct {
-                    placed.push(Placed { sample, piece, row_bytes: target.row_bytes, out });
+                    placed.push(PieceDestination { sample, piece, row_bytes: target.row_bytes, out });
                 }
             }
         }
@@ -183,12 +183,15 @@ impl Batch {
     }
 }
 
-/// Shares of pieces; pieces of one tensor stay together.
-fn in_groups<'p, 's, 'o>(parts: &'p mut [Placed<'s, 'o>], threads: usize) -> Vec<&'p mut [Placed<'s, 'o>]> {
+/// Divides pieces into shares; pieces of one tensor stay together.
+fn in_groups<'p, 's, 'o>(
+    parts: &'p mut [PieceDestination<'s, 'o>],
+    threads: usize,
+) -> Vec<&'p mut [PieceDestination<'s, 'o>]> {
     let (mut parts, mut shares) = (parts, Vec::with_capacity(threads));
     for left in (2..=threads).rev() {
         let at = parts.len() / left;
-        let last = at.checked_sub(1).and_then(|last| parts.get(last)).map(Placed::identity);
+        let last = at.checked_sub(1).and_then(|last| parts.get(last)).map(PieceDestination::identity);
         let further = parts.iter().skip(at).take_while(|next| Some(next.identity()) == last).count();
         let (mine, others) = parts.split_at_mut(at + further);
         shares.push(mine);
@@ -198,7 +201,7 @@ fn in_groups<'p, 's, 'o>(parts: &'p mut [Placed<'s, 'o>], threads: usize) -> Vec
     shares
 }
 
-fn decode_groups(parts: &mut [Placed<'_, '_>]) -> Result<(), ChunkFault> {
+fn decode_groups(parts: &mut [PieceDestination<'_, '_>]) -> Result<(), ChunkFault> {
     let mut scratch = Vec::new();
     for group in parts.chunk_by_mut(|a, b| a.identity() == b.identity()) {
         let Some(part) = group.first().and_then(|first| first.piece.part(first.sample)) else { continue };
@@ -208,7 +211,7 @@ fn decode_groups(parts: &mut [Placed<'_, '_>]) -> Result<(), ChunkFault> {
         }
         let scratch = scratch.get_mut(..size).unwrap_or_default();
         part.tensor.decode_into(scratch)?;
-        for Placed { sample, piece, row_bytes, out } in group {
+        for PieceDestination { sample, piece, row_bytes, out } in group {
             let first = piece.part(sample).map_or(0, |part| part.first as usize);
             let start = first.saturating_mul(*row_bytes);
             if let Some(rows) = scratch.get(start..start.saturating_add(out.len())) {
@@ -225,7 +228,8 @@ mod tests {
 
     use relive_table::{ItemData, Timestamp};
     use relive_tensor::{
-        AtHand, Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape, Slice, TrajectoryBuilder,
+        Chunk, ChunkParts, Codec, ColumnHeader, DType, ResidenceGuard, SequenceRange, Shape, Slice,
+        TrajectoryBuilder,
     };
 
     use super::*;
@@ -255,12 +259,12 @@ mod tests {
             table_size: 1,
             times_sampled: 1,
             rate_limited: false,
-            at_hand: AtHand::default(),
+            residence_guard: ResidenceGuard::default(),
         }
     }
 
     #[test]
-    fn rows_that_only_seemed_to_be_stored_as_they_are_come_right() {
+    fn rows_that_only_look_uncompressed_are_gathered_correctly() {
         let samples: Vec<Sampled> = (0..6).map(|first| seemingly_plain(first, 3)).collect();
         let batch = Batch::new(samples).unwrap();
         assert_eq!(batch.kinds.len(), 1, "they differ in their first row");

@@ -25,7 +25,7 @@ pub struct Gathered {
     memory: Arc<BatchMemory>,
 }
 
-/// A column, and the place of its data in the memory of its batch, sample after sample.
+/// A column, and the location of its data, sample by sample, in the memory of its batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatheredColumn {
     /// Its layout.
@@ -53,8 +53,8 @@ impl Gathered {
         Gathered { table, infos, inserted_at, columns, rows_before, memory: Arc::new(memory) }
     }
 
-    /// Columns of `samples` samples, placed one after the other and aligned, and their total bytes; `None` for strings,
-    /// and beyond the address space.
+    /// Places the columns of `samples` samples one after the other, aligned. Returns them with their total bytes;
+    /// `None` for strings, and beyond the address space.
     #[must_use]
     pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
@@ -90,7 +90,7 @@ impl Gathered {
         &self.columns
     }
 
-    /// A column, sample after sample.
+    /// A column, sample by sample.
     #[must_use]
     pub fn column(&self, column: usize) -> &[u8] {
         let range = self.columns.get(column).map_or(0..0, |column| column.at.clone());

@@ -1,7 +1,7 @@
 //! Kinds: samples that are cut from chunks in the same way share the pieces of their columns.
 //!
-//! Items, the chunks that they refer to, and the chunks' bytes are scattered over the memory. Each of these
-//! indirections is followed for several items at once, in tight loops, so that as many loads as possible are in flight.
+//! Items, the chunks that they refer to, and the chunks' bytes are scattered in memory. Each of these references is
+//! followed for several items at once, in tight loops, so that as many loads as possible are in flight.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::part::Part;
 /// A kind of samples.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The number of the first sample of the kind, and how that is cut.
+    /// The number of the first sample of the kind, and its slicing.
     first: usize,
     cut_hash: u64,
     pieces: Vec<Piece>,
@@ -31,7 +31,8 @@ pub(crate) struct Piece {
     /// The first row, relative to the sample's first row of the chunk.
     offset: u32,
     pub(crate) rows: u32,
-    /// Whether only its own rows need to be read: it is the whole tensor, or the rows seem to be stored verbatim.
+    /// Whether only the piece's own rows need to be read: the piece is the whole tensor, or its rows seem to be stored
+    /// verbatim.
     pub(crate) is_direct: bool,
 }
 
@@ -89,8 +90,8 @@ impl Kind {
     }
 }
 
-/// Whether rows of a chunk's column can be read without the others, as far as that can be determined without reading
-/// the payload.
+/// Whether rows of a chunk's column can be read without the other rows, as far as that can be determined without
+/// reading the payload.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -133,22 +134,22 @@ impl Piece {
     }
 }
 
-/// Number of samples processed side by side. Each pause between two runs waits for memory once; the data of this many
-/// samples still fits the L2 cache of a core.
+/// Number of samples processed side by side. Each run waits for memory once, and the data of this many samples still
+/// fits the L2 cache of a core.
 pub(crate) const STAGE: usize = 256;
 
-/// Number of chunks of each item that are prefetched: with more, those of other items would leave the cache before they
-/// are read.
+/// Number of chunks that are prefetched for each item. With more, chunks of other items would leave the cache before
+/// they are read.
 const TOUCHED_CHUNKS: usize = 4;
 
-/// Prefetches the chunks of samples: first the references to them.
+/// Prefetches the chunks of samples, after the references to these chunks.
 pub(crate) fn touch(samples: &[Sampled]) {
     for sample in samples {
         black_box(sample.item.trajectory.chunks().first().map(Arc::as_ptr));
     }
     for chunk in samples.iter().flat_map(|sample| sample.item.trajectory.chunks().iter().take(TOUCHED_CHUNKS))
     {
-        // The first and the last of the fields that are read, which span two cache lines.
+        // The first and the last field that are read later; they are in two cache lines.
         black_box((chunk.num_columns(), chunk.is_delta_encoded()));
     }
 }

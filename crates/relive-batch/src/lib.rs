@@ -2,8 +2,8 @@
 //!
 //! A batch has two states. A [`Batch`] is samples whose bytes are in their chunks, with a plan: the pieces of each
 //! column are known, but nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A server
-//! gathers batches before it sends them, and a client gathers those of a table in the same process, by the same plan;
-//! small items are copied from their table straight into a gathered batch.
+//! gathers batches before it sends them, and a client gathers batches from a table in its own process; both follow such
+//! a plan. Small items are copied from their table directly into a gathered batch.
 //!
 //! [`ColumnLayout`](relive_tensor::ColumnLayout) describes a column, here and everywhere else.
 

@@ -11,12 +11,12 @@ use super::BatchError;
 /// A cache line: the alignment of data.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u8; ALIGNMENT]);
+struct CacheLine([u8; ALIGNMENT]);
 
 /// The alignment of each column, in bytes.
 pub const ALIGNMENT: usize = 64;
 
-/// Limit on the idle blocks kept for reuse; more than a pipeline has in use at once.
+/// Limit on the idle blocks kept for reuse; more than a pipeline uses at once.
 const MAX_IDLE_BLOCKS: usize = 32;
 
 /// Limit on the idle bytes kept for reuse.
@@ -28,7 +28,7 @@ pub struct BatchMemory(Memory);
 enum Memory {
     /// Memory of this process only. Without a pool, it is freed on drop.
     Own {
-        lines: Vec<Line>,
+        lines: Vec<CacheLine>,
         len: usize,
         start: usize,
         pool: Option<Arc<Pool>>,
@@ -36,22 +36,23 @@ enum Memory {
     Foreign(Box<dyn ForeignMemory>),
 }
 
-/// Memory that another program has filled, such as a server on this machine. Dropping it gives it back.
+/// Memory that another program has filled, such as a server on this machine. Dropping this value returns the memory to
+/// that program.
 pub trait ForeignMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// The start of the bytes, for a writer: nobody else writes or reads them.
+    /// The start of the bytes, for a writer. No other code may write or read the bytes.
     fn start(&self) -> *mut u8;
 }
 
-/// Memory of dropped batches. Fresh memory costs a page fault per 4 KiB, as much as filling it.
+/// Memory of dropped batches. New memory costs a page fault per 4 KiB, which takes as long as filling it.
 #[derive(Default)]
 pub struct Pool(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
-    blocks: Vec<Vec<Line>>,
+    blocks: Vec<Vec<CacheLine>>,
     bytes: usize,
 }
 
@@ -63,14 +64,14 @@ impl Pool {
     pub fn take(self: &Arc<Self>, len: usize) -> Result<BatchMemory, BatchError> {
         let wanted = len.div_ceil(ALIGNMENT).max(1);
         let mut idle = self.0.lock();
-        let fits = |lines: &Vec<Line>| lines.len() >= wanted && lines.len() / 2 <= wanted;
+        let fits = |lines: &Vec<CacheLine>| lines.len() >= wanted && lines.len() / 2 <= wanted;
         let found = idle.blocks.iter().rposition(fits).map(|at| idle.blocks.swap_remove(at));
         idle.bytes -= found.as_ref().map_or(0, |lines| lines.len() * ALIGNMENT);
         drop(idle);
         BatchMemory::own(found, len, Some(Arc::clone(self)))
     }
 
-    fn give_back(&self, lines: Vec<Line>) {
+    fn give_back(&self, lines: Vec<CacheLine>) {
         let bytes = lines.len() * ALIGNMENT;
         let mut idle = self.0.lock();
         if idle.blocks.len() < MAX_IDLE_BLOCKS && idle.bytes + bytes <= MAX_IDLE_BYTES {
@@ -89,7 +90,11 @@ impl BatchMemory {
         BatchMemory::own(None, len, None)
     }
 
-    fn own(lines: Option<Vec<Line>>, len: usize, pool: Option<Arc<Pool>>) -> Result<BatchMemory, BatchError> {
+    fn own(
+        lines: Option<Vec<CacheLine>>,
+        len: usize,
+        pool: Option<Arc<Pool>>,
+    ) -> Result<BatchMemory, BatchError> {
         let fresh = || bytemuck::allocation::try_zeroed_vec(len.div_ceil(ALIGNMENT).max(1));
         let mut lines = match lines {
             Some(lines) => lines,
@@ -157,7 +162,7 @@ impl ColumnMemory {
         ColumnMemory { memory: Arc::clone(memory), range }
     }
 
-    /// A part of it, from `start` on.
+    /// A part of the column, from `start` on.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
         let start = (self.range.start + start).min(self.range.end);
@@ -170,9 +175,9 @@ impl ColumnMemory {
         self.memory.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    /// The start of the bytes, for callers that expose them as a writable array: nobody else writes them, and a server
-    /// does not read them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be
-    /// in use meanwhile.
+    /// The start of the bytes, for callers that expose them as a writable array: no other code writes them, and a
+    /// server does not read them again. The pointer is valid as long as this value or a clone of it exists; no other
+    /// reference to the bytes may be in use in the meantime.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         let start = match &self.memory.0 {
@@ -188,7 +193,7 @@ impl ColumnMemory {
         self.range.len()
     }
 
-    /// Whether it is empty.
+    /// Whether the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()

@@ -3,13 +3,13 @@
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
-/// Number of parts decoded side by side: enough to keep a processor's memory requests busy, and small parts fit its L1
-/// cache.
+/// Number of parts decoded side by side: enough for many memory requests in parallel, and few enough that small parts
+/// fit the L1 cache.
 const STAGE: usize = 64;
 
 type Stage<T> = SmallVec<[T; STAGE]>;
 
-/// Parts on their way to their destinations.
+/// Parts that are collected before they are copied or decoded to their destinations.
 #[derive(Default)]
 pub(crate) struct Staged<'a, 'o> {
     /// Rows that only need to be copied.
@@ -29,14 +29,14 @@ impl<'a, 'o> Staged<'a, 'o> {
         }
     }
 
-    /// Adds a part that is, or may be, stored in another way.
+    /// Adds a part that may not be stored verbatim.
     pub(crate) fn decode(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
         self.parts.push(part);
         self.parts_places.push(place);
         if self.parts.len() < STAGE { Ok(()) } else { self.decode_all() }
     }
 
-    /// Completes all of them.
+    /// Processes the remaining parts.
     pub(crate) fn end(&mut self) -> Result<(), ChunkFault> {
         self.copy_all();
         self.decode_all()
@@ -45,7 +45,7 @@ impl<'a, 'o> Staged<'a, 'o> {
     fn copy_all(&mut self) {
         touch(self.rows.iter().copied());
         for (rows, place) in self.rows.drain(..).zip(self.rows_places.drain(..)) {
-            // They have equal lengths by construction.
+            // Rows and destinations have equal lengths by construction.
             if rows.len() == place.len() {
                 place.copy_from_slice(rows);
             }
@@ -89,7 +89,7 @@ impl Part<'_> {
         self.tensor.copy_plain_rows(self.first, out).unwrap_or_else(|| self.decode_rows_into(out))
     }
 
-    /// The fallback for rows that only seemed to be stored verbatim.
+    /// The fallback for rows that seemed to be stored verbatim, but are not.
     fn decode_rows_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
         let size = self.tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
         let mut all = vec![0; size];

@@ -7,7 +7,8 @@ pub(crate) struct Target<'o> {
     pub(crate) column: usize,
     /// Bytes of one row.
     pub(crate) row_bytes: usize,
-    /// Rows that each sample has room for; `None` if samples are concatenated, however many rows each has.
+    /// The number of rows for which each sample has room; `None` if samples are concatenated, however many rows each
+    /// sample has.
     pub(crate) room: Option<usize>,
     /// The destination.
     pub(crate) out: &'o mut [u8],
@@ -19,7 +20,7 @@ impl<'o> Target<'o> {
         Target { out: self.out, ..*self }
     }
 
-    /// Takes the next sample's place off, which has this many rows.
+    /// Splits off the place of the next sample, which has this many rows.
     pub(crate) fn next(&mut self, rows: u32) -> &'o mut [u8] {
         let bytes = self.room.unwrap_or(rows as usize).saturating_mul(self.row_bytes);
         let (place, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
@@ -27,7 +28,7 @@ impl<'o> Target<'o> {
         place
     }
 
-    /// Takes the places of the next samples off, which have these numbers of rows.
+    /// Splits off the places of the next samples, which have these numbers of rows.
     pub(crate) fn split_off(&mut self, rows: impl Iterator<Item = u32>) -> Self {
         let rows: usize = rows.map(|rows| self.room.unwrap_or(rows as usize)).sum();
         let bytes = rows.saturating_mul(self.row_bytes);

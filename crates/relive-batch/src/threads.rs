@@ -6,14 +6,14 @@ use std::thread;
 
 use relive_tensor::ChunkFault;
 
-/// Output size from which another thread is worth its start, about 20 µs: copying this much takes as long, and
-/// decompressing it several times longer.
+/// Output size that justifies another thread, whose start takes about 20 µs: copying this many bytes takes as long, and
+/// decompressing them several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
-/// Number of threads beyond which memory is the bottleneck, not computation.
+/// Number of threads beyond which the bottleneck is memory, not computation.
 const MAX_THREADS: usize = 4;
 
-/// Number of threads that an output of this size is worth.
+/// Number of threads that an output of this size justifies.
 pub(crate) fn threads_for(bytes: usize) -> usize {
     let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
     if threads == 1 { 1 } else { threads.min(available_threads()) }

@@ -1,4 +1,4 @@
-//! Batches hold what their items decode to, however the items lie in their chunks.
+//! Batches contain the decoded data of their items, regardless of how the items are stored in chunks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use relive_batch::Batch;
 use relive_table::{ItemData, Sampled, Timestamp};
 use relive_tensor::{
-    AtHand, Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
+    Chunk, Codec, ResidenceGuard, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
 #[cfg(test)]
@@ -17,8 +17,7 @@ mod common {
     /// Rows of a chunk.
     pub(super) const ROWS: u32 = 4;
 
-    /// A chunk of two columns: pairs of numbers and flags. Numbers that are all alike shrink where the codec
-    /// compresses.
+    /// A chunk of two columns: pairs of numbers and flags. Equal numbers (`alike`) shrink if the codec compresses.
     pub(super) fn chunk(key: u32, codec: Codec, alike: bool) -> Arc<Chunk> {
         let number = |at: u32| if alike { 7 } else { key << 8 | at };
         let numbers: Vec<u32> = (0..2 * ROWS).map(number).collect();
@@ -29,7 +28,7 @@ mod common {
         Arc::new(Chunk::new(encode_chunk(key.into(), range, &columns, false, codec).unwrap()).unwrap())
     }
 
-    /// An item of both columns, each of these slices: chunk, first row, rows.
+    /// An item of both columns. Each column consists of slices: chunk, first row, number of rows.
     pub(super) fn item(chunks: &[Arc<Chunk>], columns: [&[(usize, u32, u32)]; 2]) -> Trajectory {
         let mut builder = TrajectoryBuilder::new();
         for (index, slices) in (0..).zip(columns) {
@@ -51,7 +50,7 @@ mod common {
             table_size: 1,
             times_sampled: 1,
             rate_limited: false,
-            at_hand: AtHand::default(),
+            residence_guard: ResidenceGuard::default(),
         }
     }
 }
@@ -64,7 +63,7 @@ fn slices() -> impl Strategy<Value = Vec<(usize, u32, u32)>> {
 
 proptest! {
     #[test]
-    fn columns_are_what_the_items_decode_to(
+    fn columns_match_the_decoded_items(
         kinds in vec((prop::sample::select(vec![Codec::Raw, Codec::Snappy, Codec::Zstd]), any::<bool>()), 3),
         items in vec((slices(), slices()), 1..20),
         extra in 0..3_u32,

@@ -1,4 +1,4 @@
-//! How fast checkpoints are written and loaded, beside a plain copy of the same files.
+//! Measures how fast checkpoints are written and loaded, compared with a plain copy of the same files.
 //!
 //! ```text
 //! cargo run --release -p relive-checkpoint --example rates -- FOLDER [ITEMS] [BYTES OF AN ITEM]
@@ -52,7 +52,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Copies all files of a folder and of those below it, and makes the copies last.
+/// Copies all files of a folder and its subfolders, and makes the copies durable.
 fn copy(from: &Path, to: &Path) -> Result<Duration> {
     let ((), took) = timed(|| copy_folder(from, to))?;
     fs::remove_dir_all(to)?;
@@ -74,7 +74,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A table of items with a chunk each, of bytes that do not compress.
+/// A table of items, each with one chunk of incompressible bytes.
 fn snapshot(numbers: std::ops::Range<u64>, size: u64) -> Result<Snapshot> {
     let items = numbers.clone().map(|number| item(number, size)).collect::<Result<Vec<_>>>()?;
     let counters = TableCounters { inserts: i64::try_from(items.len())?, ..TableCounters::default() };
@@ -83,7 +83,7 @@ fn snapshot(numbers: std::ops::Range<u64>, size: u64) -> Result<Snapshot> {
     Ok(Snapshot { tables: vec![table], ledger: Arc::default() })
 }
 
-/// The oldest items are gone, and as many new ones are there.
+/// Replaces the oldest `count` items with new ones.
 fn replaced(mut snapshot: Snapshot, count: u64, size: u64) -> Result<Snapshot> {
     let Some(table) = snapshot.tables.first_mut() else { return Ok(snapshot) };
     let first = table.items.len() as u64;

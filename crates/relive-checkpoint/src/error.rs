@@ -25,7 +25,7 @@ pub struct Error {
 pub enum ErrorKind {
     /// The file system refused an operation.
     Io,
-    /// A file is missing or damaged, or has contents that no server can have written.
+    /// A file is missing or damaged, or has contents that no server writes.
     Damaged,
     /// Another process is writing there.
     InUse,
@@ -43,7 +43,7 @@ impl Error {
         self.kind
     }
 
-    /// Path or URL of the damaged file, for damage.
+    /// Path or URL of the damaged file, if the error is about damage.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.file.as_deref()
@@ -65,18 +65,18 @@ impl Error {
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// The storage refused to do `what` with the file that messages call `file`.
+    /// The storage refused to do `what` with the file named `file` in messages.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Whether the system denies writing there, to everyone or to this process.
+    /// Whether the place is read-only for everyone or for this process.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }
 
-    /// Whether a file was not written because another writer has created one with its name.
+    /// Whether a file was not written because another writer created a file with the same name.
     pub(crate) fn is_of_another(&self) -> bool {
         self.io_kind() == Some(io::ErrorKind::AlreadyExists)
     }

@@ -1,10 +1,11 @@
-//! Maps from addresses and from ids that this program has drawn.
+//! Maps whose keys are addresses or ids that this program has drawn.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-/// A map whose keys no outsider chooses, so that a fast hash is safe. A checkpoint makes millions of look-ups.
+/// A map whose keys are not chosen by other parties, so that a fast hash is safe. A checkpoint makes millions of
+/// lookups.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
 /// The corresponding set.

@@ -1,14 +1,14 @@
-//! Checkpoints: snapshots of tables on disk and in buckets. Only this crate knows data files.
+//! Checkpoints: snapshots of tables on disk and in buckets. Only this crate reads and writes data files.
 //!
 //! [`Store`] is a server's place for checkpoints in Relive's format (`docs/checkpoint-format.md`), in which successive
 //! checkpoints share data; [`Catalog`] inspects them. [`reverb`] is dm-reverb's format: Relive and dm-reverb can load
 //! each other's checkpoints.
 //!
 //! In both formats a checkpoint appears atomically: it is written under another name, made durable, and then renamed.
-//! Until then, and whatever fails, the previous checkpoint is the newest and valid.
+//! Until then, and after any failure, the previous checkpoint is the newest one and remains valid.
 //!
-//! Readers trust nothing. Every part has a checksum, and announced sizes are checked against the actual ones. Damaged
-//! data is refused, with file and place, or its intact parts are salvaged.
+//! Readers do not trust their input. Every part has a checksum, and declared sizes are checked against the actual ones.
+//! Damaged data is refused with an error that names file and place, or its intact parts are salvaged.
 
 mod any_format;
 mod catalog;

@@ -22,7 +22,7 @@ pub struct LoadOptions {
     tier: Option<(Arc<Tier>, u64)>,
 }
 
-/// Default limit on loading threads: disks do not get faster beyond it.
+/// Default limit on loading threads: more threads do not make disks faster.
 const MAX_THREADS: usize = 16;
 
 impl LoadOptions {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A damaged part of a checkpoint: place, reason and cost.
+/// A damaged part of a checkpoint: its place, the reason, and the lost items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
@@ -12,7 +12,7 @@ pub struct Loss {
     pub offset: u64,
     /// The table whose items are lost; `None` if no items are lost.
     pub table: Option<String>,
-    /// Number of items lost for this reason. An item that lacks several chunks counts for the first.
+    /// Number of items lost for this reason. An item that lacks several chunks is counted once, for the first of them.
     pub items: u64,
     /// The reason.
     pub reason: String,

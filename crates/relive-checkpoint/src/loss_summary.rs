@@ -1,4 +1,4 @@
-//! Losses in a few lines, however many there are.
+//! Summarizes losses in a few lines, however many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::Loss;
 /// Limit on the files and places named one by one.
 const SHOWN: usize = 5;
 
-/// Summarises losses in a few lines: the number of items of each table, the number of places in each file, and the
+/// Summarizes losses in a few lines: the number of items of each table, the number of places in each file, and the
 /// first places with their reasons.
 ///
 /// ```
@@ -35,7 +35,7 @@ fn tables(losses: &[Loss]) -> Vec<String> {
         .collect()
 }
 
-/// Empty if each place is named anyway.
+/// Returns nothing if every place is named individually.
 fn files(losses: &[Loss]) -> Vec<String> {
     if losses.len() <= SHOWN {
         return Vec::new();
@@ -44,10 +44,10 @@ fn files(losses: &[Loss]) -> Vec<String> {
     for loss in losses {
         places.entry(&loss.file).or_default().insert(loss.offset);
     }
-    let told = |(file, places): (&&str, &BTreeSet<u64>)| {
+    let file_line = |(file, places): (&&str, &BTreeSet<u64>)| {
         format!("{} of {file} damaged", counted(places.len() as u64, "place"))
     };
-    places.iter().take(SHOWN).map(told).chain(more(places.len(), "file")).collect()
+    places.iter().take(SHOWN).map(file_line).chain(more(places.len(), "file")).collect()
 }
 
 fn more(all: usize, what: &str) -> Option<String> {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn few_losses_are_all_told_with_what_they_cost() {
+    fn few_losses_are_all_listed_with_the_lost_items() {
         let losses = [loss("a", 1, Some("t"), 3), loss("a", 2, None, 0), loss("b", 3, Some("s"), 1)];
         let expected = [
             "1 item of table `s` in total",
@@ -81,9 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn of_many_there_are_totals_and_the_first_ones() {
+    fn many_losses_are_summarized_with_totals_and_the_first_ones() {
         let mut losses: Vec<Loss> = (0..1_000).map(|at| loss("a", at, Some("t"), 2)).collect();
-        // One place can cost items of two tables.
+        // Damage at one place can lose items of two tables.
         losses.extend((0..7).map(|at| loss("a", at, Some("s"), 1)));
         losses.extend((0..8).map(|number| loss(&format!("b{number}"), 0, None, 0)));
         let lines = summary_of_losses(&losses);

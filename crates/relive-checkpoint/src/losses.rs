@@ -5,7 +5,7 @@ use std::io;
 
 use crate::{Error, Loss};
 
-/// Handles damage: the first one is an error, or all of it is collected.
+/// Handles damage: either the first damage is an error, or all damage is collected.
 #[derive(Debug)]
 pub(crate) struct Losses {
     salvage: bool,
@@ -43,8 +43,8 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// Like [`note`](Self::note), for a part that could not be read. A missing part is damage; all other errors are not
-    /// the file's fault. Collecting continues in either case.
+    /// Like [`note`](Self::note), for a part that could not be read. A missing part is damage; other errors are not
+    /// caused by the file. Collecting continues in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),
@@ -54,8 +54,8 @@ impl Losses {
         }
     }
 
-    /// Adds items of a table to the cost of a loss.
-    pub(crate) fn charge(&mut self, number: usize, table: &str, items: u64) {
+    /// Adds items of a table to the lost items of a loss.
+    pub(crate) fn attribute(&mut self, number: usize, table: &str, items: u64) {
         let Some(loss) = self.found.get_mut(number) else { return };
         if loss.table.is_none() {
             loss.table = Some(table.to_owned());
@@ -84,7 +84,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Damage that, so far, costs no items.
+    /// Damage to which no lost items are attributed so far.
     pub(crate) fn of(file: &str, offset: u64, reason: impl fmt::Display) -> Self {
         Self { file: file.to_owned(), offset, table: None, items: 0, reason: reason.to_string() }
     }

@@ -1,4 +1,4 @@
-//! Names of checkpoint files, and of the remains of unfinished ones.
+//! Names of checkpoint files, and of leftover unfinished files.
 
 use crate::segment::SegmentId;
 
@@ -20,7 +20,7 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     is_ours.then(|| digits.parse().ok())?
 }
 
-/// Whether this is the name of an unfinished file of ours, including its folder.
+/// Whether this name, which includes the folder, is that of an unfinished file of Relive.
 pub(crate) fn is_leftover(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
     let Some(finished) = file.strip_prefix('.').and_then(|file| file.strip_suffix(".tmp")) else {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_our_own_making_count() {
+    fn only_own_file_names_are_checkpoints() {
         assert_eq!(checkpoint_name(42), "checkpoint-0000000042.relive");
         for number in [0, 42, MAX_NUMBER] {
             assert_eq!(checkpoint_number(&checkpoint_name(number)), Some(number));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_leftovers_are_leftovers() {
+    fn only_own_temporary_files_are_leftovers() {
         let segment = SegmentId([171; 16]).file_name();
         let unfinished = segment.replace("segments/", "segments/.") + ".tmp";
         for (name, is_ours) in [

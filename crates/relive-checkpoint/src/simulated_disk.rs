@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::storage::Source;
 use crate::storage::disk::{Disk, DurableFile, Locked};
 
-/// A disk; clones share it.
+/// A simulated disk; clones share it.
 #[derive(Clone)]
 pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 
@@ -18,7 +18,7 @@ struct State {
     now: Names,
     /// The state that a crash certainly leaves.
     durable: Names,
-    trouble: Trouble,
+    failure: DiskFailure,
     /// Number of operations so far.
     operations: usize,
     is_locked: bool,
@@ -40,7 +40,7 @@ struct Names {
 
 /// Failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Trouble {
+pub(crate) enum DiskFailure {
     #[default]
     None,
     /// From this operation on everything fails, as if the process were killed before it.
@@ -58,7 +58,7 @@ pub(crate) enum Crash {
     Loses,
     /// All of it is kept.
     Keeps,
-    /// Some of it is kept, by this seed: some names, and some bytes of files; the other bytes are 0 or missing.
+    /// A part of it is kept, chosen by this seed: some names, and some bytes of files; other bytes are 0 or missing.
     Mixes(u64),
 }
 
@@ -71,13 +71,13 @@ impl SimulatedDisk {
     /// Another disk with the same contents, without failures and locks.
     pub(crate) fn copy(&self) -> Self {
         let mut state = self.state().clone();
-        (state.trouble, state.operations, state.is_locked) = (Trouble::None, 0, false);
+        (state.failure, state.operations, state.is_locked) = (DiskFailure::None, 0, false);
         Self(Arc::new(Mutex::new(state)))
     }
 
-    pub(crate) fn trouble(&self, trouble: Trouble) {
+    pub(crate) fn set_failure(&self, failure: DiskFailure) {
         let mut state = self.state();
-        (state.trouble, state.operations) = (trouble, 0);
+        (state.failure, state.operations) = (failure, 0);
     }
 
     /// Operations since the last failure was set.
@@ -95,10 +95,10 @@ impl SimulatedDisk {
         let mut state = after.state();
         match crash {
             Crash::Keeps => {}
-            Crash::Loses => state.lose(|| Fate::Lost),
+            Crash::Loses => state.drop_unsynced(|| Durability::Lost),
             Crash::Mixes(seed) => {
                 let mut random = seed;
-                state.lose(|| Fate::draw(&mut random));
+                state.drop_unsynced(|| Durability::draw(&mut random));
             }
         }
         drop(state);
@@ -112,7 +112,7 @@ impl SimulatedDisk {
         state.now.files.iter().map(|(path, file)| (path.clone(), content(file))).collect()
     }
 
-    /// Modifies the contents of a file without the users' knowledge.
+    /// Modifies the contents of a file directly, not through an operation of the disk.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.now.files[path];
@@ -124,14 +124,14 @@ impl SimulatedDisk {
     }
 }
 
-enum Fate {
+enum Durability {
     Lost,
     Kept,
     /// Keeps this many thousandths of the new bytes; the flag says whether zeros replace the others.
     Partly(u64, bool),
 }
 
-impl Fate {
+impl Durability {
     fn draw(random: &mut u64) -> Self {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let drawn = *random >> 33;
@@ -144,12 +144,12 @@ impl Fate {
 }
 
 impl State {
-    fn lose(&mut self, mut fate: impl FnMut() -> Fate) {
+    fn drop_unsynced(&mut self, mut durability: impl FnMut() -> Durability) {
         for file in &mut self.files {
-            file.now = match fate() {
-                Fate::Lost => file.durable.clone(),
-                Fate::Kept => continue,
-                Fate::Partly(thousandths, has_zeros) => {
+            file.now = match durability() {
+                Durability::Lost => file.durable.clone(),
+                Durability::Kept => continue,
+                Durability::Partly(thousandths, has_zeros) => {
                     let new = file.now.len().saturating_sub(file.durable.len());
                     let kept = file.durable.len() + new * usize::try_from(thousandths).unwrap() / 1000;
                     let mut content = file.now[..kept.min(file.now.len())].to_vec();
@@ -163,7 +163,7 @@ impl State {
         let durable = self.durable.clone();
         let paths: BTreeSet<PathBuf> = self.now.files.keys().chain(durable.files.keys()).cloned().collect();
         for path in paths {
-            if matches!(fate(), Fate::Kept) {
+            if matches!(durability(), Durability::Kept) {
                 continue;
             }
             match durable.files.get(&path) {
@@ -183,16 +183,16 @@ impl State {
     fn step(&mut self) -> io::Result<()> {
         let number = self.operations;
         self.operations += 1;
-        match self.trouble {
-            Trouble::DeadFrom(dead) if number >= dead => Err(io::Error::other("the process was killed")),
-            Trouble::FailsOnce(failing) if number == failing => Err(io::Error::other("a bad moment")),
+        match self.failure {
+            DiskFailure::DeadFrom(dead) if number >= dead => Err(io::Error::other("the process was killed")),
+            DiskFailure::FailsOnce(failing) if number == failing => Err(io::Error::other("a bad moment")),
             _ if self.is_read_only => Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)),
             _ => Ok(()),
         }
     }
 
     fn room(&self) -> usize {
-        let Trouble::Full(most) = self.trouble else { return usize::MAX };
+        let DiskFailure::Full(most) = self.failure else { return usize::MAX };
         most.saturating_sub(self.now.files.values().map(|file| self.files[*file].now.len()).sum())
     }
 }

@@ -1,4 +1,4 @@
-//! Looking at checkpoints of our own format: lists, what is in them, what is whole, and what goes.
+//! Tests the inspection of checkpoints in Relive's format: listing, inspecting, verifying and pruning.
 
 #![expect(clippy::unwrap_used, reason = "a test all over")]
 
@@ -16,7 +16,7 @@ use std::path::Path;
 use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, list, locate, reverb};
 use relive_table::{CheckpointProgress, Snapshot, TableConfig};
 
-use support::{Folder, chunk, fixtures, small, snapshot, table, told, trajectory};
+use support::{Folder, chunk, contents, fixtures, small, snapshot, table, trajectory};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -26,22 +26,22 @@ fn save(store: &Store, snapshot: &Snapshot) -> String {
     store.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location
 }
 
-/// Tables of so many items with a chunk each.
+/// Tables of this many items with one chunk each.
 fn counted(items: u16) -> Snapshot {
     let items = (0..items).map(|number| trajectory(&[chunk(number.into(), number.into(), 3)]));
     snapshot(vec![table(TableConfig::new("counted"), items)])
 }
 
 #[test]
-fn a_list_tells_of_each_and_of_damage() {
+fn ls_shows_each_checkpoint_and_damage() {
     let root = Folder::new();
     let store = Store::open(text(&root)).unwrap();
     let [first, second] = [save(&store, &counted(3)), save(&store, &counted(5))];
     fs::write(&first, "damaged").unwrap();
     // No lock is taken.
     let listed = Catalog::open(text(&root)).unwrap().checkpoints().unwrap();
-    let told: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
-    assert_eq!(told, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
+    let actual: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
+    assert_eq!(actual, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
     let error = listed[0].summary.as_ref().unwrap_err();
     assert_eq!(error.to_string(), format!("{first}, at byte 0: it is truncated: it has 7 bytes"));
     let summary = listed[1].summary.as_ref().unwrap();
@@ -53,7 +53,7 @@ fn a_list_tells_of_each_and_of_damage() {
 }
 
 #[test]
-fn what_is_in_a_checkpoint_is_shown_with_a_few_items() {
+fn inspect_shows_the_contents_with_a_few_items() {
     let root = Folder::new();
     let store = Store::open(text(&root)).unwrap();
     let saved = small();
@@ -79,7 +79,7 @@ fn what_is_in_a_checkpoint_is_shown_with_a_few_items() {
 }
 
 #[test]
-fn every_byte_is_verified_also_of_what_other_checkpoints_use() {
+fn verify_reads_every_byte_including_shared_segments() {
     let root = Folder::new();
     let store = Store::open(text(&root)).unwrap();
     save(&store, &counted(50));
@@ -122,7 +122,7 @@ fn fewer_deletes() -> i64 {
 }
 
 #[test]
-fn old_checkpoints_go_and_what_others_need_stays() {
+fn old_checkpoints_are_pruned_and_shared_segments_stay() {
     let root = Folder::new();
     let store = Store::open(text(&root)).unwrap().keep(9);
     for items in [30, 20, 10] {
@@ -136,12 +136,15 @@ fn old_checkpoints_go_and_what_others_need_stays() {
     assert_eq!((pruned.checkpoints, pruned.segments), (vec![text(&first).to_owned()], 1));
     assert!(pruned.bytes > 0);
     assert_eq!(catalog.prune(0).unwrap().checkpoints.len(), 1, "the newest always stays");
-    assert_eq!(told(&catalog.load(&LoadOptions::new()).unwrap().unwrap().snapshot), told(&counted(10)));
+    assert_eq!(
+        contents(&catalog.load(&LoadOptions::new()).unwrap().unwrap().snapshot),
+        contents(&counted(10))
+    );
     assert_eq!(catalog.prune(1).unwrap().bytes, 0);
 }
 
 #[test]
-fn places_without_checkpoints_are_told() {
+fn locations_without_checkpoints_are_reported() {
     let root = Folder::new();
     let nowhere = Catalog::open(text(&root.join("nowhere"))).unwrap();
     assert_eq!(nowhere.checkpoints().unwrap().len(), 0);
@@ -155,7 +158,7 @@ fn places_without_checkpoints_are_told() {
 }
 
 #[test]
-fn formats_are_told_apart() {
+fn formats_are_detected() {
     let (root, other) = (Folder::new(), Folder::new());
     let format = |location: &str| locate(location).unwrap().format();
     assert_eq!(format(text(&root)), None);
@@ -169,7 +172,7 @@ fn formats_are_told_apart() {
 }
 
 #[test]
-fn progress_ends_where_it_said_it_would() {
+fn progress_ends_at_the_announced_total() {
     let root = Folder::new();
     let store = Store::open(text(&root)).unwrap();
     let progress = CheckpointProgress::default();
@@ -184,7 +187,7 @@ fn progress_ends_where_it_said_it_would() {
 }
 
 #[test]
-fn a_new_checkpoint_is_later_than_all_that_are_there_whatever_the_clock_says() {
+fn a_new_checkpoint_sorts_last_whatever_the_clock_says() {
     let root = Folder::new();
     let save = |format, items| {
         let root = Root::new(text(&root)).format(format).keep(9);
@@ -206,7 +209,7 @@ fn a_new_checkpoint_is_later_than_all_that_are_there_whatever_the_clock_says() {
 }
 
 #[test]
-fn the_older_checkpoint_that_is_named_does_not_need_what_is_damaged() {
+fn the_recommended_older_checkpoint_shares_no_damaged_segment() {
     let root = Folder::new();
     let place = Root::new(text(&root)).keep(9);
     let save =

@@ -1,4 +1,4 @@
-//! Replays what the fuzzer found worth keeping, under the same check; see `fuzz/README.md`.
+//! Replays the inputs that the fuzzer kept, with the fuzzer's check; see `fuzz/README.md`.
 
 #[expect(unreachable_pub, reason = "it is the fuzz crate's own")]
 #[path = "../../../fuzz/src/checkpoint.rs"]

@@ -1,4 +1,4 @@
-//! What is not whole is refused, wherever it was damaged.
+//! Tests that checkpoints are refused wherever they are damaged.
 
 #[allow(
     dead_code,
@@ -15,7 +15,7 @@ use relive_checkpoint::reverb::Store;
 use relive_checkpoint::{Error, ErrorKind, LoadOptions};
 use relive_table::Snapshot;
 
-use support::{Folder, Told, fixtures, small, told};
+use support::{Folder, TableContents, contents, fixtures, small};
 
 const FILES: [&str; 3] = ["tables.tfrecord", "items.tfrecord", "chunks.tfrecord"];
 
@@ -30,11 +30,11 @@ fn victims() -> (Folder, Vec<PathBuf>) {
     (root, victims)
 }
 
-fn load(folder: &Path) -> Result<Vec<Told>, Error> {
-    Store::load(folder).map(|snapshot| told(&snapshot))
+fn load(folder: &Path) -> Result<Vec<TableContents>, Error> {
+    Store::load(folder).map(|snapshot| contents(&snapshot))
 }
 
-/// Loads with each of these contents in the place of a file.
+/// Loads the checkpoint with each of these contents in place of a file's own.
 fn with_each(folder: &Path, file: &str, contents: impl IntoIterator<Item = (String, Vec<u8>)>) {
     let path = folder.join(file);
     let Ok(whole) = fs::read(&path) else { return };
@@ -55,7 +55,7 @@ fn with_each(folder: &Path, file: &str, contents: impl IntoIterator<Item = (Stri
 }
 
 #[test]
-fn no_flipped_bit_goes_unnoticed() {
+fn every_flipped_bit_is_detected() {
     let (_root, victims) = victims();
     for folder in victims {
         for file in FILES {
@@ -71,7 +71,7 @@ fn no_flipped_bit_goes_unnoticed() {
 }
 
 #[test]
-fn no_cut_goes_unnoticed() {
+fn every_truncation_is_detected() {
     let (_root, victims) = victims();
     for folder in victims {
         for file in FILES {
@@ -83,7 +83,7 @@ fn no_cut_goes_unnoticed() {
 }
 
 #[test]
-fn bytes_too_many_and_files_in_the_wrong_place_are_noticed() {
+fn trailing_bytes_and_misplaced_files_are_detected() {
     let (_root, victims) = victims();
     for folder in victims {
         let files = FILES.map(|file| fs::read(folder.join(file)).unwrap_or_default());
@@ -107,7 +107,7 @@ fn a_missing_file_is_named() {
             fs::remove_file(&path).expect("the folder can be written");
             let error = load(&folder).map(drop).expect_err("a file is missing");
             assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
-            // Without the file of items, the tables show that there should be some.
+            // If the file of items is missing, the tables show that there should be items.
             let named = error.to_string();
             assert!(named.contains(file) || named.contains("items"), "{named}");
             fs::write(&path, whole).expect("the folder can be written");
@@ -116,7 +116,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn an_error_names_file_record_and_place() {
+fn an_error_names_file_record_and_offset() {
     let (_root, victims) = victims();
     let folder = victims.iter().find(|folder| folder.ends_with("uncompressed")).expect("it is one of them");
     let path = folder.join("items.tfrecord");
@@ -134,7 +134,7 @@ fn an_error_names_file_record_and_place() {
 }
 
 #[test]
-fn what_is_whole_can_be_salvaged_and_the_rest_is_counted() {
+fn intact_items_are_salvaged_and_losses_are_counted() {
     let (_root, victims) = victims();
     let options = LoadOptions::new().salvage(true);
     for folder in victims {

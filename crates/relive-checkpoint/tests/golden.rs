@@ -1,4 +1,4 @@
-//! Checkpoints that dm-reverb has written are read as dm-reverb reads them. `fixtures/record.py` makes them.
+//! Tests that checkpoints written by dm-reverb are read as dm-reverb reads them. `fixtures/record.py` creates them.
 
 #[allow(
     dead_code,
@@ -13,13 +13,13 @@ use relive_table::{RateLimiterConfig, Snapshot, StoredItem, TableCounters, Table
 use relive_tensor::{DType, Tensor};
 use serde_json::{Value, json};
 
-use support::{Folder, fixtures, told};
+use support::{Folder, contents, fixtures};
 
 fn load(name: &str) -> Snapshot {
     Store::load(&fixtures().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The snapshot as the JSON beside the fixture tells it.
+/// The snapshot in the form of the JSON file next to the fixture.
 fn as_json(snapshot: &Snapshot) -> Value {
     let mut tables: Vec<&TableSnapshot> = snapshot.tables.iter().collect();
     tables.sort_by_key(|table| &table.config.name);
@@ -82,7 +82,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_form_is_read_as_dm_reverb_reads_it() {
+fn every_form_is_read_as_by_dm_reverb() {
     for name in ["current", "legacy", "empty", "uncompressed", "old_forms"] {
         let expected = std::fs::read_to_string(fixtures().join(format!("{name}.json"))).unwrap();
         let expected: Value = serde_json::from_str(&expected).unwrap();
@@ -91,9 +91,9 @@ fn every_form_is_read_as_dm_reverb_reads_it() {
 }
 
 #[test]
-fn old_forms_mean_the_same_as_new_ones() {
+fn old_and_new_record_forms_load_alike() {
     for (old, new) in [("uncompressed", "current"), ("old_forms", "legacy")] {
-        assert_eq!(told(&load(old)), told(&load(new)), "{old}");
+        assert_eq!(contents(&load(old)), contents(&load(new)), "{old}");
     }
 }
 
@@ -110,13 +110,13 @@ fn a_signature_keeps_names_and_unknown_sizes() {
 }
 
 #[test]
-fn what_dm_reverb_wrote_is_written_again_without_loss() {
+fn dm_reverb_checkpoints_are_rewritten_without_loss() {
     for name in ["current", "legacy", "empty", "old_forms"] {
         let root = Folder::new();
         let store = Store::new(&*root);
         let first = load(name);
         store.save(&first).unwrap();
-        assert_eq!(told(&store.load_latest().unwrap().unwrap()), told(&first), "{name}");
+        assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&first), "{name}");
     }
 }
 

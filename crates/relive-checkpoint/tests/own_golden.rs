@@ -1,9 +1,8 @@
-//! Checkpoints in our own format that were written long ago, and one that was written by hand, are read as what they
-//! are.
+//! Tests that checkpoints in Relive's format from old versions, and one from an independent writer, are read correctly.
 //!
 //! `fixtures/by_hand.py` is a second implementation, made from docs/checkpoint-format.md. `fixtures/own` was written by
-//! [`golden`] and [`the_fixture_can_be_made`] with `RELIVE_MAKE_FIXTURES=1`; it stays as it is for as long as version
-//! 1 is read.
+//! [`golden`] and [`the_fixture_can_be_generated`] with `RELIVE_MAKE_FIXTURES=1`; it must not change for as long as
+//! version 1 is supported.
 
 #![expect(clippy::unwrap_used, reason = "a test all over")]
 
@@ -27,7 +26,7 @@ use relive_tensor::{
     Trajectory, TrajectoryBuilder,
 };
 
-use support::{Folder, chunk, chunk_of, fixtures, snapshot, table, told, trajectory};
+use support::{Folder, chunk, chunk_of, contents, fixtures, snapshot, table, trajectory};
 
 fn load(folder: &Path) -> Snapshot {
     let catalog = Catalog::open(folder.to_str().unwrap()).unwrap();
@@ -95,7 +94,7 @@ fn squeezed(several: &Arc<Chunk>, other: &Arc<Chunk>) -> Trajectory {
     builder.build().unwrap()
 }
 
-/// A chunk whose frame is more than its payload.
+/// A chunk whose frame has more than its payload.
 fn verbatim() -> Arc<Chunk> {
     let column = ColumnHeader { dtype: DType::UInt8, codec: Codec::Raw, shape: Shape::from([2]), span: 2..4 };
     let range = SequenceRange { episode_id: 9, start: -1, end: -1, sparse: false };
@@ -108,19 +107,19 @@ fn verbatim() -> Arc<Chunk> {
 }
 
 #[test]
-fn the_fixture_can_be_made() {
+fn the_fixture_can_be_generated() {
     let folder = Folder::new();
     let make = std::env::var_os("RELIVE_MAKE_FIXTURES").is_some();
     let root = if make { fixtures().join("own") } else { folder.to_path_buf() };
     Store::open(root.to_str().unwrap()).unwrap().save(golden(), &CheckpointProgress::default()).unwrap();
-    assert_eq!(told(&load(&root)), told(&golden()));
+    assert_eq!(contents(&load(&root)), contents(&golden()));
 }
 
 #[test]
-fn what_was_written_long_ago_is_read() {
+fn the_golden_checkpoint_is_readable() {
     let folder = fixtures().join("own");
     let loaded = load(&folder);
-    assert_eq!(told(&loaded), told(&golden()));
+    assert_eq!(contents(&loaded), contents(&golden()));
     let sequences: Vec<u64> = loaded.tables[0].items.iter().map(|item| item.data.sequence).collect();
     assert_eq!(sequences, [0, 1, 2, 3, 4, 5]);
     let chunk = loaded.tables[1].items[1].data.trajectory.chunks()[0].clone();
@@ -133,7 +132,7 @@ fn what_was_written_long_ago_is_read() {
 }
 
 #[test]
-fn what_is_written_by_the_document_is_read() {
+fn a_checkpoint_written_from_the_format_document_is_readable() {
     let folder = fixtures().join("by_hand");
     let Snapshot { tables, .. } = load(&folder);
     let [table] = tables.as_slice() else { panic!("there are {} tables", tables.len()) };

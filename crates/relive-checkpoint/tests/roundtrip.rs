@@ -1,4 +1,4 @@
-//! What is saved is loaded again, whatever it is.
+//! Tests that any saved snapshot is loaded unchanged.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use relive_table::{
 };
 use relive_tensor::{Chunk, Codec, DType, Nest, Slice, Tensor, TensorSpec, TrajectoryBuilder};
 
-use support::{Folder, chunk, chunk_of, snapshot, table, told, trajectory};
+use support::{Folder, chunk, chunk_of, contents, snapshot, table, trajectory};
 
 fn selectors() -> impl Strategy<Value = SelectorKind> {
     prop_oneof![
@@ -55,7 +55,7 @@ prop_compose! {
     }
 }
 
-/// One tensor of some type, with so many rows.
+/// A tensor of one of the types, with this many rows.
 fn tensor(kind: u8, rows: u32, seed: u8) -> Tensor {
     let bytes = |width: u32| -> Bytes { (0..rows * width).map(|at| (at as u8).wrapping_mul(seed)).collect() };
     match kind {
@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_snapshot_comes_back(
+    fn any_snapshot_round_trips(
         chunks in chunks(),
         tables in prop::collection::vec((configs(), items(), 0..i64::MAX / 2, any::<i32>()), 1..4),
     ) {
@@ -141,21 +141,21 @@ proptest! {
         let root = Folder::new();
         let store = Store::new(&*root);
         store.save(&saved).unwrap();
-        prop_assert_eq!(told(&store.load_latest().unwrap().unwrap()), told(&saved));
+        prop_assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&saved));
         let root = Folder::new();
         let store = checkpoint::Store::open(root.to_str().unwrap()).unwrap();
         store.save(saved.clone(), &CheckpointProgress::default()).unwrap();
         let loaded = store.load_latest(&LoadOptions::new().threads(2)).unwrap().unwrap();
         prop_assert_eq!(loaded.losses, vec![]);
-        prop_assert_eq!(told(&loaded.snapshot), told(&saved));
+        prop_assert_eq!(contents(&loaded.snapshot), contents(&saved));
         prop_assert_eq!(sequences(&loaded.snapshot), sequences(&saved));
-        // What was loaded is not written again.
+        // Loaded data is not written again.
         let chunks: u64 = loaded.snapshot.ledger.snapshot().encoded_bytes;
         let again = store.save(loaded.snapshot, &CheckpointProgress::default()).unwrap();
         prop_assert_eq!(std::fs::read_dir(root.join("segments")).map_or(0, Iterator::count), usize::from(chunks > 0));
         let loaded = store.load_latest(&LoadOptions::new()).unwrap().unwrap();
         prop_assert_eq!(&loaded.location, &again.location);
-        prop_assert_eq!(told(&loaded.snapshot), told(&saved));
+        prop_assert_eq!(contents(&loaded.snapshot), contents(&saved));
     }
 }
 
@@ -185,7 +185,7 @@ fn noise(count: usize) -> Bytes {
 }
 
 #[test]
-fn chunks_of_one_key_and_different_content_stay_apart() {
+fn chunks_with_equal_keys_and_different_content_stay_separate() {
     let (one, other, next) = (chunk(5, 1.0, 2), chunk(5, 9.0, 2), chunk(6, 4.0, 1));
     let again = chunk(5, 1.0, 2);
     let items = [vec![one], vec![other], vec![next], vec![again]].map(|chunks| trajectory(&chunks));
@@ -203,8 +203,8 @@ fn chunks_of_one_key_and_different_content_stay_apart() {
 }
 
 #[test]
-fn a_small_snapshot_of_every_size_of_record() {
-    // 40,056 bytes are what looks like the header of a zlib stream.
+fn small_snapshots_with_every_record_size_round_trip() {
+    // A record length of 40,056 bytes looks like the header of a zlib stream.
     for size in [0, 1, 100, 40_056, 300_000] {
         let column = Tensor::new(DType::UInt8, [1, size], noise(size as usize)).unwrap();
         let items = [trajectory(&[chunk_of(1, &[column], false, Codec::Snappy)])];
@@ -212,6 +212,6 @@ fn a_small_snapshot_of_every_size_of_record() {
         let root = Folder::new();
         let store = Store::new(&*root);
         store.save(&saved).unwrap();
-        assert_eq!(told(&store.load_latest().unwrap().unwrap()), told(&saved), "{size}");
+        assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&saved), "{size}");
     }
 }

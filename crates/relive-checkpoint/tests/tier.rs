@@ -1,4 +1,4 @@
-//! Checkpoints of tables of which a part lies in a disk tier.
+//! Tests checkpoints of tables that are partly in a disk tier.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use relive_checkpoint::{ErrorKind, LoadOptions, Store, Tier};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
-use support::{Folder, snapshot, table, told, trajectory};
+use support::{Folder, contents, snapshot, table, trajectory};
 
 const ROW_BYTES: u32 = 40_000;
 
@@ -32,7 +32,7 @@ fn chunks(ledger: &Arc<Ledger>) -> Vec<Arc<Chunk>> {
     (0..300).map(|key| chunk(key, ledger)).collect()
 }
 
-/// Two tables, one of which has every third chunk, too.
+/// Two tables; the second one shares every third chunk.
 fn tables(chunks: &[Arc<Chunk>]) -> Snapshot {
     let one = |chunk: &Arc<Chunk>| trajectory(std::slice::from_ref(chunk));
     let some = chunks.iter().step_by(3).map(one);
@@ -45,7 +45,7 @@ fn save(store: &Store, chunks: &[Arc<Chunk>]) -> SavedCheckpoint {
 
 fn assert_loads(root: &Path, chunks: &[Arc<Chunk>], options: &LoadOptions) -> Snapshot {
     let loaded = Store::open(root.to_str().unwrap()).unwrap().load_latest(options).unwrap().unwrap();
-    assert_eq!(told(&loaded.snapshot), told(&tables(chunks)));
+    assert_eq!(contents(&loaded.snapshot), contents(&tables(chunks)));
     loaded.snapshot
 }
 
@@ -54,7 +54,7 @@ fn movable() -> Arc<Ledger> {
 }
 
 #[test]
-fn what_the_tier_has_written_is_taken_over() {
+fn spill_files_are_reused_for_checkpoints() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());
     let tier = Arc::new(Tier::open(&*folder).unwrap());
@@ -66,22 +66,22 @@ fn what_the_tier_has_written_is_taken_over() {
     let (third, whole) = (100 * u64::from(ROW_BYTES), 300 * u64::from(ROW_BYTES));
     assert!((third..third * 11 / 10).contains(&first.written_bytes), "{first:?}");
     assert!((whole..whole * 11 / 10).contains(&first.total_bytes), "{first:?}");
-    // The rest is in a segment of the checkpoint, and need not be written again after it moved.
+    // The other chunks are in a segment of the checkpoint, and are not written again after they move to the tier.
     tier.store(&chunks[200..]).unwrap();
     let second = save(&store, &chunks);
     assert!(second.written_bytes < third / 10, "{second:?}");
     drop(store);
     assert_loads(&root, &chunks, &LoadOptions::new());
-    // Checkpoints outlive the tier and all that was in it.
-    let expected = told(&tables(&chunks));
+    // Checkpoints remain valid without the tier and its files.
+    let expected = contents(&tables(&chunks));
     drop((chunks, tier));
     let loaded =
         Store::open(root.to_str().unwrap()).unwrap().load_latest(&LoadOptions::new()).unwrap().unwrap();
-    assert_eq!(told(&loaded.snapshot), expected);
+    assert_eq!(contents(&loaded.snapshot), expected);
 }
 
 #[test]
-fn what_has_come_back_from_the_tier_is_taken_over_too() {
+fn files_of_fetched_chunks_are_reused_for_checkpoints() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());
     let tier = Arc::new(Tier::open(&*folder).unwrap());
@@ -89,7 +89,7 @@ fn what_has_come_back_from_the_tier_is_taken_over_too() {
     tier.store(&chunks).unwrap();
     let store = Store::open(root.to_str().unwrap()).unwrap().tier(Arc::clone(&tier));
     let saved = std::thread::scope(|scope| {
-        // Chunks come and go while the checkpoint looks at them.
+        // Chunks move to and from the tier while the checkpoint is written.
         let mover = scope.spawn(|| {
             for some in chunks.chunks(30).cycle().take(100) {
                 drop(tier.fetch(some).unwrap());
@@ -107,7 +107,7 @@ fn what_has_come_back_from_the_tier_is_taken_over_too() {
 }
 
 #[test]
-fn a_mostly_empty_file_of_the_tier_is_not_taken_over() {
+fn a_mostly_empty_spill_file_is_not_reused() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());
     let tier = Arc::new(Tier::open(&*folder).unwrap());
@@ -122,7 +122,7 @@ fn a_mostly_empty_file_of_the_tier_is_not_taken_over() {
 }
 
 #[test]
-fn bytes_that_the_disk_has_changed_get_no_new_checksum() {
+fn bytes_corrupted_on_disk_get_no_new_checksum() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());
     let tier = Arc::new(Tier::open(&*folder).unwrap());
@@ -157,7 +157,7 @@ fn a_checkpoint_larger_than_memory_is_loaded_into_the_tier() {
 }
 
 #[test]
-fn a_file_that_somebody_removed_is_copied_from_memory() {
+fn a_removed_file_is_copied_from_memory() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());
     let tier = Arc::new(Tier::open(&*folder).unwrap());

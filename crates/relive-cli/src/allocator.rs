@@ -11,8 +11,8 @@ static GLOBAL: MiMalloc = MiMalloc;
 
 /// Requests small pages from the system.
 ///
-/// By default, mimalloc requests huge pages. While a table grows, each is cleared two megabytes at a time; on virtual
-/// machines this took most of the time of storing large chunks (docs/benchmarks.md).
+/// By default, mimalloc requests huge pages. While a table grows, each of these pages, of two megabytes, must be
+/// cleared; on virtual machines, this took most of the time to store large chunks (docs/benchmarks.md).
 pub(crate) fn prepare() {
     // If the system refuses, the program is slower but still starts.
     #[cfg(target_os = "linux")]
@@ -20,15 +20,15 @@ pub(crate) fn prepare() {
 }
 
 /// Interval between checks for unused memory.
-const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
+const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// From now on, returns unused memory to the system.
 ///
-/// mimalloc does so when a thread allocates. On a server without clients no thread does, and the memory of a dropped
-/// table would count as used indefinitely.
+/// mimalloc does so when a thread allocates. On a server without clients, no thread allocates, and the memory of a
+/// dropped table would count as used indefinitely.
 pub(crate) fn give_back_from_now_on() {
     let give_back = || loop {
-        std::thread::sleep(GIVE_BACK_EVERY);
+        std::thread::sleep(PURGE_INTERVAL);
         give_back();
     };
     if let Err(error) = std::thread::Builder::new().name("relive-memory".to_owned()).spawn(give_back) {

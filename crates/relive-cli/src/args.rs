@@ -6,11 +6,11 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
-use crate::failure::{Failure, Result, what_is_wrong};
+use crate::failure::{Failure, Result, usage_reason};
 use crate::logging::LogFormat;
 use crate::output;
 
-/// Position of the common options in the help: after a command's own.
+/// Position of the common options in the help: after a command's own options.
 const LAST: usize = 900;
 
 /// Experience-replay server and its tools.
@@ -58,11 +58,11 @@ pub(crate) fn parse() -> Result<Args> {
     let line = std::env::args_os().collect::<Vec<_>>();
     Args::try_parse_from(&line).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error),
-        _ => Failure::usage(complaint(&error, &line)),
+        _ => Failure::usage(usage_error(&error, &line)),
     })
 }
 
-/// Nothing more is to be done, whether or not the output was read.
+/// The process then ends, whether or not the output was read.
 fn show(help: &clap::Error) -> Failure {
     match output::line(help.render().to_string().trim_end()) {
         Ok(()) => Failure::OutputClosed,
@@ -71,11 +71,11 @@ fn show(help: &clap::Error) -> Failure {
 }
 
 /// Describes the error in a command line, and names the help to read.
-fn complaint(error: &clap::Error, line: &[OsString]) -> String {
+fn usage_error(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();
     }
-    format!("{}; see `{} --help`", what_is_wrong(error), command_of(line))
+    format!("{}; see `{} --help`", usage_reason(error), command_of(line))
 }
 
 /// The command whose help covers this line: `relive`, or `relive` with the subcommand.
@@ -91,34 +91,34 @@ fn command_of(line: &[OsString]) -> String {
 mod tests {
     use super::*;
 
-    fn complaint_about(line: &str) -> String {
+    fn usage_error_of(line: &str) -> String {
         let line = line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let error = Args::try_parse_from(&line).unwrap_err();
-        crate::failure::one_line(&complaint(&error, &line))
+        crate::failure::one_line(&usage_error(&error, &line))
     }
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn a_wrong_command_line_is_told_in_one_line() {
-        assert_eq!(complaint_about("relive"), "no command given; see `relive --help`");
+    fn an_invalid_command_line_is_reported_in_one_line() {
+        assert_eq!(usage_error_of("relive"), "no command given; see `relive --help`");
         assert_eq!(
-            complaint_about("relive serve"),
+            usage_error_of("relive serve"),
             "the following required arguments were not provided: --config <FILE>; see `relive serve --help`"
         );
         assert_eq!(
-            complaint_about("relive serve --config x --port 70000"),
+            usage_error_of("relive serve --config x --port 70000"),
             "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `relive serve --help`"
         );
         assert_eq!(
-            complaint_about("relive serv"),
+            usage_error_of("relive serv"),
             "unrecognized subcommand 'serv'; a similar subcommand exists: 'serve'; see `relive --help`"
         );
         assert_eq!(
-            complaint_about("relive --log-level info info --jsno h:1"),
+            usage_error_of("relive --log-level info info --jsno h:1"),
             "unexpected argument '--jsno' found; a similar argument exists: '--json'; see `relive info --help`"
         );
     }

@@ -107,7 +107,7 @@ impl Checkpoints {
         }
     }
 
-    /// Settings for writing or reading checkpoints are a mistake if there is no location for them.
+    /// Refuses settings for checkpoints without a location for checkpoints.
     fn check_idle(&self, keys: &Keys) -> Result {
         let loads = self.checkpoint.is_some();
         let idle = [
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_count_unless_a_flag_says_otherwise() {
+    fn configuration_keys_apply_unless_a_flag_overrides_them() {
         let at = relive_host::Checkpoints::at;
         let expected = at("/keys").every(Duration::from_secs(60)).keep(7).at_shutdown(false);
         let expected = expected.format(Format::Reverb).rules(Rules::Given);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_nothing_is_written_and_nothing_may_be_asked_for() {
+    fn without_a_folder_nothing_is_written_and_options_are_refused() {
         let none = relive_host::Checkpoints::default();
         assert_eq!(settings(&Checkpoints::default(), &Keys::default()).unwrap(), text(&none));
         let flags = Checkpoints { salvage: true, ..Checkpoints::default() };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_that_come_too_often_are_refused_with_their_time() {
+    fn checkpoint_intervals_out_of_range_are_refused_with_the_value() {
         let flags = |every| Checkpoints {
             checkpoint_dir: Some("d".to_owned()),
             checkpoint_every: every,
@@ -198,16 +198,16 @@ mod tests {
             Failure::OutputClosed => String::new(),
         };
         let short = Some(Duration::from_millis(999));
-        let told = refusal(flags(short), Keys::default());
-        assert_eq!(told, "--checkpoint-every must be at least 1s, got 999ms");
-        let told = refusal(flags(None), Keys { every: short, ..Keys::default() });
-        assert_eq!(told, "checkpoint_every must be at least 1s, got 999ms");
+        let text = refusal(flags(short), Keys::default());
+        assert_eq!(text, "--checkpoint-every must be at least 1s, got 999ms");
+        let text = refusal(flags(None), Keys { every: short, ..Keys::default() });
+        assert_eq!(text, "checkpoint_every must be at least 1s, got 999ms");
         let keys = Keys { every: short, ..Keys::default() };
         assert!(settings(&flags(Some(Duration::from_secs(1))), &keys).is_ok(), "the flag counts");
     }
 
     #[test]
-    fn a_folder_alone_means_three_of_our_own_and_one_at_the_end() {
+    fn a_checkpoint_folder_alone_uses_the_defaults() {
         let flags = Checkpoints { checkpoint_dir: Some("d".to_owned()), ..Checkpoints::default() };
         let expected = relive_host::Checkpoints::at("d").format(Format::Relive).at_shutdown(true);
         assert_eq!(settings(&flags, &Keys::default()).unwrap(), text(&expected));

@@ -5,7 +5,7 @@ use relive_host::{Format, Rules};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// A type whose values users choose by name.
+/// A type whose values can be chosen by name.
 pub(crate) trait Choice: Copy + Send + Sync + 'static {
     /// Names, values, and their help.
     const ALL: &'static [(&'static str, Self, &'static str)];

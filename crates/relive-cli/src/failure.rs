@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// Why a command fails; the number is the exit code.
+/// The kind of a command's failure; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An operation failed while the command ran.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 pub(crate) enum Failure {
     /// It failed with a message.
     Error { kind: Kind, error: anyhow::Error },
-    /// The reader of the output is gone, so there is nothing left to do or to say.
+    /// The reader of the output is gone, so there is nothing left to do or to report.
     OutputClosed,
 }
 
@@ -49,7 +49,7 @@ impl Failure {
         Self::text(Kind::Usage, text)
     }
 
-    /// The same, with the option that caused it.
+    /// The same failure, with the option that caused it.
     pub(crate) fn of(self, option: &str) -> Self {
         match self {
             Self::Error { kind, error } => Self::Error { kind, error: error.context(option.to_owned()) },
@@ -66,7 +66,7 @@ impl Failure {
     }
 
     /// Its message, in one line.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::OutputClosed => String::new(),
             Self::Error { error, .. } => one_line(&format!("{error:#}")),
@@ -78,7 +78,7 @@ impl Failure {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
             Self::Error { kind, .. } => {
-                output::complain(&format!("relive: error: {}", self.told()));
+                output::print_error(&format!("relive: error: {}", self.message()));
                 ExitCode::from(*kind as u8)
             }
         }
@@ -108,7 +108,7 @@ impl From<io::Error> for Failure {
 }
 
 /// clap's message, without the usage, which the help shows.
-pub(crate) fn what_is_wrong(error: &clap::Error) -> String {
+pub(crate) fn usage_reason(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information")).unwrap_or(text.len());
@@ -126,12 +126,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_indents_become_one_line() {
+    fn multiline_text_is_joined_into_one_line() {
         assert_eq!(one_line("a\n  b:\tc\n\n"), "a b: c");
     }
 
     #[test]
-    fn a_closed_output_is_not_an_error_to_talk_about() {
+    fn a_closed_output_is_not_reported_as_an_error() {
         let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(matches!(closed, Failure::OutputClosed), "{closed:?}");
         let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));

@@ -10,7 +10,7 @@ use crate::output;
 /// The variable that sets the log levels if the command line does not.
 const VARIABLE: &str = "RUST_LOG";
 
-/// What a line of the log is.
+/// The format of a line of the log.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum LogFormat {
     /// Lines for people
@@ -29,7 +29,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         (None, Some(text)) => (VARIABLE, text),
         (None, None) => ("default", default.to_owned()),
     };
-    // On its own, a misspelt level would be the name of a target, and silence everything else.
+    // A misspelled level without `=` would be taken as the name of a target, and silence everything else.
     let is_complete = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
     let filter =
         EnvFilter::try_new(&text).ok().filter(|_| asked.is_none() || text.split(',').all(is_complete));
@@ -37,7 +37,8 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
         Failure::usage(format!("{source} {text:?} is not a valid log filter; {advice}"))
     })?;
-    // It would complain on stderr, and panic if stderr is closed; a server continues without a log.
+    // Otherwise, errors of logging would be written to stderr, which panics if it is closed; a server must continue
+    // without a log.
     let log = tracing_subscriber::fmt().log_internal_errors(false);
     let log = log.with_env_filter(filter).with_writer(|| output::Stderr);
     match format {

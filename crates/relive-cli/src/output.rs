@@ -46,7 +46,7 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 }
 
 /// Writes a line to stderr. If that fails, there is nowhere left to report it.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_error(text: &str) {
     let _ = Stderr.write_all(format!("{text}\n").as_bytes());
 }
 

@@ -28,7 +28,7 @@ impl Bar {
     /// Draws it.
     pub(crate) fn draw(&self, counts: CheckpointCounts) {
         let CheckpointCounts { items_total, items_done, bytes_total, bytes_done } = counts;
-        // Bytes determine the time, if there are any.
+        // Progress is measured in bytes, if there are any.
         let (total, done) =
             if bytes_total > 0 { (bytes_total, bytes_done) } else { (items_total, items_done) };
         self.0.set_length(total);
@@ -65,12 +65,12 @@ impl Drawn {
 impl Drop for Drawn {
     fn drop(&mut self) {
         self.done = None;
-        // A bar that panicked has reported it, and its work is done.
+        // If the drawing thread panicked, the panic was reported, and there is nothing left to draw.
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Does `work`, and draws its progress meanwhile.
+/// Runs `work`, and draws its progress.
 pub(crate) fn with_bar<T>(what: &'static str, work: impl FnOnce(Arc<CheckpointProgress>) -> T) -> T {
     let progress = Arc::<CheckpointProgress>::default();
     let _drawn = Drawn::new(what, Arc::clone(&progress));

@@ -4,13 +4,13 @@ use relive_table::{RateLimiterConfig, TableConfig};
 use relive_tensor::{Signature, TensorSpec};
 use serde::Serialize;
 
-/// No cursor gets this far: counters of operations stay below it.
-const BEYOND_REACH: f64 = 1e15;
+/// No cursor reaches this value, because counters of operations stay below it.
+const UNREACHABLE_CURSOR: f64 = 1e15;
 
 /// The bounds of a limiter, if it has any. Bounds that no cursor reaches, such as dm-reverb's 1e300, count as none.
 pub(crate) fn bounds(limiter: &RateLimiterConfig) -> (Option<f64>, Option<f64>) {
-    let min = Some(limiter.min_diff).filter(|min| *min > -BEYOND_REACH);
-    let max = Some(limiter.max_diff).filter(|max| *max < BEYOND_REACH);
+    let min = Some(limiter.min_diff).filter(|min| *min > -UNREACHABLE_CURSOR);
+    let max = Some(limiter.max_diff).filter(|max| *max < UNREACHABLE_CURSOR);
     (min, max)
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_that_nothing_reaches_are_none() {
+    fn unreachable_bounds_are_shown_as_absent() {
         assert_eq!(bounds(&RateLimiterConfig::min_size(1).unwrap()), (None, None));
         assert_eq!(bounds(&RateLimiterConfig::queue(3)), (Some(0.0), Some(3.0)));
         let open = RateLimiterConfig { min_diff: f64::NEG_INFINITY, ..RateLimiterConfig::queue(3) };

@@ -9,7 +9,7 @@ use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, tok
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
-/// Threads for blocking work: as many as `relive bench` has clients at most, with some to spare.
+/// Threads for blocking work: the maximum number of clients of `relive bench`, and some to spare.
 const MAX_THREADS: usize = 2_100;
 
 /// Runs the command to its end.
@@ -23,10 +23,10 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Checkpoint(_)
         | Command::Job(_)
         | Command::Token(_) => "warn",
-        // A run ends in the middle of episodes, about which the writers warn, and reports itself when it waits for a
-        // server.
+        // A run ends in the middle of episodes, about which writers would warn; and it reports waits for a server
+        // itself.
         Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
-        // A bench cuts its writers off at the end of its time, about which the client warns.
+        // A bench closes its writers at the end of its time without waiting, about which the client would warn.
         Command::Bench(_) => "error",
     };
     logging::start(args.log_level.as_deref(), default_level, args.log_format)?;

@@ -23,7 +23,8 @@ const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 /// The help's heading for the options with a command's credentials.
 const HEADING: &str = "Security";
 
-/// What a server asks of its clients; the same words on the command line and in a configuration's `[security]`.
+/// What a server requires of its clients. The options have the same names on the command line and in a configuration's
+/// `[security]`.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSecurity {
@@ -71,7 +72,7 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 }
 
 impl ServerSecurity {
-    /// The values given here, and otherwise those of `config`.
+    /// The values given here; for missing ones, those of `config`.
     ///
     /// # Errors
     /// A value is given without another that it requires.
@@ -136,9 +137,9 @@ impl ServerSecurity {
     }
 }
 
-/// What a command shows to a server.
+/// The credentials that a command presents to a server.
 ///
-/// Each option names its heading: one of the whole would stay for what follows, too.
+/// Each option sets its own heading: a heading of the whole struct would also apply to the options after it.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ClientSecurity {
     /// File with the token to present to a server that requires one [default: the token in the variable RELIVE_TOKEN]
@@ -156,7 +157,7 @@ pub(crate) struct ClientSecurity {
     /// Name that the server's certificate must have, if it differs from the address
     #[arg(long, help_heading = HEADING, value_name = "NAME")]
     tls_server_name: Option<String>,
-    /// A token that is known otherwise.
+    /// A token that is known without an option.
     #[arg(skip)]
     known_token: Option<String>,
 }
@@ -186,12 +187,12 @@ impl ClientSecurity {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
-    /// Whether this process has a certificate to show to others.
+    /// Whether this process has a certificate to present to others.
     pub(crate) fn has_certificate(&self) -> bool {
         self.tls_cert.is_some() && self.tls_key.is_some()
     }
 
-    /// Adds the certificate that this process shows to others to an endpoint; without one, it has no TLS.
+    /// Adds the certificate that this process presents to an endpoint; without a certificate, the endpoint has no TLS.
     pub(crate) fn certified(&self, endpoint: Endpoint) -> Endpoint {
         match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => endpoint.tls_files(cert, key, None),

@@ -18,7 +18,7 @@ const NO_SERVER: &str = "no server listens there";
 /// The client's text for an address without a port.
 const PORT_MISSING: &str = "the port is missing";
 
-/// Where the server is.
+/// The address of the server, and how to reach it.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// Address of the server, host:port; for many servers, host1:port,host2:port or dns:///name:port
@@ -67,7 +67,7 @@ impl Target {
         })
     }
 
-    /// Why the first call failed, after something accepted a connection.
+    /// The failure of the first call, after some process accepted the connection.
     pub(crate) fn explain(&self, error: Error) -> Failure {
         if !is_of_transport(&error) || error.kind() == ErrorKind::PermissionDenied {
             return Failure::from(error);
@@ -80,7 +80,7 @@ impl Target {
         Failure::text(Kind::Unreachable, format!("{text}; {advice}"))
     }
 
-    /// Why a call failed after others were answered.
+    /// The failure of a call after earlier calls were answered.
     pub(crate) fn lost(&self, error: Error) -> Failure {
         if kind_of(&error) != Kind::Unreachable {
             return Failure::from(error);
@@ -108,7 +108,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// A call that waited for a server until its timeout says so in its text.
+/// The text of an error tells whether a call waited for a server until its timeout.
 fn kind_of(error: &Error) -> Kind {
     match error.kind() {
         ErrorKind::Unavailable => Kind::Unreachable,
@@ -120,8 +120,8 @@ fn kind_of(error: &Error) -> Kind {
     }
 }
 
-/// Whether the error arose on this side, because the connection broke or carried no gRPC. A status that a server sent
-/// has no source.
+/// Whether the error arose locally, because the connection broke or did not carry gRPC. A status that a server sent has
+/// no source.
 fn is_of_transport(error: &Error) -> bool {
     error.source().is_some_and(|status| status.source().is_some())
 }

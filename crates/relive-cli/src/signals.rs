@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first one ends a server or a run in order, the second one at once.
+//! SIGINT and SIGTERM: the first one ends a server or a run in order, the second one ends it at once.
 
 use std::io;
 
@@ -15,9 +15,9 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ends the process at the first signal. The first process of a container receives no signal that it does not
-    /// catch.
-    pub(crate) async fn end_at_once(mut self) {
+    /// Ends the process at the first signal. Without this, the first process of a container would not receive the
+    /// signals, since it receives only those that it catches.
+    pub(crate) async fn exit_on_signal(mut self) {
         let first = self.next().await;
         tracing::warn!(signal = first.name, "stopped before the server was ready");
         std::process::exit(first.exit_code);
@@ -37,7 +37,9 @@ impl Signals {
     /// Calls `stop` at the first signal, and ends the process at the second.
     async fn stop(mut self, what: &str, stop: impl FnOnce()) {
         let name = self.next().await.name;
-        crate::output::complain(&format!("{name}: ending the {what}; send the signal again to exit at once"));
+        crate::output::print_error(&format!(
+            "{name}: ending the {what}; send the signal again to exit at once"
+        ));
         stop();
         std::process::exit(self.next().await.exit_code);
     }
@@ -50,7 +52,7 @@ impl Signals {
     }
 }
 
-/// From now on, the first signal calls `stop`, which ends `what`, on a thread of its own; the second one ends the
+/// From now on, the first signal calls `stop`, which ends `what`, on a separate thread; the second one ends the
 /// process.
 pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

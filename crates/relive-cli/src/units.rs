@@ -6,7 +6,7 @@ use chrono::DateTime;
 use relive_table::Timestamp;
 use serde::Deserialize;
 
-/// Maximum time of an option: a week. More is a mistake.
+/// Maximum time of an option: a week. Larger values are mistakes.
 const MAX_SECONDS: f64 = 604_800.0;
 
 /// Reads a number of seconds, such as `0.5`.
@@ -38,7 +38,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(bad)
 }
 
-/// The largest accepted bound on bytes: an exbibyte. More is a mistake.
+/// The largest accepted bound on bytes: an exbibyte. Larger values are mistakes.
 const MAX_BYTES: f64 = (1_u64 << 60) as f64;
 
 /// Units of bytes, in powers of ten and of two.
@@ -102,7 +102,7 @@ pub(crate) fn plural(is_one: bool, noun: &str) -> String {
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
-        // Rounded through text, because digits matter here.
+        // Rounded through text, to get exactly the decimal digits.
         return format!("{:e}", format!("{value:.3e}").parse().unwrap_or(value));
     }
     let text = format!("{value:.3}");
@@ -134,7 +134,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 {
         return format!("{per_second:.1}/s");
     }
-    // `as` saturates, which is right for a rate beyond every counter.
+    // `as` saturates, which is correct for rates beyond any counter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and at least 100")]
     let whole = per_second.round() as u64;
     format!("{}/s", count(whole))
@@ -171,7 +171,7 @@ pub(crate) enum BytesEntry {
 }
 
 impl BytesEntry {
-    /// The number, or why it is invalid.
+    /// The number, or the reason why it is invalid.
     pub(crate) fn parse(&self) -> Result<u64, String> {
         match self {
             Self::Number(number) => parse_bytes(&number.to_string()),
@@ -191,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn nouns_follow_their_number() {
+    fn nouns_agree_with_their_count() {
         let shown = [0, 1, 2_000].map(|number| counted(number, "item"));
         assert_eq!(shown, ["0 items", "1 item", "2,000 items"]);
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_shown_with_few_digits() {
         let shown =
             [0.0, -0.0, 1.0 / 3.0, -1000.0, 38.000_000_001, 0.000_25, -1e300, f64::INFINITY].map(number);
         assert_eq!(shown, ["0", "0", "0.333", "-1000", "38", "2.5e-4", "-1e300", "inf"]);
     }
 
     #[test]
-    fn bytes_get_a_unit() {
+    fn byte_counts_are_shown_with_binary_units() {
         let shown = [0, 1023, 1024, 5_000_000, 123 << 30, u64::MAX].map(bytes);
         assert_eq!(shown, ["0 B", "1023 B", "1.00 KiB", "4.77 MiB", "123 GiB", "16.0 EiB"]);
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_with_every_unit() {
+    fn byte_counts_are_parsed_with_every_unit() {
         for (text, expected) in [
             ("1", 1),
             ("2_000", 2_000),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn points_in_time_are_told_in_utc() {
+    fn points_in_time_are_shown_in_utc() {
         for (seconds, expected) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_400, "2000-02-29 00:00:00 UTC"),

@@ -1,4 +1,4 @@
-//! How many items per second come as batches, gathered into one array per column.
+//! Measures how many items per second are read as batches, gathered into one array per column.
 //!
 //! ```console
 //! $ cargo run --release -p relive-client --example batches -- local 400 256 3
@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Arguments: `local` (a table in this process) or an address, bytes per item, items per batch, seconds, and for a
-//! server the table, which must hold items of that size already, and the way to it (`auto`, `tcp`, `unix`, `shm`).
-//! Items are one step of one `f32` column with random values, 100,000 of them locally, or as many as make 400 MB.
+//! server the table, which must already hold items of that size, and the transport (`auto`, `tcp`, `unix`, `shm`).
+//! Items are one step of one `f32` column with random values. The local table holds 100,000 items, or as many as fit in
+//! 400 MB.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,7 +71,7 @@ async fn read(mut batches: BatchSampler, until: Duration) -> Result<(Instant, us
     Ok((started, items))
 }
 
-/// Puts items into the table directly.
+/// Inserts items directly into the table.
 fn fill(engine: &Engine, table: &str, bytes: usize, items: usize) -> Result<(), Box<dyn std::error::Error>> {
     let (who, confirmations) = (Arc::from("example"), Arc::default());
     for seed in 0..items {
@@ -87,7 +88,7 @@ fn fill(engine: &Engine, table: &str, bytes: usize, items: usize) -> Result<(), 
     Ok(())
 }
 
-/// Random values, which no compression helps with.
+/// Random values, which are not compressible.
 fn random(bytes: usize, seed: usize) -> Tensor {
     let mut state = seed as u64 + 1;
     let mut next = || {

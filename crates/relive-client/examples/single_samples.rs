@@ -1,4 +1,4 @@
-//! How many samples per second come one at a time, each asked for and waited for by itself.
+//! Measures how many samples per second a client reads one at a time, with one request for each sample.
 //!
 //! ```console
 //! $ cargo run --release -p relive-client --example single_samples -- localhost:8000 3 uniform

@@ -1,13 +1,13 @@
-//! How many items per second a client writes to or reads from a server that is already running.
+//! Measures how many items per second a client writes to, or reads from, a server that is already running.
 //!
 //! ```console
 //! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform tcp
 //! ```
 //!
 //! Arguments: address, `insert`, `insert-many` (steps and items by the thousand, 64 steps to a chunk) or `sample`,
-//! bytes per item, seconds, table, the way to the server (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples
-//! in flight. Items are one step of one `f32` column with random values. Inserts count when they are confirmed;
-//! samples when they are decoded.
+//! bytes per item, seconds, table, the transport (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples in
+//! flight. Items are one step of one `f32` column with random values. Inserts count when they are confirmed; samples
+//! when they are decoded.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use relive_client::{
     Windows,
 };
 
-/// Steps are freed on another thread than the one that made them.
+/// Steps are freed on a different thread than the one that allocated them.
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -132,7 +132,7 @@ async fn sample(
     Ok((started, samples))
 }
 
-/// Random values, which no compression helps with.
+/// Random values, which are not compressible.
 fn random(bytes: usize, seed: u64) -> Tensor {
     let mut state = seed + 1;
     let mut next = || {

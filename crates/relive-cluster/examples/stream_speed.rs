@@ -1,11 +1,11 @@
-//! How fast items of one shard come from another host.
+//! Measures how fast the items of one shard arrive from another host.
 //!
 //! ```console
 //! $ cargo run --release -p relive-cluster --example stream_speed -- read 10.0.0.1:7000            # on one host
 //! $ cargo run --release -p relive-cluster --example stream_speed -- send 10.0.0.1:7000 120 200000 # on the other: bytes, items
 //! ```
 //!
-//! With `raw-read` and `raw-send` the same bytes go over a plain TCP connection.
+//! With `raw-read` and `raw-send`, the same bytes are sent over a plain TCP connection.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 use std::error::Error;
@@ -50,7 +50,7 @@ fn send(address: &str, bytes: usize, items: u32) -> Result<(), Box<dyn Error>> {
         if !writer.wait_for_room(PATIENCE)? {
             return Err("the reader takes nothing".into());
         }
-        // An item of its own each time, as a shard makes them.
+        // Allocates each item, as a shard does.
         writer.send(Bytes::from(vec![7; bytes]))?;
     }
     writer.finish(PATIENCE)?;

@@ -1,4 +1,4 @@
-//! Streams between two hosts whose cable is pulled out.
+//! Streams between two hosts whose network cable is unplugged.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::thread::{self, JoinHandle};
@@ -11,13 +11,14 @@ use relive_cluster::stream::{
 use relive_flow::{ErrorKind, Flow};
 use relive_testkit::hosts::{Host, TwoHosts};
 
-/// Longer than anything takes unless it hangs.
+/// Longer than any call takes unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer than a working stream is ever silent, and shorter than its ends take a connection for dead.
+/// Longer than any silence of a working stream, and shorter than the silence after which its ends consider a connection
+/// dead.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A port on the near host, and the stream that it has from shard 0.
+/// Creates a port on the near host, and the stream of shard 0.
 fn near(hosts: &TwoHosts) -> (Port, Flow<Bytes>) {
     let _here = hosts.enter(Host::Near);
     let address = format!("{}:0", TwoHosts::address(Host::Near)).parse().unwrap();
@@ -26,7 +27,8 @@ fn near(hosts: &TwoHosts) -> (Port, Flow<Bytes>) {
     (port, Flow::from_pull("shard", reader).try_for_each(|item| item))
 }
 
-/// Shard 0 on the far host, which sends so many numbers; how many it had sent when it could not go on.
+/// Starts shard 0 on the far host, which sends this many numbers. Returns how many it had sent when it could not
+/// continue.
 fn far(
     hosts: &TwoHosts,
     port: &Port,
@@ -45,7 +47,7 @@ fn far(
     })
 }
 
-/// The next number, and none where nothing comes for a while.
+/// The next number; `None` if none arrives for a while.
 fn next(items: &mut Flow<Bytes>) -> Option<u64> {
     match items.next_within(SILENCE)? {
         Ok(item) => Some(u64::from_le_bytes(item[..].try_into().unwrap())),
@@ -54,7 +56,7 @@ fn next(items: &mut Flow<Bytes>) -> Option<u64> {
     }
 }
 
-/// Takes what comes until nothing does; the first number that is missing.
+/// Takes numbers until none arrives. Returns the first missing number.
 fn until_silent(items: &mut Flow<Bytes>, mut expected: u64) -> u64 {
     while let Some(number) = next(items) {
         assert_eq!(number, expected);
@@ -63,9 +65,9 @@ fn until_silent(items: &mut Flow<Bytes>, mut expected: u64) -> u64 {
     expected
 }
 
-/// What `docs/clusters.md` says of a network that is away for some seconds: nothing is lost, doubled or out of order.
+/// As `docs/clusters.md` states for a network that fails for some seconds: nothing is lost, duplicated or reordered.
 #[test]
-fn a_stream_goes_on_when_its_network_is_back() {
+fn a_stream_resumes_after_a_network_outage() {
     const COUNT: u64 = 3_000_000;
     let Some(hosts) = TwoHosts::connected() else { return };
     let (port, mut items) = near(&hosts);
@@ -83,7 +85,7 @@ fn a_stream_goes_on_when_its_network_is_back() {
         hosts.unplug();
         let reached = until_silent(&mut items, taken + 10_000);
         assert!(reached < COUNT, "the stream was over before the cable was out");
-        // The first time the connection lives on; the second time both ends have given it up.
+        // The first time, the connection survives; the second time, both ends have abandoned it.
         let since = Instant::now();
         while outage == 1 && port.status()[0].1.is_connected {
             assert_eq!(next(&mut items), None);
@@ -101,10 +103,10 @@ fn a_stream_goes_on_when_its_network_is_back() {
     assert!(status.connections >= 2, "it has connected anew: {status:?}");
 }
 
-/// What `docs/clusters.md` says of a network that does not come back: the shard ends with the lease, and its reader
-/// when the port fails it.
+/// As `docs/clusters.md` states for a network that does not return: the shard ends when its lease expires, and its
+/// reader when the port marks the shard as failed.
 #[test]
-fn a_network_that_stays_away_ends_the_shard_with_its_lease() {
+fn a_permanent_network_outage_ends_the_shard_when_its_lease_expires() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let (port, mut items) = near(&hosts);
     let lease = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Learners side by side: each has a part of the batch, and all come to the weights of one that has the whole.
+//! Several learners: each has a part of the batch, and all reach the weights of a single learner with the whole batch.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_precision_loss,
@@ -14,10 +14,10 @@ fn input(row: usize) -> [f32; INPUTS] {
     std::array::from_fn(|n| ((row * INPUTS + n) as f32).sin())
 }
 
-/// Least squares, by gradient descent with momentum. Learns from each row whose number leaves the rank as rest; the
-/// weights in the end.
+/// Solves least squares by gradient descent with momentum, from the rows whose number modulo the number of ranks is
+/// this rank. Returns the final weights.
 fn learn(ring: &Ring) -> Vec<f32> {
-    // Others than the first begin with weights that are of no use.
+    // All learners except the first begin with useless weights.
     let mut first = bytemuck::cast_slice(&[0.1 + ring.rank() as f32; INPUTS]).to_vec();
     ring.broadcast(&mut first).unwrap();
     let mut weights = bytemuck::pod_collect_to_vec::<u8, f32>(&first);
@@ -42,7 +42,7 @@ fn learn(ring: &Ring) -> Vec<f32> {
 }
 
 #[test]
-fn parts_of_a_batch_give_the_weights_of_the_whole_batch() {
+fn training_on_parts_of_a_batch_matches_the_whole_batch() {
     let alone = learn(&Ring::alone());
     for ranks in [2, 4] {
         let options = RingOptions { ranks, ..RingOptions::default() };

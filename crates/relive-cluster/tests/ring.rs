@@ -1,4 +1,4 @@
-//! Rings of threads and of processes: what they compute, and what becomes of them when members fail.
+//! Rings of threads and of processes: their results, and their behavior when members fail.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ fn options(ranks: u32) -> RingOptions {
     RingOptions { ranks, job: "a test".into(), token: "secret".into(), ..RingOptions::default() }
 }
 
-/// Runs `member` as each of so many members, on threads; what they give, by rank.
+/// Runs `member` for each member on its own thread. Returns the results by rank.
 fn members<R: Send + 'static>(
     options: &RingOptions,
     member: impl Fn(Ring) -> R + Clone + Send + 'static,
@@ -33,7 +33,7 @@ fn members<R: Send + 'static>(
 }
 
 #[test]
-fn whoever_comes_when_all_are_there_is_told_at_once() {
+fn joining_a_complete_ring_is_refused_at_once() {
     let options = options(2);
     let meeting = Meeting::open("127.0.0.1:0", options.clone()).unwrap();
     let address = meeting.address().to_string();
@@ -41,13 +41,13 @@ fn whoever_comes_when_all_are_there_is_told_at_once() {
     let other = std::thread::spawn(move || Ring::join(&to, 1, own).unwrap());
     let ring = meeting.ring(|| Ok(())).unwrap();
     let other = other.join().unwrap();
-    // These say nothing, and hold nobody up.
+    // These connections send nothing, and must not delay the meeting.
     let silent: Vec<_> = (0..15).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
     let stranger = RingOptions { token: "another".into(), ..options.clone() };
-    for (options, told) in [(options, "rank 1 is taken by"), (stranger, "its token is wrong")] {
+    for (options, expected) in [(options, "rank 1 is taken by"), (stranger, "its token is wrong")] {
         let since = Instant::now();
         match Ring::join(&address, 1, options.clone()) {
-            Err(RingError::Refused { reason, .. }) => assert!(reason.contains(told), "{reason}"),
+            Err(RingError::Refused { reason, .. }) => assert!(reason.contains(expected), "{reason}"),
             joined => panic!("{joined:?}"),
         }
         assert!(since.elapsed() < options.meeting, "it has not waited for a meeting");
@@ -117,11 +117,11 @@ fn numbers_are_gathered_and_bytes_broadcast() {
 }
 
 #[test]
-fn who_makes_another_call_is_named() {
+fn a_member_making_a_different_call_is_named() {
     let errors = members(&options(2), |ring| {
         let mut own = vec![1.0; 10 + ring.rank() as usize];
         let error = ring.all_reduce(&mut own, Reduction::Sum).unwrap_err();
-        // It is of no more use.
+        // The ring is unusable after the error.
         assert_eq!(ring.gather(&[]).unwrap_err().is_over(), matches!(error, RingError::Mismatch { .. }));
         error
     });
@@ -133,7 +133,7 @@ fn who_makes_another_call_is_named() {
 }
 
 #[test]
-fn a_member_that_leaves_ends_the_others_and_what_it_took_part_in_is_complete() {
+fn a_leaving_member_ends_the_others_after_completed_calls() {
     let ends = members(&options(3), |ring| {
         let mut own = [1.0];
         ring.all_reduce(&mut own, Reduction::Sum).unwrap();
@@ -152,20 +152,20 @@ fn a_member_that_leaves_ends_the_others_and_what_it_took_part_in_is_complete() {
 }
 
 #[test]
-fn who_lives_and_does_not_come_is_named_at_the_timeout() {
+fn a_live_but_absent_member_is_named_at_the_timeout() {
     let slow =
         RingOptions { timeout: Duration::from_millis(400), silence: Duration::from_secs(20), ..options(3) };
-    let (told, wait) = std::sync::mpsc::channel::<()>();
+    let (expected, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let ends = members(&slow, move |ring| {
         if ring.rank() == 2 {
-            // It lives until the first has given up.
+            // This member lives until the first one has given up.
             let _ = wait.lock().unwrap().recv();
             return None;
         }
         let error = ring.all_reduce(&mut [1.0], Reduction::Sum).unwrap_err();
         if ring.rank() == 0 {
-            let _ = told.send(());
+            let _ = expected.send(());
         }
         Some(error)
     });
@@ -177,7 +177,7 @@ fn who_lives_and_does_not_come_is_named_at_the_timeout() {
 }
 
 #[test]
-fn strangers_are_told_why_they_are_refused_and_the_meeting_goes_on() {
+fn strangers_are_refused_with_the_reason_and_the_meeting_continues() {
     let meeting = Meeting::open("127.0.0.1:0", options(2)).unwrap();
     let address = meeting.address().to_string();
     let joining = std::thread::spawn(move || {
@@ -196,7 +196,7 @@ fn strangers_are_told_why_they_are_refused_and_the_meeting_goes_on() {
             (join(&|_| {}, 2), "rank is 2, but it must be 0 to 1"),
             (join(&|_| {}, 0), "member 0 opens the meeting"),
         ];
-        // Not even a member.
+        // A connection that is not a member.
         drop(std::net::TcpStream::connect(&address).unwrap());
         let ring = Ring::join(&address, 1, options(2)).unwrap();
         let sum = ring.gather(&[1.0]).unwrap();
@@ -213,7 +213,7 @@ fn strangers_are_told_why_they_are_refused_and_the_meeting_goes_on() {
 }
 
 #[test]
-fn a_meeting_that_is_not_complete_ends() {
+fn an_incomplete_meeting_times_out() {
     let soon = RingOptions { meeting: Duration::from_millis(50), ..options(3) };
     let meeting = Meeting::open("127.0.0.1:0", soon.clone()).unwrap();
     let address = meeting.address().to_string();
@@ -227,12 +227,12 @@ fn a_meeting_that_is_not_complete_ends() {
 }
 
 #[test]
-fn a_call_that_waits_ends_when_it_is_told_to_and_the_others_are_told_why() {
+fn an_interrupted_call_ends_and_the_other_members_get_the_reason() {
     let ends = members(&options(2), |ring| {
         let is_first = ring.rank() == 0;
         let ring = ring.checked_by(move || if is_first { Err("Ctrl-C".to_owned()) } else { Ok(()) });
         let error = if is_first {
-            // The other one does not come to this call.
+            // The other member does not make this call.
             ring.gather(&[1.0]).unwrap_err()
         } else {
             while ring.check().is_ok() {
@@ -252,7 +252,8 @@ fn a_call_that_waits_ends_when_it_is_told_to_and_the_others_are_told_why() {
 
 const ADDRESS: &str = "RELIVE_TEST_RING";
 
-/// In a process of its own that a test has started, a member that adds until the ring breaks; by itself, a ring of one.
+/// In a process that another test starts, this is a member that adds until the ring breaks; run by itself, it is a ring
+/// of one member.
 #[test]
 fn member_process() {
     let Ok(address) = std::env::var(ADDRESS) else {
@@ -270,7 +271,7 @@ fn quick() -> RingOptions {
     RingOptions { silence: Duration::from_millis(1500), timeout: Duration::from_secs(60), ..options(3) }
 }
 
-/// A process, which ends with the test.
+/// A process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -280,7 +281,7 @@ impl Drop for Running {
     }
 }
 
-/// What the first of three members is told, once the last has got a signal.
+/// The error of the first of three members after the last one has received a signal.
 fn after(signal: rustix::process::Signal) -> (RingError, u32, Duration) {
     let meeting = Meeting::open("127.0.0.1:0", quick()).unwrap();
     let start = |rank: u32| {
@@ -308,7 +309,7 @@ fn after(signal: rustix::process::Signal) -> (RingError, u32, Duration) {
 }
 
 #[test]
-fn a_member_that_is_killed_is_named() {
+fn a_killed_member_is_named() {
     let (error, process, took) = after(rustix::process::Signal::KILL);
     assert!(matches!(&error, RingError::Lost { rank: 2, .. }), "{error}");
     assert!(error.to_string().contains(&format!("process {process}")), "{error}");
@@ -316,7 +317,7 @@ fn a_member_that_is_killed_is_named() {
 }
 
 #[test]
-fn a_member_that_is_stopped_is_named() {
+fn a_suspended_member_is_named() {
     let (error, _, took) = after(rustix::process::Signal::STOP);
     assert!(
         matches!(&error, RingError::Lost { rank: 2, reason, .. } if reason.contains("it has been silent for 1.5 s")),

@@ -1,4 +1,5 @@
-//! Two hundred shards and their reader on a network that loses, delays, reorders, doubles and parts, in virtual time.
+//! Two hundred shards and their reader in virtual time, on a network that loses, delays, reorders and duplicates
+//! messages, and is sometimes partitioned.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cmp::Reverse;
@@ -12,23 +13,23 @@ use relive_cluster::stream::{FromShard, Item, Receiving, Sending, ToShard, Windo
 
 const SHARDS: usize = 200;
 const WINDOW: Window = Window { items: 16, bytes: 4096 };
-/// The largest item, by which a shard may go beyond its window.
+/// The size of the largest item, by which a shard may exceed its window.
 const LARGEST: usize = 512;
 
-/// What a step of the simulation does.
+/// An event of the simulation.
 #[derive(Debug)]
 enum Event {
     ToReader(usize, FromShard),
     ToShard(usize, u64, ToShard),
-    /// A shard has time to make an item, and to say what is to be said.
+    /// A shard may produce an item, and send its messages.
     Shard(usize, u64),
-    /// The reader takes what is there of a shard.
+    /// The reader takes the available items of a shard.
     Reader(usize),
     Kill(usize),
     Part(usize, Duration),
 }
 
-/// What the network does, of a thousand messages.
+/// The faults of the network, per thousand messages.
 struct Faults {
     lost: u32,
     doubled: u32,
@@ -52,7 +53,7 @@ struct World {
     counter: u64,
     shards: Vec<Shard>,
     readers: Vec<Receiving>,
-    /// What was taken of each shard and epoch: how many items, which are numbered.
+    /// The number of items taken from each shard, by epoch.
     taken: Vec<BTreeMap<u64, u64>>,
     /// When an item was last taken.
     fresh: Vec<Duration>,
@@ -94,7 +95,7 @@ impl World {
         self.what.insert(self.counter, event);
     }
 
-    /// A message on its way: it may come late, twice, or never.
+    /// Sends a message, which may arrive late, twice, or never.
     fn send(&mut self, number: usize, event: impl Fn() -> Event) {
         self.messages += 1;
         if self.shards[number].parted_until > self.now || self.random.random_range(0..1000) < self.faults.lost
@@ -109,7 +110,7 @@ impl World {
         }
     }
 
-    /// Does what is due until then.
+    /// Processes all events until a time.
     fn run(&mut self, until: Duration) {
         while self.events.peek().is_some_and(|Reverse((moment, _))| *moment <= until) {
             let Some(Reverse((moment, counter))) = self.events.pop() else { return };
@@ -148,7 +149,7 @@ impl World {
         }
     }
 
-    /// A shard makes an item if there is room for one.
+    /// Lets a shard produce an item if there is room for one.
     fn work(&mut self, number: usize) {
         let size = self.random.random_range(16..=LARGEST);
         let shard = &mut self.shards[number];
@@ -201,7 +202,7 @@ impl World {
         self.at(self.now + Duration::from_millis(700), Event::Reader(number));
     }
 
-    /// Nothing that a shard knows to be confirmed was not taken.
+    /// Checks that every item that a shard considers confirmed was taken.
     fn check(&self) {
         for (number, shard) in self.shards.iter().enumerate() {
             for (epoch, confirmed) in &shard.most_confirmed {
@@ -215,7 +216,8 @@ impl World {
     }
 }
 
-/// Hours of kills, partings and a bad network, and then a minute of peace in which every shard has to get through.
+/// Simulates hours of kills, partitions and a bad network, and then a minute without faults, in which every shard must
+/// deliver items.
 fn hours(seed: u64, hours: u64, faults: Faults) -> World {
     let mut world = World::new(seed, faults);
     let end = Duration::from_secs(hours * 3600);
@@ -254,19 +256,19 @@ fn four_hours_of_faults_lose_nothing_that_was_confirmed_and_nothing_hangs() {
 }
 
 #[test]
-fn a_network_that_loses_a_third_and_is_slower_than_the_questions_gets_items_through() {
+fn a_lossy_and_slow_network_still_delivers_items() {
     let world = hours(2, 1, Faults { lost: 330, doubled: 100, longest_delay_ms: 2500 });
     assert!(world.taken.iter().all(|taken| taken.values().sum::<u64>() > 50), "each shard gets on");
 }
 
 #[test]
-fn a_good_network_carries_each_item_once_and_asks_little() {
+fn a_reliable_network_needs_few_retransmissions() {
     let mut world = World::new(3, Faults { lost: 0, doubled: 0, longest_delay_ms: 5 });
     world.run(Duration::from_mins(10));
     let items: u64 = world.taken.iter().flat_map(BTreeMap::values).sum();
     let made: u64 = world.shards.iter().map(|shard| shard.made).sum();
     assert!(made - items <= SHARDS as u64 * 4, "{made} made and {items} taken");
-    // An item, perhaps credit for some, and a question with its answer every two seconds.
+    // The limit on messages: one per item, possibly credit for it, and a question with its answer every two seconds.
     let most = 2 * made + SHARDS as u64 * 600;
     assert!(world.messages < most, "{} messages for {made} items", world.messages);
 }

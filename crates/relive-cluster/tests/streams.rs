@@ -1,4 +1,4 @@
-//! Streams over real sockets: order, back-pressure, broken connections, shards that begin anew, and who is refused.
+//! Streams over real sockets: order, back-pressure, broken connections, restarted shards, and rejected writers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ fn number(item: &[u8]) -> u64 {
     u64::from_le_bytes(item[..8].try_into().unwrap())
 }
 
-/// An item of a number and a size.
+/// An item with this number and size.
 fn item(number: u64, bytes: usize) -> Bytes {
     let mut item = number.to_le_bytes().to_vec();
     item.resize(bytes.max(8), 7);
@@ -44,7 +44,7 @@ fn send(writer: &ShardWriter, item: Bytes) -> Result<(), StreamError> {
     writer.send(item)
 }
 
-/// What a shard does that makes so many items, as a thread.
+/// Starts a thread with a shard that produces this many items.
 fn shard(
     address: String,
     epoch: u64,
@@ -61,7 +61,7 @@ fn shard(
 }
 
 #[test]
-fn items_of_any_size_come_in_order_and_the_end_behind_them() {
+fn items_of_any_size_arrive_in_order_before_the_end() {
     for (count, bytes) in [(20_000, 8), (200, 40_000), (5, 24 << 20)] {
         let port = port(PortAccess::default());
         let items = flow(port.reader(0, Window::default()).unwrap());
@@ -77,7 +77,7 @@ fn items_of_any_size_come_in_order_and_the_end_behind_them() {
 }
 
 #[test]
-fn a_shard_makes_what_is_asked_for_and_no_more() {
+fn a_shard_produces_only_requested_items() {
     let port = port(PortAccess::default());
     let mut items = flow(port.reader(0, Window { items: 1, ..Window::default() }).unwrap());
     let writer = writer(&port.address().to_string(), 0, 1);
@@ -93,7 +93,7 @@ fn a_shard_makes_what_is_asked_for_and_no_more() {
 }
 
 #[test]
-fn a_reader_that_does_not_take_holds_its_shard_back() {
+fn a_reader_that_does_not_consume_applies_backpressure() {
     let port = port(PortAccess::default());
     let window = Window { items: u64::MAX, bytes: 1 << 20 };
     let mut items = flow(port.reader(0, window).unwrap());
@@ -112,7 +112,7 @@ fn a_reader_that_does_not_take_holds_its_shard_back() {
 }
 
 #[test]
-fn errors_of_a_shard_are_items_and_it_goes_on() {
+fn errors_of_a_shard_are_items_and_the_shard_continues() {
     let port = port(PortAccess::default());
     let mut items = flow(port.reader(0, Window::default()).unwrap());
     let writer = writer(&port.address().to_string(), 0, 1);
@@ -123,7 +123,7 @@ fn errors_of_a_shard_are_items_and_it_goes_on() {
     assert_eq!(number(&items.next().unwrap().unwrap()), 1);
 }
 
-/// Passes bytes on between a port and its writers, until it is told to cut the connections.
+/// Forwards bytes between a port and its writers until the connections are cut.
 struct Proxy {
     address: String,
     cut: Sender<()>,
@@ -134,7 +134,7 @@ impl Proxy {
     fn to(port: &Port) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, to) = (listener.local_addr().unwrap().to_string(), port.address());
-        let ((cut, cuts), (tell, done)) = (channel(), channel());
+        let ((cut, cuts), (sender, done)) = (channel(), channel());
         thread::spawn(move || {
             while let Ok((near, _)) = listener.accept() {
                 let far = TcpStream::connect(to).unwrap();
@@ -145,9 +145,9 @@ impl Proxy {
                 if cuts.recv().is_err() {
                     return;
                 }
-                // What is on its way is lost.
+                // Data in transit is lost.
                 let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
             }
         });
         Proxy { address, cut, done }
@@ -170,7 +170,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
 }
 
 #[test]
-fn connections_that_break_lose_nothing_and_double_nothing() {
+fn broken_connections_neither_lose_nor_duplicate_items() {
     let port = port(PortAccess::default());
     let proxy = Proxy::to(&port);
     let items = flow(port.reader(0, Window::default()).unwrap());
@@ -184,12 +184,12 @@ fn connections_that_break_lose_nothing_and_double_nothing() {
     assert_eq!(shard.join().unwrap(), Ok(true));
     let (_, status) = port.status()[0];
     assert_eq!(status.taken, 30_000);
-    // A connection may be cut before the port knows of it.
+    // A connection may be cut before the port has registered it.
     assert!((2..=11).contains(&status.connections), "{} connections", status.connections);
 }
 
 #[test]
-fn a_shard_that_begins_anew_takes_the_place_of_the_one_before() {
+fn a_restarted_shard_replaces_its_predecessor() {
     let port = port(PortAccess::default());
     let address = port.address().to_string();
     let mut items = flow(port.reader(0, Window::default()).unwrap());
@@ -211,7 +211,7 @@ fn a_shard_that_begins_anew_takes_the_place_of_the_one_before() {
 }
 
 #[test]
-fn who_has_another_token_is_refused() {
+fn a_writer_with_a_wrong_token_is_refused() {
     let port = port(PortAccess::default().token("secret"));
     let mut items = flow(port.reader(0, Window::default()).unwrap());
     let address = port.address().to_string();
@@ -232,22 +232,22 @@ fn who_has_another_token_is_refused() {
 }
 
 #[test]
-fn other_protocols_and_endless_messages_are_cut_off() {
+fn other_protocols_and_endless_messages_are_disconnected() {
     let port = port(PortAccess::default());
     let _reader = port.reader(0, Window::default()).unwrap();
-    for said in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[255; 64]] {
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[255; 64]] {
         let mut socket = TcpStream::connect(port.address()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.write_all(said).unwrap();
+        socket.write_all(bytes).unwrap();
         let mut answer = Vec::new();
-        // A connection that is reset has ended as well.
+        // A reset connection has ended, too.
         let _ = socket.read_to_end(&mut answer);
         assert!(answer.len() < 100);
     }
 }
 
 #[test]
-fn a_reader_that_leaves_ends_its_shard_and_a_port_that_closes_all() {
+fn a_leaving_reader_ends_its_shard_and_a_closed_port_ends_all() {
     let port = port(PortAccess::default());
     let address = port.address().to_string();
     let readers = [0, 1].map(|shard| port.reader(shard, Window::default()).unwrap());
@@ -269,7 +269,7 @@ fn a_reader_that_leaves_ends_its_shard_and_a_port_that_closes_all() {
 }
 
 #[test]
-fn a_reader_that_is_gone_for_longer_than_the_lease_ends_its_shard() {
+fn a_shard_ends_when_its_reader_is_absent_beyond_the_lease() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
@@ -285,7 +285,7 @@ fn a_reader_that_is_gone_for_longer_than_the_lease_ends_its_shard() {
 }
 
 #[test]
-fn a_shard_that_does_not_come_back_is_an_error_behind_what_it_has_made() {
+fn a_lost_shard_is_an_error_after_its_last_item() {
     let port = port(PortAccess::default());
     let mut items = flow(port.reader(4, Window::default()).unwrap());
     let writer = writer(&port.address().to_string(), 4, 1);
@@ -301,7 +301,7 @@ fn a_shard_that_does_not_come_back_is_an_error_behind_what_it_has_made() {
 }
 
 #[test]
-fn an_address_that_is_taken_says_so() {
+fn an_address_in_use_is_reported() {
     let taken = port(PortAccess::default());
     let error = Port::bind(taken.address(), PortAccess::default()).unwrap_err();
     assert_eq!(error.to_string(), format!("{}: Address already in use (os error 98)", taken.address()));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_are_understood() {
+    fn all_address_forms_are_parsed() {
         for (address, wants_tls, uri) in [
             ("localhost:8000", false, "http://localhost:8000"),
             ("http://10.0.0.1:80/", false, "http://10.0.0.1:80"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_says_what_is_wrong() {
+    fn an_invalid_address_is_refused_with_the_reason() {
         for (address, why) in [
             ("localhost", "port is missing"),
             (":8000", "host is missing"),

@@ -30,7 +30,7 @@ pub fn status_error(operation: &str, status: Status) -> Error {
     Error::with_source(kind, format!("{operation}: {text}"), status)
 }
 
-/// Converts an error of a table of this process for `operation`, with the text of a server.
+/// Converts an error of a table of this process for `operation`; the text is the same as from a server.
 pub fn engine_error(operation: &str, error: EngineError) -> Error {
     let text = match error.kind() {
         ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
@@ -40,7 +40,7 @@ pub fn engine_error(operation: &str, error: EngineError) -> Error {
     Error::with_source(error.kind(), text, error)
 }
 
-/// Returns the error of a call that timed out. `trouble` is why no server was reachable, if that was the case.
+/// Returns the error for a call that timed out. `trouble` is the reason why no server was reachable, if there is one.
 pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble: Option<&Status>) -> Error {
     let why = match trouble {
         Some(status) => format!("no server listens there: {}", status.message()),
@@ -115,7 +115,7 @@ fn is_broken_stream(status: &Status) -> bool {
     }
 }
 
-/// Whether this side created the status because of the transport, and not the server.
+/// Whether the status was created on this side because of the transport, not by the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_transport_says_counts_as_unavailable_and_what_a_server_says_counts_as_said() {
+    fn transport_errors_are_unavailable_and_server_errors_keep_their_code() {
         for code in [Code::Unknown, Code::Internal, Code::Unavailable, Code::Cancelled] {
             let mut broken = Status::new(code, "connection closed");
             broken.set_source(Arc::new(io::Error::from(io::ErrorKind::ConnectionReset)));
             assert!(is_unanswered(&broken) && is_transient_status(&broken), "{code:?}");
-            let said = Status::new(code, "a server's own words");
-            assert_eq!(is_unanswered(&said), code == Code::Unavailable, "{code:?}");
+            let own_status = Status::new(code, "a server's own words");
+            assert_eq!(is_unanswered(&own_status), code == Code::Unavailable, "{code:?}");
         }
     }
 

@@ -13,19 +13,19 @@ use crate::report::{ServerStatus, Waits, unreadable_checkpoint};
 use crate::{Error, ErrorKind, Result};
 
 impl Connection {
-    /// Returns what the server holds, and which calls wait for what. Only Relive servers support it.
+    /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn status(&self, timeout: Duration) -> Result<ServerStatus> {
         let answer = self.call("status", timeout, || {
-            let mut stub = self.own_stub();
+            let mut stub = self.replay_stub();
             async move { stub.describe(DescribeRequest {}).await }
         });
         ServerStatus::from_message(answer.await?)
     }
 
-    /// Returns what samples and inserts of `table` are waiting for.
+    /// Returns the conditions for which samples and inserts of `table` are waiting.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; as [`status`](Self::status).
@@ -62,11 +62,11 @@ impl Connection {
     }
 
     /// Removes all items of `table` and sets its counters to 0. The client sends this request once and does not retry
-    /// it: a server that comes back may have loaded items that are to stay.
+    /// it: a server that has restarted may have loaded items that must not be removed.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
-    /// then be empty or not); `Timeout` if no server answers within `timeout`.
+    /// or may not be empty); `Timeout` if no server answers within `timeout`.
     pub async fn reset(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = ResetRequest { table: table.to_owned() };
         let reset = || {
@@ -82,7 +82,7 @@ impl Connection {
     ///
     /// # Errors
     /// `InvalidArgument` from a server without a checkpointer; `Internal` if the checkpoint cannot be written;
-    /// `Unavailable`, immediately, if no server answers; `Timeout` if it does not respond within `timeout`.
+    /// `Unavailable`, immediately, if no server answers; `Timeout` if the server does not respond within `timeout`.
     pub async fn checkpoint(&self, timeout: Duration) -> Result<String> {
         let checkpoint = || {
             let mut stub = self.stub();
@@ -97,7 +97,7 @@ impl Connection {
     /// As [`status`](Self::status).
     pub async fn checkpoint_status(&self, timeout: Duration) -> Result<CheckpointStatus> {
         let answer = self.call("checkpoint_status", timeout, || {
-            let mut stub = self.own_stub();
+            let mut stub = self.replay_stub();
             async move { stub.checkpoint_status(CheckpointStatusRequest {}).await }
         });
         let status = answer.await?.status.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! gRPC to a server: connections, and metadata of every call.
+//! gRPC to a server: connections, and the metadata of every call.
 
 use std::future::Future;
 use std::io;

@@ -18,13 +18,13 @@ use crate::channel::{Channels, GrpcChannel};
 use crate::dialer::{Dialer, Transports};
 use crate::options::ClientOptions;
 use crate::remembered::Remembered;
-use crate::remote::{Remote, Stub};
+use crate::remote::{Remote, ReverbStub};
 use crate::transport::Transport;
 use crate::waiting::{Backoff, Deadline};
 
 /// The connection to one server: Relive's or dm-reverb's.
 ///
-/// Cheap to clone; clones share it. It connects on the first call, and reconnects after a lost connection.
+/// Cheap to clone; clones share the connection. It connects on the first call, and reconnects after a lost connection.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -59,7 +59,7 @@ impl Connection {
         &self.shared.options
     }
 
-    /// Returns the channel of its calls.
+    /// Returns the channel for calls.
     pub fn channel(&self) -> GrpcChannel {
         self.shared.remote.channel()
     }
@@ -70,21 +70,21 @@ impl Connection {
     }
 
     /// Returns a client of dm-reverb's protocol on the channel.
-    pub fn stub(&self) -> Stub {
+    pub fn stub(&self) -> ReverbStub {
         self.shared.remote.stub()
     }
 
-    /// Returns a client of dm-reverb's protocol on its own connection.
-    pub fn stub_of_its_own(&self) -> Stub {
-        self.shared.remote.stub_of_its_own()
+    /// Returns a client of dm-reverb's protocol on a separate connection.
+    pub fn dedicated_stub(&self) -> ReverbStub {
+        self.shared.remote.dedicated_stub()
     }
 
     /// Returns a client of Relive's own calls on the channel.
-    pub fn own_stub(&self) -> ReplayServiceClient<GrpcChannel> {
-        self.shared.remote.own_stub()
+    pub fn replay_stub(&self) -> ReplayServiceClient<GrpcChannel> {
+        self.shared.remote.replay_stub()
     }
 
-    /// Returns the transport of bulk data; `Tcp` before it was negotiated.
+    /// Returns the transport of bulk data; `Tcp` before it is negotiated.
     pub fn transport(&self) -> Transport {
         self.shared.transports.known().map_or(Transport::Tcp, |dialer| dialer.transport())
     }
@@ -104,19 +104,20 @@ impl Connection {
         self.shared.transports.use_grpc_only();
     }
 
-    /// Forgets the transport, so that it is negotiated again after a connection has failed.
+    /// Discards the negotiated transport, so that it is negotiated again after a connection has failed.
     pub fn forget_dialer(&self) {
         self.shared.transports.forget();
     }
 
-    /// Checks that the server supports this codec, if it has to be asked: `Unimplemented` otherwise. Makes one attempt
-    /// before each stream, since the server may differ from that of the previous stream.
+    /// Checks that the server supports this codec, and fails with `Unimplemented` if not. Codecs that every server
+    /// supports need no check. Asks the server once before each stream, since the server may differ from that of the
+    /// previous stream.
     ///
     /// # Errors
     /// The server's error.
     pub async fn check_codec(&self, codec: Option<Codec>) -> Result<(), Status> {
         let Some(codec) = codec.filter(|codec| !CodecSet::REVERB.contains(*codec)) else { return Ok(()) };
-        let known = match self.own_stub().describe(DescribeRequest {}).await {
+        let known = match self.replay_stub().describe(DescribeRequest {}).await {
             Ok(answer) => known_to_peer(&answer.into_inner().codecs),
             Err(status) if status.code() == Code::Unimplemented => CodecSet::REVERB,
             Err(status) => return Err(status),
@@ -131,7 +132,7 @@ impl Connection {
         )))
     }
 
-    /// Calls until there is a response: waits for a server that is not available yet.
+    /// Repeats a call until there is a response; waits for a server that is not available yet.
     ///
     /// `attempt` returns an owned future, so calls can be spawned on any scheduler.
     ///
@@ -144,7 +145,7 @@ impl Connection {
         self.call_while(operation, timeout, is_unanswered, attempt).await
     }
 
-    /// Calls again while `calls_again` returns true for the result.
+    /// Repeats a call while `calls_again` returns true for the result.
     pub(crate) async fn call_while<T, F>(
         &self,
         operation: &str,

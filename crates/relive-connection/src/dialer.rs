@@ -20,7 +20,7 @@ use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
 /// After this many consecutive connections that end silently, although the server claims to support the bulk path, gRPC
-/// is used: the program at the address forwards nothing else.
+/// is used, since the program at the address apparently only forwards gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
 /// How often a server is asked for its socket while the socket refuses connections, and the pause between attempts.
@@ -30,7 +30,7 @@ const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 /// The negotiated transports to a server.
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
-    /// The result of the negotiation, once there is one. It contains `None` if the server only supports gRPC.
+    /// The result of the negotiation, once there is one; `Some(None)` if the server only supports gRPC.
     found: Mutex<Option<Option<Dialer>>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Dialer {
 
 /// Why this process cannot use a server's local socket.
 #[derive(Debug, thiserror::Error)]
-enum NoSocket {
+enum SocketUnavailable {
     #[error("it has no socket for processes on its machine")]
     None,
     #[error("it runs on another machine")]
@@ -103,12 +103,12 @@ impl Transports {
         self.found.lock().clone().flatten()
     }
 
-    /// Uses gRPC for everything, because the program at the address forwards nothing else.
+    /// Uses gRPC for everything, because the program at the address only forwards gRPC.
     pub(crate) fn use_grpc_only(&self) {
         *self.found.lock() = Some(None);
     }
 
-    /// Negotiates again the next time, because the server may be another one.
+    /// Makes the next call negotiate again, because there may be a different server.
     pub(crate) fn forget(&self) {
         *self.found.lock() = None;
     }
@@ -134,24 +134,24 @@ impl Transports {
 }
 
 async fn negotiate(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Result<Option<Dialer>> {
-    let (told, local) = ask_for_socket(remote, choice, timeout).await?;
+    let (answer, local) = ask_for_socket(remote, choice, timeout).await?;
     let to =
         |target, shared_memory| Dialer { target, shared_memory, token: remote.token().cloned(), timeout };
     let over_tcp = match remote.tls() {
         Some(target) => to(Target::Tls(target.clone()), false),
         None => to(Target::Tcp(remote.authority().to_owned()), false),
     };
-    if told.bulk_version != VERSION {
+    if answer.bulk_version != VERSION {
         return match choice {
             TransportChoice::Auto | TransportChoice::Tcp => Ok(None),
             TransportChoice::Unix | TransportChoice::SharedMemory => {
-                let why = match told.bulk_version {
+                let why = match answer.bulk_version {
                     0 => "it supports only gRPC".to_owned(),
                     version => {
                         format!("it uses version {version} of the bulk path, but this client uses {VERSION}")
                     }
                 };
-                Err(impossible(remote, choice, &why))
+                Err(transport_error(remote, choice, &why))
             }
         };
     }
@@ -164,32 +164,34 @@ async fn negotiate(remote: &Remote, choice: TransportChoice, timeout: Duration) 
             Ok(Some(to(Target::Local(address), shared_memory)))
         }
         Err(_) if choice == TransportChoice::Auto => Ok(Some(over_tcp)),
-        Err(why) => Err(impossible(remote, choice, &why.to_string())),
+        Err(why) => Err(transport_error(remote, choice, &why.to_string())),
     }
 }
 
-/// Asks the server for its ways and its local socket.
+/// Asks the server for its transports and its local socket.
 async fn ask_for_socket(
     remote: &Remote,
     choice: TransportChoice,
     limit: Duration,
-) -> Result<(NegotiateResponse, Result<LocalAddress, NoSocket>)> {
+) -> Result<(NegotiateResponse, Result<LocalAddress, SocketUnavailable>)> {
     let is_wanted = matches!(choice, TransportChoice::Unix | TransportChoice::SharedMemory);
     let mut tries = 0;
     loop {
-        let told = ask(remote, limit).await?;
+        let answer = ask(remote, limit).await?;
         tries += 1;
-        match local(&told) {
-            // The server answered while it was ending; another one may replace it.
-            Err(NoSocket::Refuses(_)) if is_wanted && tries < MAX_REFUSALS => sleep(REFUSAL_PAUSE).await,
-            socket => return Ok((told, socket)),
+        match local(&answer) {
+            // The server answered while it was shutting down; another server may replace it.
+            Err(SocketUnavailable::Refuses(_)) if is_wanted && tries < MAX_REFUSALS => {
+                sleep(REFUSAL_PAUSE).await
+            }
+            socket => return Ok((answer, socket)),
         }
     }
 }
 
-/// Asks the server for its ways; returns an empty response if it only supports gRPC.
+/// Asks the server for its transports; returns an empty response if the server only supports gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
-    let mut stub = remote.own_stub();
+    let mut stub = remote.replay_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {
         Ok(Ok(answer)) => Ok(answer.into_inner()),
         Ok(Err(status)) if speaks_grpc_only(&status) => Ok(NegotiateResponse::default()),
@@ -201,26 +203,26 @@ async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     }
 }
 
-/// Whether it is a dm-reverb server, or a Relive server without the bulk path.
+/// Whether the server is a dm-reverb server, or a Relive server without the bulk path.
 fn speaks_grpc_only(status: &Status) -> bool {
     status.code() == Code::Unimplemented
 }
 
 /// Returns the server's local socket, if this process is on the same machine and may use it.
-fn local(told: &NegotiateResponse) -> Result<LocalAddress, NoSocket> {
+fn local(answer: &NegotiateResponse) -> Result<LocalAddress, SocketUnavailable> {
     let own = host_id();
-    if told.local_name.is_empty() {
-        return Err(NoSocket::None);
+    if answer.local_name.is_empty() {
+        return Err(SocketUnavailable::None);
     }
-    if own.is_empty() || own != told.host_id {
-        return Err(NoSocket::OtherMachine);
+    if own.is_empty() || own != answer.host_id {
+        return Err(SocketUnavailable::OtherMachine);
     }
-    let address = LocalAddress::new(told.local_name.clone());
+    let address = LocalAddress::new(answer.local_name.clone());
     match connect_local(&address) {
         Ok(_) => Ok(address),
-        // Many clients connect at once; the socket exists.
+        // The socket exists, but many clients are connecting at once.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
-        Err(error) => Err(NoSocket::Refuses(error)),
+        Err(error) => Err(SocketUnavailable::Refuses(error)),
     }
 }
 
@@ -232,7 +234,7 @@ pub fn refusal(head: &[u8]) -> Status {
     }
 }
 
-fn impossible(remote: &Remote, choice: TransportChoice, why: &str) -> Error {
+fn transport_error(remote: &Remote, choice: TransportChoice, why: &str) -> Error {
     let text = format!(
         "cannot reach the server at {} with transport {:?}: {why}; use \"auto\" or \"tcp\"",
         remote.uri(),

@@ -41,7 +41,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Returns the same error as one of `operation`, during which another call failed.
+    /// Returns this error of another call as an error of `operation`, which made that call.
     pub fn renamed(self, operation: &str) -> Error {
         let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let text = match self.0.message.split_once(": ") {

@@ -1,8 +1,8 @@
 //! The connection to one replay server, or to the tables of this process: the lowest layer of the client.
 //!
 //! [`Connection`] makes calls with one request and one response over gRPC, and negotiates the transport for bulk data
-//! ([`Dialer`]). [`Local`] is the same for an engine of this process. `relive-client` combines them with writers and
-//! readers for users.
+//! ([`Dialer`]). [`Local`] has the same calls for an engine of this process. `relive-client` combines them with writers
+//! and readers for users.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -34,7 +34,7 @@ pub use local::Local;
 pub use names::{Proposal, Proposals};
 pub use options::ClientOptions;
 pub use relive_table::ErrorKind;
-pub use remote::Stub;
+pub use remote::ReverbStub;
 pub use report::{
     ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,
 };

@@ -37,7 +37,7 @@ impl Local {
         &self.engine
     }
 
-    /// The name of this client among waiters.
+    /// Returns the name of this client among waiters.
     pub fn who(&self) -> &Arc<str> {
         &self.who
     }
@@ -58,12 +58,12 @@ impl Local {
         ServerInfo::new(StateId { high, low }, tables)
     }
 
-    /// Returns what the tables hold, and which calls wait for what.
+    /// Returns the contents of the tables, and which calls are waiting and why.
     pub fn status(&self) -> ServerStatus {
         ServerStatus::of_engine(&self.engine, self.started.elapsed())
     }
 
-    /// Returns what samples and inserts of `table` are waiting for.
+    /// Returns the conditions for which samples and inserts of `table` are waiting.
     ///
     /// # Errors
     /// `NotFound` for an unknown table.
@@ -115,7 +115,7 @@ impl Local {
         named.map_err(|error| engine_error("name_columns", error))
     }
 
-    /// Returns the structure of all items of `table`: `structure`, unless there was another one.
+    /// Returns the structure of all items of `table`: `structure`, unless the table already had another one.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).

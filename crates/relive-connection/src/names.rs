@@ -16,8 +16,8 @@ use crate::{Error, ErrorKind, Result};
 /// The proposals of a client's writers, by table.
 #[derive(Debug, Default)]
 pub struct Proposals {
-    made: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
-    /// The structures that tables keep, if a writer that checks names has asked.
+    by_table: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
+    /// The structures that tables keep, as far as writers that check names have requested them.
     agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 
@@ -31,8 +31,8 @@ pub struct Proposal {
 }
 
 impl Connection {
-    /// Proposes `structure` for the items of `table`. Returns whether it is the structure that the table keeps: its
-    /// signature's or, without one, the first that was proposed.
+    /// Proposes `structure` for the items of `table`. Returns whether it is the structure that the table keeps: that of
+    /// its signature or, without a signature, the first one that was proposed.
     ///
     /// # Errors
     /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
@@ -41,7 +41,7 @@ impl Connection {
         Ok(self.ask_for_names(table, structure, false, timeout).await?.kept)
     }
 
-    /// Sends `structure` to the server. `is_checked` is whether the writer obeys the response.
+    /// Sends `structure` to the server. `is_checked` is whether the writer adopts the structure in the response.
     async fn ask_for_names(
         &self,
         table: &str,
@@ -52,14 +52,14 @@ impl Connection {
         let structure = Some(structure::to_wire(structure));
         let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked };
         let answer = self.call("name_columns", timeout, || {
-            let (mut stub, request) = (self.own_stub(), request.clone());
+            let (mut stub, request) = (self.replay_stub(), request.clone());
             // The message is large, so box the future.
             Box::pin(async move { stub.name_columns(request).await })
         });
         answer.await
     }
 
-    /// Returns the structure of the items of `table`, if it is known. `None` from a dm-reverb server.
+    /// Returns the structure of the items of `table`, if it is known. `None` for a dm-reverb server.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
@@ -77,8 +77,8 @@ impl Connection {
         }
     }
 
-    /// Returns the structure of all items of `table`, for a writer that obeys it: `structure`, unless there was another
-    /// one. `None` from a dm-reverb server, which keeps no structures.
+    /// Returns the structure of all items of `table`, for a writer that adopts it: `structure`, unless the table
+    /// already had another one. `None` for a dm-reverb server, which keeps no structures.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns); `Protocol` for an invalid response.
@@ -117,18 +117,18 @@ impl Proposal {
 
 impl Proposals {
     /// Whether there was a proposal for `table`.
-    pub fn knows(&self, table: &str) -> bool {
-        self.made.lock().contains_key(table)
+    pub fn contains(&self, table: &str) -> bool {
+        self.by_table.lock().contains_key(table)
     }
 
     /// Records a proposal. Returns `None` if there was already one for this table.
     pub fn begin(&self, table: &str, structure: &Nest<()>) -> Option<Proposal> {
-        let mut made = self.made.lock();
-        if made.contains_key(table) {
+        let mut by_table = self.by_table.lock();
+        if by_table.contains_key(table) {
             return None;
         }
         let proposal = Proposal { table: Arc::from(table), structure: Arc::new(structure.clone()) };
-        made.insert(Arc::clone(&proposal.table), Arc::clone(&proposal.structure));
+        by_table.insert(Arc::clone(&proposal.table), Arc::clone(&proposal.structure));
         Some(proposal)
     }
 
@@ -137,28 +137,28 @@ impl Proposals {
         self.agreed.lock().get(table).cloned()
     }
 
-    /// Records what `table` keeps. The client repeats it to a server that has restarted.
+    /// Records the structure that `table` keeps. The client proposes it again to a server that has restarted.
     pub fn note_agreed(&self, table: &str, agreed: Option<&Arc<ItemStructure>>) {
         let Some(agreed) = agreed else { return };
         self.agreed.lock().insert(Arc::from(table), Arc::clone(agreed));
         if !agreed.is_signature {
-            self.made.lock().insert(Arc::from(table), Arc::clone(&agreed.names));
+            self.by_table.lock().insert(Arc::from(table), Arc::clone(&agreed.names));
         }
     }
 
-    /// Forgets a table that was dropped.
+    /// Removes the records of a table that was dropped.
     pub fn forget(&self, table: &str) {
         self.agreed.lock().remove(table);
-        self.made.lock().remove(table);
+        self.by_table.lock().remove(table);
     }
 
     /// Returns all proposals, to repeat them to a server that may have restarted.
     pub fn all(&self) -> Vec<Proposal> {
-        let made = self.made.lock();
+        let by_table = self.by_table.lock();
         let proposal = |(table, structure): (&Arc<str>, &Arc<Nest<()>>)| Proposal {
             table: Arc::clone(table),
             structure: Arc::clone(structure),
         };
-        made.iter().map(proposal).collect()
+        by_table.iter().map(proposal).collect()
     }
 }

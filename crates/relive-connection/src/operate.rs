@@ -23,7 +23,7 @@ impl Connection {
     ) -> Result<Changed> {
         let request = operate::change_to_wire(table, change);
         let answer = self.call("change_table", timeout, || {
-            let (mut stub, request) = (self.own_stub(), request.clone());
+            let (mut stub, request) = (self.replay_stub(), request.clone());
             async move { stub.change_table(request).await }
         });
         Ok(operate::changed_from_wire(answer.await?))
@@ -37,7 +37,7 @@ impl Connection {
     pub async fn add_table(&self, config: &TableConfig, timeout: Duration) -> Result<()> {
         let request = operate::add_to_wire(config);
         let answer = self.call("add_table", timeout, || {
-            let (mut stub, request) = (self.own_stub(), request.clone());
+            let (mut stub, request) = (self.replay_stub(), request.clone());
             async move { stub.add_table(request).await }
         });
         Box::pin(answer).await.map(drop)
@@ -51,7 +51,7 @@ impl Connection {
     pub async fn drop_table(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = DropTableRequest { table: table.to_owned() };
         let answer = self.call("drop_table", timeout, || {
-            let (mut stub, request) = (self.own_stub(), request.clone());
+            let (mut stub, request) = (self.replay_stub(), request.clone());
             async move { stub.drop_table(request).await }
         });
         answer.await.map(drop)

@@ -82,15 +82,15 @@ impl ClientOptions {
 
     /// Sets how long one of many servers may take to answer a request for its tables. Default: 1 s.
     ///
-    /// Then the client asks once more, and leaves the server out after another quarter of this time. A broken or
-    /// refused connection is detected immediately. The option has no effect for a single server.
+    /// After this time, the client asks once more, and leaves the server out after another quarter of the time. A
+    /// broken or refused connection is detected immediately. The option has no effect for a single server.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> ClientOptions {
         self.answer_timeout = timeout;
         self
     }
 
-    /// Sets the name in the server's certificate, if it differs from the host of the address.
+    /// Sets the name that the server's certificate must have, if it differs from the host of the address.
     #[must_use]
     pub fn tls_name(mut self, name: &str) -> ClientOptions {
         self.tls_name = Some(Arc::from(name));
@@ -118,8 +118,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets which certificates this client trusts, and its own certificate. Without it, an address that begins with
-    /// `https://` uses the system's trusted certificates.
+    /// Sets which certificates this client trusts, and its own certificate. Without this option, an address that begins
+    /// with `https://` uses the system's trusted certificates.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> ClientOptions {
         self.tls = Some(tls);
@@ -133,8 +133,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets after how long a silence the system probes whether the server's machine is still reachable (TCP keepalive).
-    /// Default: 30 s.
+    /// Sets the time without received data after which the system probes whether the server's machine is still
+    /// reachable (TCP keepalive). Default: 30 s.
     ///
     /// HTTP/2 pings are not used: gRPC servers, including dm-reverb's, close connections that ping often.
     #[must_use]
@@ -143,16 +143,16 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the HTTP/2 window of a stream: how many bytes the server may send ahead. Default: 8 MiB, four of its
-    /// largest packed messages.
+    /// Sets the HTTP/2 window of a stream: how many bytes the server may send before they are read. Default: 8 MiB,
+    /// four of its largest packed messages.
     #[must_use]
     pub fn stream_window_bytes(mut self, bytes: u32) -> ClientOptions {
         self.stream_window_bytes = bytes;
         self
     }
 
-    /// Sets the HTTP/2 window of a connection: how many bytes the server may send ahead on all streams together.
-    /// Default: 32 MiB.
+    /// Sets the HTTP/2 window of a connection: how many bytes the server may send on all streams together before they
+    /// are read. Default: 32 MiB.
     #[must_use]
     pub fn connection_window_bytes(mut self, bytes: u32) -> ClientOptions {
         self.connection_window_bytes = bytes;

@@ -1,4 +1,4 @@
-//! Remembers a server's content, to compare it when the server comes back.
+//! Remembers the state of a server's tables, to compare it after the server was unreachable.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use crate::report::{ServerInfo, StateId};
 
 /// The remembered state of a server's tables.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered(Mutex<Known>);
+pub(crate) struct Remembered(Mutex<ServerTables>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ServerTables {
     /// The id of the server when it was last asked.
     id: Option<StateId>,
-    /// A lower bound of the inserts of each table.
+    /// A lower bound on the inserts of each table.
     inserts: HashMap<String, i64>,
-    /// Whether a task waits for the server to come back.
+    /// Whether a task is waiting for the server to answer again.
     is_watching: bool,
 }
 
 impl Remembered {
-    /// Records the server's current state. Returns name, current and previous inserts of each table that has fewer
-    /// inserts than before the server was away.
-    pub(crate) fn take_over(&self, info: &ServerInfo) -> Vec<(String, i64, i64)> {
+    /// Records the server's current state. Returns the name, current inserts and previous inserts of each table that
+    /// has fewer inserts than before.
+    pub(crate) fn update(&self, info: &ServerInfo) -> Vec<(String, i64, i64)> {
         let mut state = self.0.lock();
         let may_be_new = state.is_watching || state.id.is_some_and(|id| id != info.state_id);
         state.id = Some(info.state_id);
@@ -38,7 +38,7 @@ impl Remembered {
         lost
     }
 
-    /// Records a lower bound of the inserts of `table`.
+    /// Records a lower bound on the inserts of `table`.
     pub(crate) fn at_least(&self, table: &str, inserts: i64) {
         let mut state = self.0.lock();
         let known = state.inserts.entry(table.to_owned()).or_default();
@@ -50,8 +50,8 @@ impl Remembered {
         self.0.lock().inserts.remove(table);
     }
 
-    /// Returns whether the caller should watch for the server's return, because no task does yet. It must call
-    /// [`end_watch`](Self::end_watch) later.
+    /// Returns whether the caller should watch for the server's return, because no other task does. If so, the caller
+    /// must call [`end_watch`](Self::end_watch) later.
     pub(crate) fn begin_watch(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().is_watching, true)
     }
@@ -74,24 +74,24 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_another_state_and_fewer_inserts_has_lost_items() {
+    fn a_new_state_id_with_fewer_inserts_means_lost_items() {
         let remembered = Remembered::default();
-        assert_eq!(remembered.take_over(&info(1, 5)), []);
-        assert_eq!(remembered.take_over(&info(1, 3)), [], "the table was reset");
-        assert_eq!(remembered.take_over(&info(2, 3)), [], "it was restarted with what it had");
+        assert_eq!(remembered.update(&info(1, 5)), []);
+        assert_eq!(remembered.update(&info(1, 3)), [], "the table was reset");
+        assert_eq!(remembered.update(&info(2, 3)), [], "it was restarted with what it had");
         let lost = [("t".to_owned(), 0, 3)];
-        assert_eq!(remembered.take_over(&info(3, 0)), lost);
-        assert_eq!(remembered.take_over(&info(3, 0)), [], "it is reported once");
+        assert_eq!(remembered.update(&info(3, 0)), lost);
+        assert_eq!(remembered.update(&info(3, 0)), [], "it is reported once");
     }
 
     #[test]
-    fn what_writers_know_counts_although_nobody_has_asked_before() {
+    fn insert_counts_of_writers_are_remembered_without_prior_queries() {
         let remembered = Remembered::default();
         remembered.at_least("t", 4);
         assert!(remembered.begin_watch());
-        assert_eq!(remembered.take_over(&info(1, 1)), [("t".to_owned(), 1, 4)]);
+        assert_eq!(remembered.update(&info(1, 1)), [("t".to_owned(), 1, 4)]);
         remembered.at_least("t", 4);
         remembered.forget("t");
-        assert_eq!(remembered.take_over(&info(1, 1)), []);
+        assert_eq!(remembered.update(&info(1, 1)), []);
     }
 }

@@ -14,7 +14,7 @@ use crate::options::ClientOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// A client of dm-reverb's protocol on our connection.
-pub type Stub = ReverbServiceClient<GrpcChannel>;
+pub type ReverbStub = ReverbServiceClient<GrpcChannel>;
 
 /// The largest HTTP/2 frame that the server may send. A 400 kB item in 16 KiB frames, the default, would cost 25
 /// frame headers and wake-ups.
@@ -68,27 +68,27 @@ impl Remote {
         self.channel.clone()
     }
 
-    pub(crate) fn stub(&self) -> Stub {
+    pub(crate) fn stub(&self) -> ReverbStub {
         stub(self.channel())
     }
 
-    pub(crate) fn stub_of_its_own(&self) -> Stub {
+    pub(crate) fn dedicated_stub(&self) -> ReverbStub {
         stub(self.channels.make())
     }
 
-    pub(crate) fn own_stub(&self) -> ReplayServiceClient<GrpcChannel> {
+    pub(crate) fn replay_stub(&self) -> ReplayServiceClient<GrpcChannel> {
         ReplayServiceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 }
 
 /// Messages may have any size, as with dm-reverb. They are bounded by the items of the tables.
-fn stub(channel: GrpcChannel) -> Stub {
+fn stub(channel: GrpcChannel) -> ReverbStub {
     ReverbServiceClient::new(channel)
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX)
 }
 
-/// Tonic gets an address without TLS, because TLS is handled here.
+/// Tonic gets an address without TLS, because this crate handles TLS.
 fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, tonic::transport::Error> {
     let mut endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
     if let Ok(uri) = address.uri().parse() {

@@ -1,4 +1,4 @@
-//! The tables of a server, and the detection of servers that come back with less content.
+//! The tables of a server, and the detection of servers that return with less content.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,9 +32,10 @@ impl Connection {
         Ok(info)
     }
 
-    /// Compares the server's tables with the previous state, and logs a warning if it has come back with less.
+    /// Compares the server's tables with the previous state, and logs a warning if the server has returned with less
+    /// content.
     fn remember(&self, info: &ServerInfo) {
-        for (table, now, before) in self.shared.remembered.take_over(info) {
+        for (table, now, before) in self.shared.remembered.update(info) {
             tracing::warn!(
                 target: "relive",
                 "the server at {} restarted without items that it had before: table {table:?} has had {now} \
@@ -59,7 +60,7 @@ impl Connection {
     }
 }
 
-/// Asks until the server answers or the connection is dropped.
+/// Asks the server repeatedly until it answers or the connection is dropped.
 async fn watch(shared: Weak<Shared>) {
     let mut answers_left = ANSWERS;
     while let Some(shared) = shared.upgrade() {
@@ -67,7 +68,7 @@ async fn watch(shared: Weak<Shared>) {
         match connection.server_info("server_info", QUESTION_TIMEOUT).await {
             Err(error) if error.is_transient() => {}
             Ok(_) if answers_left > 1 => {
-                // The first response may be from a server that is about to end.
+                // The first response may come from a server that is about to stop.
                 answers_left -= 1;
                 drop(connection);
                 sleep(QUESTION_TIMEOUT).await;

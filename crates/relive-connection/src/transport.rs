@@ -1,4 +1,4 @@
-//! The kinds of connection.
+//! The kinds of connections.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Transport {
     Tcp,
     /// A Unix socket: the server is a process of the same user on this machine.
     Unix,
-    /// As `Unix`, with batches in memory that server and client share.
+    /// As `Unix`, with batches in memory that the server and the client share.
     SharedMemory,
 }
 
@@ -28,7 +28,7 @@ impl Transport {
         }
     }
 
-    /// Returns the slowest of the transports to many servers; TCP if there are none.
+    /// Returns the slowest of the transports to several servers; TCP if there are none.
     pub fn slowest(transports: impl Iterator<Item = Transport>) -> Transport {
         let rank = |transport: &Transport| match transport {
             Transport::Tcp => 0,
@@ -50,12 +50,13 @@ impl fmt::Display for Transport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportChoice {
-    /// The fastest available: shared memory if the server is a process of the same user on this machine, otherwise TCP.
+    /// The fastest available transport: shared memory if the server is a process of the same user on this machine,
+    /// otherwise TCP.
     #[default]
     Auto,
     /// TCP, wherever the server is.
     Tcp,
-    /// Only a Unix socket.
+    /// Only a Unix socket, without shared memory.
     Unix,
     /// Only shared memory.
     SharedMemory,

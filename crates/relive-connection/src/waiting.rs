@@ -13,10 +13,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// After a stream that lived this long, the next failure starts from [`FIRST_WAIT`] again.
+/// After a stream that lasted this long, the waits start from [`FIRST_WAIT`] again.
 const HEALTHY_LIFE: Duration = Duration::from_secs(2);
 
-/// Waits of 1 ms, 2 ms, 4 ms and so on up to 1 s.
+/// Exponential backoff: waits of 1 ms, 2 ms, 4 ms and so on, up to 1 s.
 #[derive(Debug)]
 pub struct Backoff {
     next_wait: Duration,
@@ -29,7 +29,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns the wait before the next attempt, after a stream that lived for `life`.
+    /// Returns the wait before the next attempt, after a stream that lasted for `life`.
     pub fn wait_after(&mut self, life: Duration) -> Duration {
         if life >= HEALTHY_LIFE {
             self.next_wait = FIRST_WAIT;
@@ -40,7 +40,7 @@ impl Backoff {
     }
 }
 
-/// A deadline; none, if it is too far away to be represented.
+/// A deadline; `None` if it is too far away to be represented.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
@@ -79,7 +79,7 @@ impl Timer {
         self.0 = None;
     }
 
-    /// Completes at `at`; never while it is `None`.
+    /// Completes at `at`; never completes while `at` is `None`.
     pub fn poll(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = at else {
             self.clear();
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_up_to_a_second_and_starts_over_after_a_healthy_stream() {
+    fn the_backoff_doubles_up_to_a_second_and_resets_after_a_healthy_stream() {
         let mut backoff = Backoff::default();
         let waits: Vec<u128> = (0..12).map(|_| backoff.wait_after(Duration::ZERO).as_millis()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);

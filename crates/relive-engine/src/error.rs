@@ -15,7 +15,7 @@ pub enum EngineError {
     /// No table has this name.
     #[error("Priority table {name} was not found; this server has: {known}")]
     UnknownTable {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The existing tables, joined with commas.
         known: String,
@@ -26,7 +26,7 @@ pub enum EngineError {
         /// The table.
         table: String,
     },
-    /// A table of this name exists already.
+    /// A table with this name already exists.
     #[error("table `{name}` already exists; drop it first, or choose another name")]
     TableExists {
         /// The name.
@@ -118,7 +118,7 @@ pub enum EngineError {
         resident: String,
         /// How long the writer waited.
         waited: Duration,
-        /// Why chunks cannot move to disk, if they should: the end of a sentence.
+        /// The end of the message: why chunks cannot move to disk, if there is a disk tier.
         cold: String,
         /// The tables with the most bytes in memory, joined with commas.
         largest: String,
@@ -140,7 +140,7 @@ pub enum EngineError {
     /// A checkpoint could not be written. Earlier ones stay valid.
     #[error("the checkpoint was not written: {source}")]
     Checkpoint {
-        /// What went wrong.
+        /// The error of the checkpointer.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// Data on disk cannot be read, or differs from what was written.
@@ -148,10 +148,10 @@ pub enum EngineError {
     Cold {
         /// The table.
         table: String,
-        /// What went wrong, and where.
+        /// The error of the disk, with the location.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// A number of samples that one request cannot take.
+    /// The number of requested samples is out of range.
     #[error("num_samples must be between 1 and {limit}, got {got}")]
     SampleCount {
         /// The value given.
@@ -208,7 +208,7 @@ pub enum BuildError {
     /// The engine has no table.
     #[error("a server must have at least one table")]
     NoTables,
-    /// The engine has more tables than it may.
+    /// The engine has too many tables.
     #[error("a server must have at most {MAX_TABLES} tables, got {got}")]
     TooManyTables {
         /// The number of tables.
@@ -248,7 +248,7 @@ pub enum BuildError {
     /// The system cannot start a thread.
     #[error("cannot start the thread for {purpose}: {reason}")]
     Thread {
-        /// The thread's purpose: scheduled checkpoints, or moving chunks to disk.
+        /// The thread's purpose: scheduled checkpoints or moving chunks to disk.
         purpose: &'static str,
         /// The system's error.
         reason: String,
@@ -262,10 +262,10 @@ impl BuildError {
 }
 
 /// The number of characters of a name that an error shows.
-const MAX_NAME_TOLD: usize = 100;
+const MAX_NAME_CHARS_IN_ERROR: usize = 100;
 
 pub(crate) fn shortened(name: &str) -> String {
-    match name.char_indices().nth(MAX_NAME_TOLD) {
+    match name.char_indices().nth(MAX_NAME_CHARS_IN_ERROR) {
         Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
         None => name.to_owned(),
     }

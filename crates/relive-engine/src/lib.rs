@@ -3,8 +3,8 @@
 //! An [`Engine`] owns a set of tables and the ledger of every live chunk. A [`TableHandle`] is cheap to clone and safe
 //! to use from many tasks. Operations that the rate limiter blocks wait in two queues per table, one for inserts and
 //! one for samples, each strictly first come, first served. No worker thread serves them: the caller that changes a
-//! table also serves the waiters that the change unblocks, under the same short lock, and wakes them after it has
-//! released the lock.
+//! table also serves the waiters that the change unblocks. It does so under the same short lock, and wakes the waiters
+//! after it has released the lock.
 //!
 //! * A sample request that is dropped or times out while it waits takes no samples.
 //! * An insert is confirmed only after the table holds it. When a table is closed, waiting inserts fail; none is
@@ -12,7 +12,7 @@
 //! * References to removed items are dropped after the table's lock is released, so that freeing memory never blocks a
 //!   table.
 //! * The memory of chunks may have a bound, at which writers wait ([`MemoryGate`]).
-//! * Every waiter can be listed with its condition, how much is missing, and since when it waits ([`WaiterInfo`]).
+//! * Every waiter can be listed with its condition, how much is missing, and how long it has waited ([`WaiterInfo`]).
 //!
 //! The modules are layered, top down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue`
 //! (handles, and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and

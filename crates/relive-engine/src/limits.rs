@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Inserts that may wait in one table, over all streams. The server stops reading a stream long before (see
-/// [`read_ahead`]); this bounds what ended streams can leave behind.
+/// [`read_ahead`]); this limit bounds the inserts that ended streams can leave behind.
 pub const MAX_WAITING_INSERTS: usize = 1 << 20;
 
 /// Sample requests that may wait in one table. Each costs about 200 bytes, so the queue stays under 20 MB.
@@ -12,16 +12,16 @@ pub const MAX_WAITING_SAMPLES: usize = 100_000;
 /// Samples that one request may take under one lock.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
-/// Bytes of samples that are copied while their table is locked: some tens of microseconds of work.
+/// Bytes of samples that are copied while their table is locked: a few tens of microseconds of work.
 pub const MAX_COPIED_BYTES: usize = 256 << 10;
 
 /// Waiters that a description of a table lists; further ones are only counted.
 pub const MAX_LISTED_WAITERS: usize = 100;
 
-/// Items on one page of a listing. Their messages take some 60 bytes each.
+/// Items on one page of a listing. Their messages take about 60 bytes each.
 pub const MAX_LISTED_ITEMS: usize = 100_000;
 
-/// Slots that a listing scans under one lock: some tens of microseconds of work.
+/// Slots that a listing scans under one lock: a few tens of microseconds of work.
 pub const SLOTS_PER_LOCK: usize = 1_024;
 
 /// Keys that are looked up under one lock, for the same reason.
@@ -30,31 +30,32 @@ pub const KEYS_PER_LOCK: usize = 256;
 /// Items that are evicted under one lock after a table's bounds were lowered: well under a millisecond of work.
 pub const EVICTIONS_PER_LOCK: usize = 1_024;
 
-/// Changes of tables that an engine remembers: some days of an operator's work, 20 KB.
+/// Changes of tables that an engine remembers: a few days of an operator's work, 20 KB.
 pub const MAX_LISTED_CHANGES: usize = 100;
 
 /// Slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
-/// Time for which the lock of a table may go to any thread before it goes to the one that has waited longest: much
+/// How long the lock of a table may be given to any thread before it is given to the one that has waited longest: much
 /// longer than a batch of samples takes, and too short to be noticed.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
-/// Time for which a capture of tables runs before it yields its processor: less than the time slice of common systems,
-/// so that it is not preempted while it holds a lock.
+/// How long a capture of tables runs before it yields the processor: less than the time slice of common systems, so
+/// that it is not preempted while it holds a lock.
 pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 
-/// Shortest interval of scheduled checkpoints: a shorter one is a mistake, and would keep a disk permanently busy.
+/// Shortest interval of scheduled checkpoints: a shorter one is probably a mistake and would keep the disk permanently
+/// busy.
 pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Columns of a structure that writers give their items: enough for any agent's steps, few enough that the structure
-/// costs a server next to nothing.
+/// Columns of a structure that writers give their items: enough for any agent's steps, and few enough that the cost for
+/// a server is negligible.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;
 
 /// Depth of such a structure: the protocol's limit for signatures.
 pub const MAX_NAMED_DEPTH: usize = 32;
 
-/// Containers and columns of such a structure, empty containers among them.
+/// Containers and columns of such a structure, including empty containers.
 pub const MAX_NAMED_PLACES: usize = 16_384;
 
 /// Bytes of all names in such a structure.
@@ -64,17 +65,17 @@ pub const MAX_NAME_BYTES: usize = 64 << 10;
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a writer waits for memory before it fails, unless the builder sets another time: long enough for a reader
-/// to catch up, short enough to be noticed.
+/// to catch up, and short enough that a problem is noticed.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
-/// Time between two checks of a caller that waits for memory. Tables wake it when they free chunks; the checks find
+/// Time between two checks of a caller that waits for memory. Tables wake it when they free chunks; the checks detect
 /// chunks that are freed elsewhere.
 pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
 
 /// Time that each waiter adds to that interval, so that all waiters together check at most 10,000 times a second.
 pub const MEMORY_RECHECK_PER_WAITER: Duration = Duration::from_micros(100);
 
-/// Tables of one engine: far above any use, low enough that a scan of all of them stays cheap.
+/// Tables of one engine: far above any practical number, and low enough that a scan of all tables stays cheap.
 pub const MAX_TABLES: usize = 10_000;
 
 /// Number of waiting inserts at which the server stops reading a stream that feeds a table of `max_size` items: a tenth

@@ -14,8 +14,8 @@ pub(crate) use self::model::{
     AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, spawn, unlock_fair,
 };
 
-/// Gives a lock to the thread that has waited for it longest. An ordinary unlock gives it to the first thread to ask,
-/// usually the one that just held it.
+/// Unlocks and passes the lock to the thread that has waited longest. After an ordinary unlock, the first thread to ask
+/// gets the lock, usually the one that just held it.
 #[cfg(not(relive_loom))]
 pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
     MutexGuard::unlock_fair(guard);
@@ -27,7 +27,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-/// A working clock shows no times before 1970 or after 2262; they are mapped to the epoch.
+/// Times before 1970 or after 2262, which a working clock does not show, are mapped to the epoch.
 pub(crate) fn wall_clock() -> Timestamp {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Checkpoints in the background: who shares them, when they are due, and what is told of them.
+//! Checkpoints in the background: which callers share one, when they are due, and how they are reported.
 
 #[allow(
     unreachable_pub,
@@ -22,7 +22,7 @@ use relive_table::{
     TableConfig,
 };
 
-/// Longer than anything here takes.
+/// Longer than any operation in these tests takes.
 const DUE: Duration = Duration::from_secs(60);
 
 type Saved = Result<SavedCheckpoint, EngineError>;
@@ -31,7 +31,7 @@ fn builder(save: impl Fn(Snapshot, &CheckpointProgress) -> Saved + Send + Sync +
     Engine::builder().table(TableConfig::new("t")).checkpointer(save)
 }
 
-/// A checkpoint that is called after the number of its items.
+/// A checkpoint whose location is named after the number of its items.
 fn named(snapshot: &Snapshot) -> Saved {
     let items = snapshot.tables[0].items.len();
     Ok(SavedCheckpoint { location: format!("{items} items"), written_bytes: 1, total_bytes: 2 })
@@ -46,14 +46,14 @@ fn write(engine: &Engine, keys: impl IntoIterator<Item = u64>) {
     assert_eq!(Writer::new(&table).insert(keys), 0);
 }
 
-/// A checkpointer that says when it begins, and goes on when it is told to.
-struct Held {
+/// A checkpointer that signals when it begins, and continues when the test tells it to.
+struct HeldCheckpointer {
     begun: Receiver<()>,
     release: Sender<()>,
 }
 
-impl Held {
-    fn engine() -> (Engine, Held) {
+impl HeldCheckpointer {
+    fn engine() -> (Engine, HeldCheckpointer) {
         let (begin, begun) = mpsc::channel();
         let (release, released) = mpsc::channel();
         let released = Mutex::new(released);
@@ -64,7 +64,7 @@ impl Held {
             released.lock().expect("no other panics").recv_timeout(DUE).expect("the test lets it go on");
             named(&snapshot)
         };
-        (builder(save).build().expect("the table is valid"), Held { begun, release })
+        (builder(save).build().expect("the table is valid"), HeldCheckpointer { begun, release })
     }
 
     fn wait(&self) {
@@ -86,8 +86,8 @@ fn locations(status: &CheckpointStatus) -> [Option<&str>; 2] {
 }
 
 #[test]
-fn callers_that_come_while_one_runs_share_the_next_which_has_what_they_wrote() {
-    let (engine, held) = Held::engine();
+fn callers_during_a_running_checkpoint_share_the_next_one() {
+    let (engine, held) = HeldCheckpointer::engine();
     write(&engine, [1]);
     let first = engine.request_checkpoint().unwrap();
     held.wait();
@@ -107,8 +107,8 @@ fn callers_that_come_while_one_runs_share_the_next_which_has_what_they_wrote() {
 }
 
 #[test]
-fn a_caller_that_goes_away_ends_nothing() {
-    let (engine, held) = Held::engine();
+fn a_cancelled_caller_does_not_cancel_the_checkpoint() {
+    let (engine, held) = HeldCheckpointer::engine();
     let mut pending = Box::pin(engine.request_checkpoint().unwrap());
     assert!(pending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     held.wait();
@@ -121,8 +121,8 @@ fn a_caller_that_goes_away_ends_nothing() {
 }
 
 #[test]
-fn the_status_tells_how_far_it_is() {
-    let (engine, held) = Held::engine();
+fn the_status_reports_checkpoint_progress() {
+    let (engine, held) = HeldCheckpointer::engine();
     let status = engine.checkpoint_status();
     assert_eq!(status, CheckpointStatus { at: status.at, enabled: true, ..CheckpointStatus::default() });
     write(&engine, [1, 2]);
@@ -145,7 +145,7 @@ fn the_status_tells_how_far_it_is() {
 }
 
 #[test]
-fn without_a_checkpointer_there_is_no_status_and_nothing_to_ask_for() {
+fn without_a_checkpointer_there_is_no_status_and_options_are_refused() {
     let engine = Engine::builder().table(TableConfig::new("t")).build().unwrap();
     assert_eq!(engine.checkpoint_status(), CheckpointStatus::default());
     assert!(engine.shut_down().is_none());
@@ -162,7 +162,7 @@ fn without_a_checkpointer_there_is_no_status_and_nothing_to_ask_for() {
 }
 
 #[test]
-fn after_a_failure_the_one_before_is_still_known_and_the_next_may_work() {
+fn after_a_failed_checkpoint_the_last_one_is_known_and_the_next_can_succeed() {
     let fails = Arc::new(AtomicBool::new(false));
     let save = {
         let fails = Arc::clone(&fails);
@@ -184,7 +184,7 @@ fn after_a_failure_the_one_before_is_still_known_and_the_next_may_work() {
 }
 
 #[test]
-fn a_checkpointer_that_panics_fails_one_checkpoint_only() {
+fn a_panicking_checkpointer_fails_only_one_checkpoint() {
     let calls = AtomicUsize::new(0);
     let save = move |snapshot: Snapshot, _: &CheckpointProgress| {
         assert_ne!(calls.fetch_add(1, Ordering::Relaxed), 0, "a bug in a checkpointer");
@@ -199,7 +199,7 @@ fn a_checkpointer_that_panics_fails_one_checkpoint_only() {
 }
 
 #[test]
-fn an_engine_whose_checkpoint_was_waited_for_ends_when_it_is_dropped() {
+fn a_dropped_engine_ends_after_an_awaited_checkpoint() {
     let place = Arc::new(());
     for _ in 0..200 {
         let held = Arc::clone(&place);
@@ -215,30 +215,30 @@ fn an_engine_whose_checkpoint_was_waited_for_ends_when_it_is_dropped() {
 }
 
 #[test]
-fn by_the_clock_they_come_on_after_failures_and_end_with_the_engine() {
-    let (tell, told) = mpsc::channel();
-    let (tell, count) = (Mutex::new(tell), AtomicUsize::new(0));
+fn periodic_checkpoints_continue_after_failures_and_end_with_the_engine() {
+    let (sender, receiver) = mpsc::channel();
+    let (sender, count) = (Mutex::new(sender), AtomicUsize::new(0));
     let save = move |_: Snapshot, _: &CheckpointProgress| {
-        // Nobody listens any more at the end.
-        let _ = tell.lock().expect("only the second panics, later").send(());
+        // At the end of the test, the receiver is gone.
+        let _ = sender.lock().expect("only the second panics, later").send(());
         assert_ne!(count.fetch_add(1, Ordering::Relaxed), 1, "the second breaks");
         disk_full()
     };
     let engine = builder(save).checkpoint_every(MIN_CHECKPOINT_INTERVAL).build().unwrap();
     for _ in 0..3 {
-        told.recv_timeout(DUE).expect("another one is due");
+        receiver.recv_timeout(DUE).expect("another one is due");
     }
     let status = engine.checkpoint_status();
     assert!(status.next_due.is_some());
     assert_eq!(status.last.unwrap().trigger, CheckpointTrigger::Interval);
     drop(engine);
-    while told.recv_timeout(DUE).is_ok() {}
-    let gone = told.recv_timeout(DUE).unwrap_err();
+    while receiver.recv_timeout(DUE).is_ok() {}
+    let gone = receiver.recv_timeout(DUE).unwrap_err();
     assert_eq!(gone, mpsc::RecvTimeoutError::Disconnected, "the clock does not keep the engine alive");
 }
 
 #[test]
-fn the_next_one_that_is_due_is_told_until_the_engine_closes() {
+fn the_next_due_checkpoint_is_reported_until_the_engine_closes() {
     let engine = builder(|snapshot, _| named(&snapshot)).checkpoint_every(DUE).build().unwrap();
     let due = engine.checkpoint_status().next_due.expect("in a minute");
     assert!(due <= DUE && due > DUE / 2, "{due:?}");
@@ -249,8 +249,8 @@ fn the_next_one_that_is_due_is_told_until_the_engine_closes() {
 }
 
 #[test]
-fn the_last_checkpoint_has_everything_and_is_written_once() {
-    let (engine, held) = Held::engine();
+fn the_final_checkpoint_is_complete_and_written_once() {
+    let (engine, held) = HeldCheckpointer::engine();
     assert!(engine.shut_down().is_none(), "nobody has asked for it");
     drop((engine, held));
     let engine = builder(|snapshot, _| named(&snapshot)).checkpoint_at_close(true).build().unwrap();
@@ -266,7 +266,7 @@ fn the_last_checkpoint_has_everything_and_is_written_once() {
 }
 
 #[test]
-fn the_last_checkpoint_waits_for_the_one_that_runs() {
+fn the_final_checkpoint_waits_for_the_running_one() {
     let (begin, begun) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
@@ -285,10 +285,10 @@ fn the_last_checkpoint_waits_for_the_one_that_runs() {
     assert_eq!(last.wait().unwrap().location, "1 items");
 }
 
-/// One thread sets the priorities of two tables in turn, so that at any moment all items up to one have the new value
-/// and all others have the old one, and the tables differ by one item at most.
+/// One thread sets the priorities of two tables in turn, item by item. At any moment, all items up to some item have
+/// the new value, the other items have the old one, and the tables differ by at most one item.
 #[test]
-fn items_that_change_all_the_time_are_captured_at_one_moment() {
+fn constantly_changing_items_are_captured_atomically() {
     const ITEMS: u64 = 10_000;
     let tables = ["a", "b"].map(TableConfig::new);
     let engine = tables.into_iter().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
@@ -313,7 +313,7 @@ fn items_that_change_all_the_time_are_captured_at_one_moment() {
     });
 }
 
-/// How many items of the first table have the newer value.
+/// The number of items of the first table that have the newer value.
 fn changed_items(snapshot: &Snapshot) -> usize {
     let counts: Vec<(f64, usize)> = snapshot
         .tables

@@ -1,4 +1,4 @@
-//! Snapshots of engines, engines of snapshots, and the checkpointer.
+//! Snapshots of engines, engines that are built from snapshots, and the checkpointer.
 
 #[allow(
     unreachable_pub,
@@ -28,7 +28,7 @@ fn write(engine: &Engine, table: &str, keys: impl IntoIterator<Item = u64>) -> u
     Writer::new(&engine.table(table).expect("tests name tables that are there")).insert(keys)
 }
 
-/// Samples so many items, which must be allowed.
+/// Samples this many items, which the limiter must allow.
 fn sample(engine: &Engine, table: &str, count: usize) -> Vec<u64> {
     let future = engine.table(table).expect("tests name tables that are there").sample(request(count));
     let polled = std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop()));
@@ -47,7 +47,7 @@ fn keys(snapshot: &Snapshot, table: &str) -> Vec<u64> {
 }
 
 #[test]
-fn an_engine_of_a_snapshot_goes_on_where_the_other_stood() {
+fn an_engine_restored_from_a_snapshot_continues_where_it_stopped() {
     let tables = [fifo("a").max_times_sampled(1), TableConfig::queue("b", 3), fifo("c")];
     let engine = builder(&tables).build().unwrap();
     write(&engine, "a", [5, 3, 4]);
@@ -59,20 +59,20 @@ fn an_engine_of_a_snapshot_goes_on_where_the_other_stood() {
     assert_eq!(restored.differences, []);
     let again = restored.engine;
     for (old, new) in engine.tables().iter().zip(again.tables().iter()) {
-        let told = |table: &relive_engine::TableHandle| {
+        let describe = |table: &relive_engine::TableHandle| {
             let status = table.status();
             let info = status.info;
             let counters = (info.current_size, info.inserts, info.samples, info.deletes, info.num_episodes);
             (info.config, counters, status.referenced_bytes, status.limiter_cursor)
         };
-        assert_eq!(told(new), told(old));
+        assert_eq!(describe(new), describe(old));
     }
     assert_eq!(write(&again, "b", [9]), 1, "the queue is full, as it was");
     assert_eq!((sample(&again, "a", 2), sample(&again, "b", 3)), (vec![3, 4], vec![0, 1, 2]));
 }
 
 #[test]
-fn chunks_of_a_snapshot_count_in_the_engine_made_of_it() {
+fn a_restored_engine_uses_the_ledger_of_its_snapshot() {
     let engine = builder(&[fifo("a")]).build().unwrap();
     let snapshot = engine.snapshot();
     let ledger = Arc::clone(&snapshot.ledger);
@@ -81,7 +81,7 @@ fn chunks_of_a_snapshot_count_in_the_engine_made_of_it() {
 }
 
 #[test]
-fn the_rules_of_either_side_may_win_and_the_differences_are_told() {
+fn stored_or_given_rules_apply_and_differences_are_reported() {
     let engine = builder(&[fifo("a").max_size(10)]).build().unwrap();
     write(&engine, "a", 0..5);
     let smaller = [fifo("a").max_size(2)];
@@ -91,13 +91,13 @@ fn the_rules_of_either_side_may_win_and_the_differences_are_told() {
         assert_eq!((status.info.current_size, status.info.config.max_size), (size, max_size));
         let each = engine.table("a").unwrap().status().referenced_bytes / 5;
         assert_eq!(status.referenced_bytes, each * size);
-        let told: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["table a: max_size is 10 in the checkpoint and 2 in the configuration"]);
+        let actual: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
+        assert_eq!(actual, ["table a: max_size is 10 in the checkpoint and 2 in the configuration"]);
     }
 }
 
 #[test]
-fn a_format_without_selection_without_replacement_does_not_take_it_away() {
+fn a_format_without_the_selector_keeps_the_configured_one() {
     let engine = builder(&[fifo("a").sampler(SelectorKind::Uniform)]).build().unwrap();
     let given =
         [fifo("a").sampler(SelectorKind::WithoutReplacement).remover(SelectorKind::WithoutReplacement)];
@@ -127,7 +127,7 @@ fn snapshots_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_snapshot_is_of_one_moment() {
+fn a_snapshot_is_consistent_across_tables() {
     let engine = builder(&[fifo("second"), fifo("first"), fifo("third")]).build().unwrap();
     let done = AtomicBool::new(false);
     let start = Barrier::new(2);
@@ -155,7 +155,7 @@ fn saved(location: &str) -> SavedCheckpoint {
 }
 
 #[test]
-fn the_checkpointer_gets_a_snapshot_and_gives_a_path() {
+fn the_checkpointer_receives_a_snapshot_and_returns_a_path() {
     let save = |snapshot: Snapshot, _: &CheckpointProgress| {
         Ok(saved(&format!("{} items", snapshot.tables[0].items.len())))
     };
@@ -166,7 +166,7 @@ fn the_checkpointer_gets_a_snapshot_and_gives_a_path() {
 }
 
 #[test]
-fn without_a_checkpointer_and_after_a_failure_an_error_says_why() {
+fn a_missing_checkpointer_and_a_failure_are_errors() {
     let error = builder(&[fifo("a")]).build().unwrap().checkpoint().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().starts_with("no checkpointer is configured"), "{error}");

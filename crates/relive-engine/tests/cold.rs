@@ -1,4 +1,4 @@
-//! The disk tier, on a disk that is a list in memory.
+//! The disk tier, with a simulated disk in memory.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -26,7 +26,7 @@ use relive_tensor::{
 
 const ROW_BYTES: usize = 64 << 10;
 
-/// Long for anything that happens here.
+/// Longer than any operation in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl ColdStore for MemoryDisk {
         for chunk in chunks {
             let bytes = Bytes::copy_from_slice(&chunk.frame());
             assert!(chunk.set_place(bytes.clone()));
-            chunk.leave_memory();
+            chunk.evict_frame();
             self.stored.lock().unwrap().insert(Arc::as_ptr(chunk).addr(), bytes);
         }
         self.changed.notify_all();
@@ -63,7 +63,7 @@ impl ColdStore for MemoryDisk {
             return Err("sector 7 is gone".into());
         }
         let copy = |chunk: &Arc<Chunk>| Bytes::copy_from_slice(&chunk.frame());
-        Ok(chunks.iter().filter_map(|chunk| chunk.come_back(&copy(chunk))).collect())
+        Ok(chunks.iter().filter_map(|chunk| chunk.restore_frame(&copy(chunk))).collect())
     }
 
     fn is_sparse(&self) -> bool {
@@ -76,7 +76,7 @@ impl ColdStore for MemoryDisk {
 }
 
 impl MemoryDisk {
-    /// What the first refusal led to has happened once there is a second.
+    /// Waits for a second refusal; by then, the first one has been handled.
     fn wait_for_two_refusals(&self) {
         let few = |refusals: &mut u32| *refusals < 2;
         let waited = self.refused.wait_timeout_while(self.refusals.lock().unwrap(), LONG, few).unwrap();
@@ -125,7 +125,7 @@ fn assert_whole(sampled: &Sampled) {
 }
 
 #[tokio::test]
-async fn memory_stays_within_the_budget_and_all_comes_back() {
+async fn memory_stays_within_the_budget_and_all_items_are_readable() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 16 * ROW_BYTES);
     let table = engine.table("a").unwrap();
@@ -147,7 +147,7 @@ async fn memory_stays_within_the_budget_and_all_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_sampled_stays_in_memory_for_as_long_as_somebody_has_it() {
+async fn sampled_chunks_stay_in_memory_while_referenced() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 16 * ROW_BYTES);
     let table = engine.table("a").unwrap();
@@ -160,13 +160,13 @@ async fn what_is_sampled_stays_in_memory_for_as_long_as_somebody_has_it() {
         table.sample(request(16)).await.unwrap().iter().for_each(assert_whole);
         assert!(held.iter().all(is_resident));
         let resident = engine.ledger().snapshot().resident_bytes();
-        // What is at hand, what was just sampled, and the budget.
+        // The held samples, the last samples, and the budget.
         assert!(resident <= ((8 + 16 + 16) * ROW_BYTES) as u64, "{resident}");
     }
 }
 
 #[tokio::test]
-async fn what_is_small_enough_stays_in_memory() {
+async fn a_small_table_stays_in_memory() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 100 * ROW_BYTES);
     let table = engine.table("a").unwrap();
@@ -176,7 +176,7 @@ async fn what_is_small_enough_stays_in_memory() {
 }
 
 #[tokio::test]
-async fn a_full_disk_loses_nothing_and_is_tried_again() {
+async fn a_full_disk_loses_nothing_and_is_retried() {
     let disk = Arc::new(MemoryDisk::default());
     disk.is_full.store(true, Ordering::SeqCst);
     let engine = engine(&disk, 16 * ROW_BYTES);
@@ -189,7 +189,7 @@ async fn a_full_disk_loses_nothing_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn data_that_cannot_be_read_back_is_an_error_of_that_request() {
+async fn unreadable_spilled_data_fails_only_that_request() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, ROW_BYTES);
     let table = engine.table("a").unwrap();
@@ -208,7 +208,7 @@ async fn data_that_cannot_be_read_back_is_an_error_of_that_request() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_dropped_takes_its_thread_along() {
+async fn a_dropped_engine_ends_its_thread() {
     let disk = Arc::new(MemoryDisk::default());
     let held = Arc::downgrade(&disk);
     let engine = engine(&disk, ROW_BYTES);
@@ -223,7 +223,7 @@ async fn an_engine_that_is_dropped_takes_its_thread_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_whose_data_finds_no_place_is_told_why() {
+async fn a_writer_without_room_gets_the_reason() {
     let disk = Arc::new(MemoryDisk::default());
     disk.is_full.store(true, Ordering::SeqCst);
     let engine = engine(&disk, 16 * ROW_BYTES);

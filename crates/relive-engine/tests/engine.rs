@@ -23,7 +23,7 @@ use relive_table::{InsertOnFirstSample, RateLimiterConfig, SelectorKind, TableCh
 use relive_tensor::{ColumnLayout, DType, Nest, Shape, TensorSpec};
 
 #[test]
-fn names_must_be_there_and_unique() {
+fn names_must_be_present_and_unique() {
     assert!(matches!(Engine::builder().build(), Err(BuildError::NoTables)));
     let twice = Engine::builder().table(TableConfig::new("a")).table(TableConfig::new("a")).build();
     assert!(matches!(twice, Err(BuildError::DuplicateName { name }) if name == "a"));
@@ -60,7 +60,7 @@ async fn the_same_seed_and_operations_give_the_same_samples() {
 }
 
 #[test]
-fn tables_that_could_never_be_sampled_are_made_only_where_they_are_wanted() {
+fn tables_that_can_never_be_sampled_require_opt_in() {
     let never = TableConfig::new("t").max_size(2).rate_limiter(RateLimiterConfig::min_size(3).unwrap());
     let refused = Engine::builder().table(never.clone()).build().unwrap_err();
     assert!(refused.to_string().contains("could never be sampled"), "{refused}");
@@ -69,12 +69,12 @@ fn tables_that_could_never_be_sampled_are_made_only_where_they_are_wanted() {
     let who = Arc::from("test");
     let added = TableConfig { name: "u".to_owned(), ..never };
     assert_eq!(engine.add_table(added, &who).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // What is there may be changed, and not into what could never be sampled.
+    // An existing table may be changed, but not so that it could never be sampled.
     engine.change_table("t", &TableChange::new().max_times_sampled(1), &who).unwrap();
     engine.add_table(TableConfig::new("v").max_size(5), &who).unwrap();
     let change = TableChange::new().rate_limiter(RateLimiterConfig::min_size(6).unwrap());
     assert_eq!(engine.change_table("v", &change, &who).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // A checkpoint may have such a table, whatever the configuration says now.
+    // A checkpoint may have such a table, regardless of the current configuration.
     let fine = TableConfig::new("t");
     let fine_too = TableConfig::new("v");
     let restored =
@@ -96,7 +96,7 @@ fn referenced_bytes_follow_inserts_evictions_updates_and_resets() {
     assert_eq!(table.status().referenced_bytes, 0);
 }
 
-/// What a table copies of items whose only value is their key, or how many it hands out instead.
+/// Copies samples of items whose only value is their key, or returns how many items were sampled without copying.
 #[cfg(test)]
 mod rows {
     use super::*;
@@ -117,7 +117,7 @@ mod rows {
 }
 
 #[tokio::test]
-async fn samples_are_copied_where_nobody_waits_and_nothing_forbids_it() {
+async fn samples_are_copied_if_nobody_waits_and_nothing_prevents_it() {
     let lifo = |name: &str| TableConfig::new(name).sampler(SelectorKind::Lifo);
     let (_engine, table) = common::engine(lifo("t"));
     assert_eq!(rows::copy(&table, 1), Err(0), "there are no items");
@@ -134,7 +134,7 @@ async fn samples_are_copied_where_nobody_waits_and_nothing_forbids_it() {
 }
 
 #[tokio::test]
-async fn who_has_waited_is_served_before_samples_are_copied() {
+async fn waiting_samplers_are_served_before_samples_are_copied() {
     let (_engine, table) = common::min_size(2);
     let mut writer = Writer::new(&table);
     writer.insert([1]);
@@ -166,7 +166,7 @@ async fn the_first_sample_of_an_item_copies_it_to_another_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_writers_and_samplers_lose_and_invent_nothing() {
+async fn many_writers_and_samplers_neither_lose_nor_duplicate_items() {
     const WRITERS: u64 = 4;
     const ITEMS: u64 = 2_000;
     let (_engine, table) = common::queue(16);
@@ -218,7 +218,7 @@ async fn many_writers_and_samplers_lose_and_invent_nothing() {
 }
 
 #[test]
-fn a_table_keeps_the_first_structure_that_is_proposed() {
+fn a_table_keeps_the_first_proposed_structure() {
     let (_engine, table) = common::engine(TableConfig::new("t"));
     assert_eq!(table.columns(), None);
     let first = Nest::dict([("observation", ()), ("action", ())]);
@@ -238,7 +238,7 @@ fn a_table_keeps_the_first_structure_that_is_proposed() {
 }
 
 #[test]
-fn who_keeps_to_the_answer_disputes_nothing() {
+fn a_writer_that_adopts_the_agreed_columns_causes_no_dispute() {
     for shards in [1, 3] {
         let (engine, table) = common::engine(TableConfig::new("t").shards(shards));
         let first = Nest::dict([("a", ()), ("b", ())]);
@@ -263,7 +263,7 @@ fn who_keeps_to_the_answer_disputes_nothing() {
 }
 
 #[test]
-fn a_signature_names_the_columns_whatever_writers_say() {
+fn a_signature_overrides_the_column_names_of_writers() {
     let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int32, bounds: None };
     let signature = Nest::dict([("a", spec.clone()), ("b", spec)]);
     let (_engine, table) = common::engine(TableConfig::new("t").signature(signature));
@@ -282,7 +282,7 @@ fn a_signature_without_leaves_names_nothing() {
 }
 
 #[test]
-fn structures_that_are_refused_leave_the_place_free() {
+fn a_refused_structure_is_not_kept() {
     let (_engine, table) = common::engine(TableConfig::new("t"));
     let error = table.name_columns(Nest::None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -293,9 +293,9 @@ fn structures_that_are_refused_leave_the_place_free() {
     assert!(table.name_columns(Nest::Leaf(())).unwrap());
 }
 
-/// Whatever order the items lie in: places that are free again are taken by later ones.
+/// Pages are in insertion order even though later items reuse the slots of removed ones.
 #[test]
-fn a_page_has_the_first_of_those_behind_its_beginning() {
+fn pages_follow_insertion_order_despite_reused_slots() {
     for shards in [1, 3] {
         let (_engine, table) = common::engine(TableConfig::new("t").shards(shards));
         let mut writer = Writer::new(&table);
@@ -312,7 +312,7 @@ fn a_page_has_the_first_of_those_behind_its_beginning() {
             let expected = sequences.iter().copied().filter(|&sequence| sequence >= from).take(7);
             assert!(there.clone().eq(expected), "from {from}");
             listed.extend(there);
-            // Most pages are like those before.
+            // Most pages in the middle are alike, so they are skipped.
             match page.next {
                 Some(next) if from < 200 => from = next,
                 Some(next) if from < 7_500 => from = next.max(7_500),
@@ -323,9 +323,9 @@ fn a_page_has_the_first_of_those_behind_its_beginning() {
     }
 }
 
-/// It may look at the table, too.
+/// Such code may also access the table.
 #[test]
-fn the_code_of_who_mutates_does_not_run_under_the_lock() {
+fn mutation_callbacks_run_outside_the_table_lock() {
     for shards in [1, 3] {
         let (_engine, table) = common::engine(TableConfig::new("t").shards(shards));
         let mut writer = Writer::new(&table);

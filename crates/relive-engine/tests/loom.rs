@@ -32,7 +32,7 @@ fn a_waiting_sampler_is_always_woken() {
 }
 
 #[test]
-fn of_two_samplers_and_one_item_exactly_one_gets_it() {
+fn one_of_two_samplers_gets_the_only_item() {
     loom::model(|| {
         let (_engine, table) = queue(2);
         let sampler = thread::spawn({
@@ -54,7 +54,7 @@ fn of_two_samplers_and_one_item_exactly_one_gets_it() {
 }
 
 #[test]
-fn giving_up_while_being_served_loses_no_account() {
+fn giving_up_while_being_served_loses_no_samples() {
     loom::model(|| {
         let (_engine, table) = queue(1);
         let mut future = table.sample(request(1));
@@ -66,7 +66,8 @@ fn giving_up_while_being_served_loses_no_account() {
         drop(future);
         writer.join().unwrap();
         let (info, undelivered) = (table.info(), table.status().undelivered_samples);
-        // Either the request was gone first and the item is there, or it was served and that is on record.
+        // Either the request was withdrawn first and the item exists, or the request was served and its sample counts
+        // as undelivered.
         assert_eq!((info.current_size, info.samples as u64), (1 - undelivered, undelivered));
     });
 }
@@ -107,9 +108,10 @@ fn a_stream_that_waits_for_a_confirmation_is_woken() {
     });
 }
 
-/// Each caller's checkpoint has what the caller had written, whichever of them share one, and none is forgotten.
+/// Each caller's checkpoint contains the items that the caller had written, no matter which callers share a checkpoint,
+/// and no caller waits forever.
 #[test]
-fn a_checkpoint_has_what_was_there_when_it_was_asked_for() {
+fn a_checkpoint_contains_everything_written_before_the_request() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -145,7 +147,7 @@ fn shards() -> (Engine, relive_engine::TableHandle) {
     common::engine(TableConfig::new("t").shards(2).rate_limiter(limiter))
 }
 
-/// Keys that lie in different shards of two.
+/// Keys that are in different shards if there are two.
 const APART: [u64; 2] = [1, 2];
 
 fn bounded(test: impl Fn() + Sync + Send + 'static) {
@@ -154,7 +156,7 @@ fn bounded(test: impl Fn() + Sync + Send + 'static) {
     model.check(test);
 }
 
-/// Neither of the writers sees that the table is large enough, unless it sees what the other has done.
+/// Neither writer sees that the table is large enough unless it sees the insert of the other one.
 #[test]
 fn a_sampler_of_shards_is_woken_by_the_last_of_two_writers() {
     bounded(|| {
@@ -172,9 +174,9 @@ fn a_sampler_of_shards_is_woken_by_the_last_of_two_writers() {
     });
 }
 
-/// The sampler begins to wait while the items come, one in each shard.
+/// The sampler begins to wait while the items are inserted, one into each shard.
 #[test]
-fn a_sampler_of_shards_that_comes_with_the_items_is_woken() {
+fn a_sampler_that_starts_during_shard_inserts_is_woken() {
     bounded(|| {
         let (_engine, table) = shards();
         let sampler = thread::spawn({
@@ -188,7 +190,7 @@ fn a_sampler_of_shards_that_comes_with_the_items_is_woken() {
 }
 
 #[test]
-fn giving_up_on_shards_while_being_served_loses_no_account() {
+fn giving_up_on_shards_while_being_served_loses_no_samples() {
     bounded(|| {
         let (_engine, table) = shards();
         Writer::new(&table).insert([APART[0]]);

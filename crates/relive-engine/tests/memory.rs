@@ -1,4 +1,4 @@
-//! Writers wait before the bound on memory, and in the end they are told.
+//! Writers wait at the bound on memory, and eventually get an error.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -71,7 +71,7 @@ impl Alarm {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waited_in_vain_is_told_what_takes_the_memory() {
+async fn a_timed_out_writer_gets_a_breakdown_of_memory_use() {
     let engine = engine();
     let [small, large] = ["small", "large"].map(|name| engine.table(name).unwrap());
     insert(&small, item(&engine, 1, 300)).unwrap();
@@ -94,7 +94,7 @@ async fn who_waited_in_vain_is_told_what_takes_the_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
+async fn a_waiter_is_listed_until_it_proceeds_or_gives_up() {
     let engine = engine();
     let table = engine.table("small").unwrap();
     insert(&table, item(&engine, 1, 1_001)).unwrap();
@@ -122,7 +122,7 @@ async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn freed_chunks_wake_one_waiter_after_the_other() {
+async fn freed_chunks_wake_waiters_one_at_a_time() {
     let engine = engine();
     let table = engine.table("small").unwrap();
     insert(&table, item(&engine, 1, 900)).unwrap();
@@ -145,7 +145,7 @@ async fn freed_chunks_wake_one_waiter_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chunks_that_no_table_frees_are_noticed_within_milliseconds() {
+async fn chunks_freed_outside_of_tables_are_noticed_within_milliseconds() {
     let engine = engine();
     let held = chunk(&engine, 1, 2_000);
     let mut gate = engine.memory_gate(&"actor".into());
@@ -161,7 +161,7 @@ async fn chunks_that_no_table_frees_are_noticed_within_milliseconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_writer_brought_itself_does_not_hold_it_back() {
+async fn chunks_of_a_writer_itself_do_not_block_it() {
     let engine = engine();
     let brought = chunk(&engine, 1, 900);
     insert(&engine.table("small").unwrap(), item(&engine, 2, 1_000)).unwrap();
@@ -174,7 +174,7 @@ async fn what_a_writer_brought_itself_does_not_hold_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_engine_holds_nobody_back() {
+async fn a_closed_engine_releases_waiting_writers() {
     let engine = engine();
     let table = engine.table("small").unwrap();
     insert(&table, item(&engine, 1, 2_000)).unwrap();
@@ -189,7 +189,7 @@ async fn a_closed_engine_holds_nobody_back() {
 }
 
 #[test]
-fn a_bound_of_nothing_is_refused() {
+fn a_byte_limit_of_zero_is_refused() {
     let error = Engine::builder().table(TableConfig::new("t")).max_bytes(0).build().unwrap_err();
     assert!(matches!(error, BuildError::MaxBytes));
     assert_eq!(
@@ -199,7 +199,7 @@ fn a_bound_of_nothing_is_refused() {
 }
 
 #[test]
-fn an_item_over_the_bound_of_its_table_is_refused_before_it_waits() {
+fn an_item_larger_than_max_bytes_is_refused_before_waiting() {
     let full = TableConfig::queue("t", 1).max_bytes(100);
     let engine = Engine::builder().table(full).build().unwrap();
     let table = engine.table("t").unwrap();
@@ -216,7 +216,7 @@ fn an_item_over_the_bound_of_its_table_is_refused_before_it_waits() {
 }
 
 #[test]
-fn a_table_tells_its_bytes() {
+fn a_table_reports_its_bytes() {
     let engine = engine();
     let [small, large] = ["small", "large"].map(|name| engine.table(name).unwrap());
     let both = item(&engine, 1, 400);
@@ -233,7 +233,7 @@ fn a_table_tells_its_bytes() {
 }
 
 #[test]
-fn a_bound_that_a_snapshot_lacks_is_the_builders() {
+fn a_byte_limit_missing_from_a_snapshot_comes_from_the_builder() {
     let engine = engine();
     for key in 0..5 {
         insert(&engine.table("small").unwrap(), item(&engine, key, 100)).unwrap();
@@ -249,6 +249,6 @@ fn a_bound_that_a_snapshot_lacks_is_the_builders() {
     let stored = Engine::builder().table(TableConfig::new("small")).table(TableConfig::new("large"));
     let again = stored.build_from(restored.engine.snapshot(), Rules::Stored).unwrap();
     assert_eq!(again.engine.table("small").unwrap().config().max_bytes, Some(250));
-    let told: Vec<_> = again.differences.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["table small: max_bytes is 250 in the checkpoint and none in the configuration"]);
+    let actual: Vec<_> = again.differences.iter().map(ToString::to_string).collect();
+    assert_eq!(actual, ["table small: max_bytes is 250 in the checkpoint and none in the configuration"]);
 }

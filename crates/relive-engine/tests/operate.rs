@@ -1,4 +1,4 @@
-//! What operators change while a table is in use.
+//! Changes that operators make while a table is in use.
 
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
@@ -32,15 +32,15 @@ fn engine() -> Engine {
 }
 
 #[test]
-fn a_change_is_told_with_what_was_before() {
+fn a_change_is_logged_with_the_old_value() {
     let engine = engine();
     let change = TableChange::new().max_size(9).max_bytes(1_000).pause_samples(true);
     let changed = engine.change_table("replay", &change, &me()).unwrap();
-    let told: Vec<_> =
+    let actual: Vec<_> =
         changed.changes.iter().map(|it| (it.what.as_str(), it.old.as_str(), it.new.as_str())).collect();
     let expected =
         [("max_size", "10000", "9"), ("max_bytes", "none", "1000"), ("samples", "running", "paused")];
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
     assert!(changed.changes.iter().all(|it| it.who == "operator" && it.table == "replay"));
     let again = engine.change_table("replay", &change, &me()).unwrap();
     assert_eq!(again.changes, [], "nothing is other than before");
@@ -68,7 +68,7 @@ fn rules_out_of_range_change_nothing() {
 }
 
 #[test]
-fn a_smaller_size_has_the_remover_evict_the_rest() {
+fn reducing_the_size_evicts_items_by_the_remover() {
     let engine = engine();
     let table = engine.table("replay").unwrap();
     Writer::new(&table).insert(0..5_000);
@@ -82,7 +82,7 @@ fn a_smaller_size_has_the_remover_evict_the_rest() {
 }
 
 #[test]
-fn wider_bounds_let_inserts_go_on() {
+fn wider_bounds_unblock_inserts() {
     let engine = engine();
     let table = engine.table("queue").unwrap();
     let mut writer = Writer::new(&table);
@@ -98,7 +98,7 @@ fn wider_bounds_let_inserts_go_on() {
 }
 
 #[test]
-fn what_is_paused_waits_and_goes_on() {
+fn paused_operations_wait_and_resume() {
     let engine = engine();
     let table = engine.table("replay").unwrap();
     let pause = |inserts, samples| {
@@ -122,7 +122,7 @@ fn what_is_paused_waits_and_goes_on() {
 }
 
 #[test]
-fn tables_come_and_go() {
+fn tables_can_be_added_and_dropped() {
     let engine = engine();
     let version = engine.tables_version();
     engine.add_table(TableConfig::new("new").max_size(5), &me()).unwrap();
@@ -143,13 +143,13 @@ fn tables_come_and_go() {
     assert_eq!(table.reset().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(engine.drop_table("replay", &me()).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(engine.tables_version(), version + 3);
-    let told: Vec<_> =
+    let text: Vec<_> =
         engine.changes().iter().map(|it| format!("{} {} {}", it.table, it.old, it.new)).collect();
-    assert_eq!(told, ["new none at most 5 items", "new 3 items none", "queue 0 items none"]);
+    assert_eq!(text, ["new none at most 5 items", "new 3 items none", "queue 0 items none"]);
 }
 
 #[test]
-fn a_closed_engine_takes_no_tables() {
+fn a_closed_engine_accepts_no_new_tables() {
     let engine = engine();
     engine.close();
     let refused = engine.add_table(TableConfig::new("new"), &me()).unwrap_err();
@@ -159,12 +159,12 @@ fn a_closed_engine_takes_no_tables() {
 }
 
 #[test]
-fn a_reset_is_told() {
+fn a_reset_is_logged() {
     let engine = engine();
     Writer::new(&engine.table("replay").unwrap()).insert(0..4);
     engine.reset_table("replay", &me()).unwrap();
-    let told = engine.changes().pop().unwrap();
-    assert_eq!((&*told.what, &*told.old, &*told.new), ("items", "4 items", "0 items"));
+    let actual = engine.changes().pop().unwrap();
+    assert_eq!((&*actual.what, &*actual.old, &*actual.new), ("items", "4 items", "0 items"));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_peek_sees_all_of_a_small_table_and_some_of_a_large_one() {
 }
 
 #[test]
-fn a_table_in_shards_comes_and_goes_and_keeps_its_rules() {
+fn a_sharded_table_can_be_added_and_dropped() {
     let engine = engine();
     engine.add_table(TableConfig::new("wide").shards(4), &me()).unwrap();
     let table = engine.table("wide").unwrap();

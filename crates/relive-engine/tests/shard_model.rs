@@ -1,5 +1,5 @@
-//! A table in shards is compared with a list of items over random histories, as a set: sizes, counters, contents and
-//! probabilities are those of one table; which items leave a full table is the shards' to say.
+//! Compares a table in shards with a list of items, over random operations. Sizes, counters, contents (as a set) and
+//! probabilities must be those of one table; the shards decide which items leave a full table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ enum Op {
     Update(Vec<(u64, f64)>),
     Delete(u64),
     Reset,
-    /// Goes on with the snapshot in so many shards.
+    /// Continues from a snapshot, with this many shards.
     Restore(u32),
 }
 
 #[derive(Debug, Default)]
 struct Model {
-    /// Priorities and numbers of samples.
+    /// Priority and number of samples by key.
     items: BTreeMap<u64, (f64, i32)>,
     inserts: i64,
     samples: i64,
@@ -64,7 +64,7 @@ fn configs() -> impl Strategy<Value = TableConfig> {
     )
 }
 
-/// What a sample finds at once; none if it would wait.
+/// The samples that are available at once; empty if the request would wait.
 fn sample(table: &TableHandle, limit: usize) -> Vec<Sampled> {
     let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who: "test".into() };
     let future = table.sample(request);
@@ -99,7 +99,7 @@ impl Model {
             assert_eq!(deletes, 0, "no shard can be full");
         }
         for &(key, priority) in items.iter().take(good) {
-            // An item that left during the call comes back as a new one; otherwise it is updated.
+            // An item that left the table during the call is inserted as a new one; otherwise, it is updated.
             let times = self.items.get(&key).map_or(0, |(_, times)| *times);
             self.items.insert(key, (priority, times));
         }
@@ -132,7 +132,8 @@ impl Model {
             assert_eq!(sampled.priority.to_bits(), priority.to_bits());
             self.unique += u64::from(times == 0);
             self.samples += 1;
-            // Samples of one item may come in another order than they were taken in, but each number once.
+            // Samples of one item may be returned in a different order than they were taken, but each sample number
+            // occurs once.
             self.items.insert(key, (priority, times + 1));
         }
         let limit = config.max_times_sampled;
@@ -208,7 +209,7 @@ fn follow(config: &TableConfig, ops: &[Op]) {
                 let restored = again.build_from(engine.snapshot(), Rules::Stored);
                 engine = restored.expect("the snapshot is valid").engine;
                 let size = engine.table("t").expect("it is there").info().current_size;
-                // Where a shard must stay empty because of it, an item leaves.
+                // If the division among shards leaves no room for an item, the item leaves.
                 if size < model.items.len() as u64 {
                     let there = contents(&engine.table("t").expect("it is there"));
                     model.deletes += i64::try_from(model.items.len() - there.len()).expect("small");
@@ -225,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn shards_are_one_table(config in configs(), history in ops()) {
+    fn a_sharded_table_matches_the_table_model(config in configs(), history in ops()) {
         follow(&config, &history);
     }
 }

@@ -1,4 +1,4 @@
-//! A table behaves alike in one piece and in shards.
+//! A table behaves in the same way with one core and with several shards.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -28,7 +28,7 @@ use relive_testkit::data::{chunk, trajectory};
 
 const PRIORITIZED: SelectorKind = SelectorKind::Prioritized { exponent: 1.0 };
 
-/// Runs a test on tables in one piece and in shards.
+/// Runs a test on tables with one core and with several shards.
 fn each(test: impl Fn(TableConfig)) {
     for shards in [1, 3] {
         test(TableConfig::new("t").shards(shards));
@@ -62,7 +62,7 @@ fn with_priority(key: u64, priority: f64) -> NewItem {
     NewItem { priority, ..common::item(key) }
 }
 
-/// Inserts items that need not wait.
+/// Inserts items that do not have to wait.
 fn insert(table: &TableHandle, items: impl IntoIterator<Item = NewItem>) -> Result<Vec<u64>, EngineError> {
     let mut confirmed = Vec::new();
     let accepted = table.insert(items, &"writer".into(), &Arc::default(), &mut confirmed)?;
@@ -88,7 +88,7 @@ fn inserts_are_confirmed_and_listed_in_their_order() {
         if table.config().shards == 1 {
             assert_eq!(there, keys);
         }
-        // Those that come in one call are in order within each shard.
+        // The items of one page are in insertion order.
         let is_sorted = |items: &[_]| items.is_sorted_by_key(|item: &ListedItem| item.data.sequence);
         assert!(pages.iter().all(|page| is_sorted(&page.items)));
         assert_eq!(there.iter().collect::<BTreeSet<_>>(), keys.iter().collect());
@@ -98,7 +98,7 @@ fn inserts_are_confirmed_and_listed_in_their_order() {
 }
 
 #[test]
-fn a_known_key_is_updated_and_found_wherever_it_lies() {
+fn a_known_key_is_updated_and_found_in_any_shard() {
     each(|config| {
         let (_engine, table) = engine(config.sampler(PRIORITIZED));
         insert(&table, (0..50).map(common::item)).unwrap();
@@ -108,9 +108,9 @@ fn a_known_key_is_updated_and_found_wherever_it_lies() {
         let info = table.info();
         assert_eq!((info.current_size, info.inserts, info.deletes), (49, 50, 1));
         let found = futures_ready(table.get_items(&[7, 8, 9, 10])).unwrap();
-        let told: Vec<_> =
+        let actual: Vec<_> =
             found.iter().map(|item| item.as_ref().map(|item| (item.priority, item.table_size))).collect();
-        assert_eq!(told, [Some((9.0, 49)), Some((3.0, 49)), None, Some((1.0, 49))]);
+        assert_eq!(actual, [Some((9.0, 49)), Some((3.0, 49)), None, Some((1.0, 49))]);
     });
 }
 
@@ -122,7 +122,7 @@ fn futures_ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_priority_that_is_refused_ends_the_call_where_it_stands() {
+fn a_refused_priority_ends_the_call_after_the_preceding_items() {
     each(|config| {
         let (_engine, table) = engine(config.sampler(PRIORITIZED));
         let mut items: Vec<_> = (0..100).map(common::item).collect();
@@ -137,7 +137,7 @@ fn a_priority_that_is_refused_ends_the_call_where_it_stands() {
         assert_eq!(confirmed, (0..60).collect::<Vec<_>>());
         assert_eq!(table.info().current_size, 60);
         let update = |key, priority| Mutation::Update { key, priority };
-        // Of an item that is not there nobody looks at the priority.
+        // The priority is not checked if the item does not exist.
         let updates =
             [update(1, 2.0), update(77, f64::NAN), update(2, 3.0), update(3, f64::NAN), update(4, 5.0)];
         assert!(matches!(table.mutate(updates), Err(EngineError::Priority { key: 3, .. })));
@@ -148,7 +148,7 @@ fn a_priority_that_is_refused_ends_the_call_where_it_stands() {
 }
 
 #[test]
-fn samples_wait_for_the_size_of_the_whole_table() {
+fn min_size_applies_to_the_whole_sharded_table() {
     each(|config| {
         let (_engine, table) = engine(config.rate_limiter(min_size(5)));
         let mut writer = Writer::new(&table);
@@ -158,9 +158,9 @@ fn samples_wait_for_the_size_of_the_whole_table() {
         let missing = Some(Shortfall::MinSize { size: 4, required: 5 });
         assert_eq!((table.sample_shortfall(), table.can_sample(1)), (missing, Ok(false)));
         let status = table.status();
-        let told: Vec<_> =
+        let observed: Vec<_> =
             status.waiters.iter().map(|w| (w.operation, w.shortfall.is_some(), w.wanted)).collect();
-        assert_eq!(told, [(Operation::Sample, true, 3), (Operation::Sample, false, 3)]);
+        assert_eq!(observed, [(Operation::Sample, true, 3), (Operation::Sample, false, 3)]);
         writer.insert([4]);
         let batches = [ready(&mut first), ready(&mut second)];
         assert!(batches.iter().flatten().all(|sampled| sampled.rate_limited && sampled.table_size == 5));
@@ -171,7 +171,7 @@ fn samples_wait_for_the_size_of_the_whole_table() {
 }
 
 #[test]
-fn who_waits_is_served_in_order_and_who_gives_up_takes_nothing() {
+fn sharded_waiters_are_served_in_order_and_withdrawn_ones_take_nothing() {
     each(|config| {
         let (_engine, table) = engine(config.max_times_sampled(1));
         let mut requests: Vec<_> = (0..4).map(|_| table.sample(request(2))).collect();
@@ -191,7 +191,7 @@ fn who_waits_is_served_in_order_and_who_gives_up_takes_nothing() {
 }
 
 #[test]
-fn samples_for_a_caller_that_went_away_are_counted() {
+fn samples_for_a_cancelled_sharded_request_are_counted() {
     each(|config| {
         let (_engine, table) = engine(config);
         let mut late = table.sample(request(1));
@@ -203,7 +203,7 @@ fn samples_for_a_caller_that_went_away_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_time_is_up_says_what_was_missing() {
+async fn a_timed_out_shard_request_reports_the_missing_items() {
     for shards in [1, 3] {
         let (_engine, table) = engine(TableConfig::new("t").shards(shards).rate_limiter(min_size(2)));
         Writer::new(&table).insert([1]);
@@ -220,7 +220,7 @@ async fn a_request_whose_time_is_up_says_what_was_missing() {
 }
 
 #[test]
-fn closing_ends_what_waits_and_refuses_the_rest() {
+fn closing_ends_waiting_calls_and_refuses_new_ones() {
     each(|config| {
         let (_engine, table) = engine(config);
         let mut waiting = table.sample(request(1));
@@ -243,7 +243,7 @@ fn closing_ends_what_waits_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_reset_leaves_nothing_but_those_who_wait_and_the_numbers_of_inserts() {
+fn a_reset_keeps_only_waiters_and_sequence_numbers() {
     each(|config| {
         let (_engine, table) = engine(config.rate_limiter(min_size(30)));
         let mut writer = Writer::new(&table);
@@ -261,9 +261,9 @@ fn a_reset_leaves_nothing_but_those_who_wait_and_the_numbers_of_inserts() {
     });
 }
 
-/// Items of one episode and one chunk may lie in different shards.
+/// Items of one episode and one chunk may be in different shards.
 #[test]
-fn what_several_items_share_is_counted_once() {
+fn shared_chunks_and_episodes_are_counted_once() {
     each(|config| {
         let (_engine, table) = engine(config);
         let shared = chunk(1, 77, 0, 4);
@@ -289,7 +289,7 @@ fn what_several_items_share_is_counted_once() {
 }
 
 #[test]
-fn a_batch_ends_with_its_bytes() {
+fn a_batch_stays_within_its_byte_limit() {
     each(|config| {
         let (_engine, table) = engine(config);
         insert(&table, (0..100).map(common::item)).unwrap();
@@ -301,7 +301,7 @@ fn a_batch_ends_with_its_bytes() {
 }
 
 #[test]
-fn a_table_never_holds_more_than_its_size_and_holds_that_much_when_it_is_full() {
+fn a_sharded_table_never_exceeds_its_size_and_fills_it_completely() {
     for shards in [1, 3, 7] {
         let (_engine, table) = engine(TableConfig::new("t").max_size(100).shards(shards));
         for key in 0..1_000 {
@@ -310,14 +310,15 @@ fn a_table_never_holds_more_than_its_size_and_holds_that_much_when_it_is_full() 
         }
         let info = table.info();
         assert_eq!((info.current_size, info.inserts, info.deletes), (100, 1_000, 900));
-        // Each shard has the newest of its own: the oldest of all is not much older than the table is large.
+        // Each shard has its newest items, so the oldest item of the table is only slightly older than it would be
+        // without shards.
         let oldest = listed(&table).iter().map(|(key, _)| *key).min().unwrap();
         assert!(oldest <= 900 && (shards == 1 || oldest > 700), "{oldest}");
     }
 }
 
 #[test]
-fn extensions_of_others_may_insert_into_shards() {
+fn extensions_of_other_tables_may_insert_into_shards() {
     let config = TableConfig::new("to").shards(4).rate_limiter(min_size(3));
     let engine = Engine::builder()
         .table_with_extensions(
@@ -336,7 +337,7 @@ fn extensions_of_others_may_insert_into_shards() {
 }
 
 #[test]
-fn what_cannot_be_in_shards_is_refused_with_what_to_do() {
+fn unsupported_sharded_tables_are_refused_with_advice() {
     let config = TableConfig::new("t").shards(2);
     let extensions: Vec<Box<dyn relive_table::Extension>> = vec![Box::new(Statistics::default())];
     let error = Engine::builder().table_with_extensions(config, extensions).build().unwrap_err();
@@ -355,7 +356,7 @@ fn what_cannot_be_in_shards_is_refused_with_what_to_do() {
     assert_eq!(none.to_string(), "shards of table \"t\" must be from 1 to 64, got 0");
 }
 
-/// Everything about a table that outlives it.
+/// The content of a table that a snapshot preserves.
 fn content(engine: &Engine) -> impl PartialEq + std::fmt::Debug + use<> {
     let snapshot = engine.snapshot();
     let table = &snapshot.tables[0];
@@ -385,7 +386,7 @@ fn a_snapshot_fits_any_number_of_shards() {
         engine = restored.engine;
         let table = engine.table("t").unwrap();
         assert_eq!(table.config().shards, shards);
-        // All 97 stay, although no key was drawn for its shard to be as full as the others.
+        // All 97 items stay, although their keys do not distribute them evenly over the shards.
         assert_eq!(content(&engine), expected, "{shards} shards");
     }
     let table = engine.table("t").unwrap();
@@ -394,7 +395,7 @@ fn a_snapshot_fits_any_number_of_shards() {
 }
 
 #[test]
-fn a_smaller_table_keeps_what_its_removers_choose() {
+fn a_smaller_sharded_table_evicts_by_its_removers() {
     let (full, table) = engine(TableConfig::new("t"));
     insert(&table, (0..100).map(common::item)).unwrap();
     let smaller = Engine::builder().table(TableConfig::new("t").max_size(10).shards(4));
@@ -403,9 +404,9 @@ fn a_smaller_table_keeps_what_its_removers_choose() {
     assert_eq!((info.current_size, info.inserts, info.deletes), (10, 100, 90));
 }
 
-/// The chance of a sum of squares above the bound is one in a million; the seed is fixed.
+/// The probability of a sum of squares above the bound is one in a million; the seed is fixed.
 #[test]
-fn items_are_sampled_by_their_weights_wherever_they_lie() {
+fn items_are_sampled_by_weight_from_any_shard() {
     const ITEMS: u32 = 30;
     const BOUND: f64 = 82.0;
     for (sampler, shards) in [(SelectorKind::Uniform, 3), (PRIORITIZED, 3), (PRIORITIZED, 8)] {
@@ -436,9 +437,9 @@ fn items_are_sampled_by_their_weights_wherever_they_lie() {
     }
 }
 
-/// Samples of a batch come in no order of shards: a reader that takes only the first of each batch is not misled.
+/// Samples of a batch are not ordered by shard, so the first sample of each batch is also unbiased.
 #[test]
-fn the_first_of_a_batch_is_as_random_as_the_others() {
+fn the_first_sample_of_a_batch_is_unbiased() {
     let (_engine, table) = engine(TableConfig::new("t").shards(4));
     insert(&table, (0..10).map(common::item)).unwrap();
     let mut counts = [0_u32; 10];
@@ -450,7 +451,7 @@ fn the_first_of_a_batch_is_as_random_as_the_others() {
 }
 
 #[test]
-fn threads_lose_nothing_and_take_nothing_twice() {
+fn concurrent_sharded_access_neither_loses_nor_repeats_items() {
     const KEYS: u64 = 20_000;
     let config = TableConfig::new("t").shards(3).sampler(PRIORITIZED);
     let (engine, table) = engine(config.max_times_sampled(2).max_size(1_000_000));
@@ -493,7 +494,7 @@ fn threads_lose_nothing_and_take_nothing_twice() {
     let mut times = vec![0_u8; usize::try_from(2 * KEYS).unwrap()];
     samples.iter().for_each(|&key| times[usize::try_from(key).unwrap()] += 1);
     assert!(times.iter().all(|times| *times <= 2), "each item leaves once it was sampled twice");
-    // What an insert served in the moment in which its request was dropped has no taker.
+    // Samples of a request that was served at the moment when it was dropped are undelivered.
     let lost = 4 * KEYS - samples.len() as u64;
     assert_eq!(table.status().undelivered_samples, lost, "the others were sampled twice");
     let info = table.info();
@@ -502,7 +503,7 @@ fn threads_lose_nothing_and_take_nothing_twice() {
 }
 
 #[test]
-fn every_confirmed_item_is_there_or_was_evicted() {
+fn every_confirmed_item_is_stored_or_was_evicted() {
     const KEYS: u64 = 10_000;
     let (_engine, table) = engine(TableConfig::new("t").shards(4).max_size(5_000));
     std::thread::scope(|scope| {
@@ -520,7 +521,7 @@ fn every_confirmed_item_is_there_or_was_evicted() {
     let there = table.items(0, 100_000).items;
     let sequences: BTreeSet<u64> = there.iter().map(|item| item.data.sequence).collect();
     assert_eq!(sequences.len(), 5_000, "numbers are unique over all shards");
-    // Of each writer the last items are there: nothing newer has come to their shards than the table holds.
+    // At least one writer's last item must exist, since its shard evicts the oldest items first.
     let last = |writer: u64| there.iter().any(|item| item.data.key == writer * KEYS + KEYS - 1);
     assert!((0..4).any(last));
 }

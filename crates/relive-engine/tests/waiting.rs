@@ -1,4 +1,4 @@
-//! Who waits is served in order; who gives up takes nothing; who is confirmed is stored.
+//! Waiters are served in order; a request that is abandoned takes no samples; a confirmed item is stored.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -41,7 +41,7 @@ fn a_request_is_served_at_once_when_the_limiter_allows() {
 }
 
 #[test]
-fn waiters_are_served_first_come_first_served() {
+fn waiters_are_served_in_order_of_arrival() {
     let (_engine, table) = queue(10);
     let mut first = table.sample(request(2));
     let mut second = table.sample(request(1));
@@ -56,7 +56,7 @@ fn waiters_are_served_first_come_first_served() {
 }
 
 #[test]
-fn a_dropped_request_takes_nothing() {
+fn a_dropped_request_removes_nothing() {
     let (_engine, table) = queue(10);
     let mut gone = table.sample(request(1));
     assert!(poll(&mut gone).is_pending());
@@ -69,7 +69,7 @@ fn a_dropped_request_takes_nothing() {
 }
 
 #[test]
-fn samples_taken_for_a_caller_that_went_away_are_counted() {
+fn samples_for_a_cancelled_request_are_counted() {
     let (_engine, table) = queue(10);
     let mut late = table.sample(request(1));
     assert!(poll(&mut late).is_pending());
@@ -79,7 +79,7 @@ fn samples_taken_for_a_caller_that_went_away_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_times_out_with_what_it_lacked() {
+async fn a_timed_out_request_reports_the_missing_items() {
     let (_engine, table) = min_size(5);
     Writer::new(&table).insert([1, 2]);
     let timeout = Some(Duration::from_millis(250));
@@ -149,7 +149,7 @@ fn a_reset_releases_a_blocked_insert() {
 }
 
 #[test]
-fn a_delete_can_let_an_insert_through() {
+fn a_delete_can_unblock_an_insert() {
     let limiter =
         RateLimiterConfig { samples_per_insert: 1.0, min_size_to_sample: 2, min_diff: 0.0, max_diff: 2.0 };
     let (_engine, table) = common::engine(TableConfig::new("t").rate_limiter(limiter));
@@ -160,7 +160,7 @@ fn a_delete_can_let_an_insert_through() {
 }
 
 #[test]
-fn closing_fails_all_that_waits_and_confirms_none_of_it() {
+fn closing_fails_waiting_inserts_without_confirming_them() {
     let (engine, table) = queue(1);
     let mut writer = Writer::new(&table);
     assert_eq!(writer.insert([1, 2]), 1);
@@ -199,7 +199,7 @@ fn a_bad_priority_is_refused_and_the_table_lives_on() {
 }
 
 #[test]
-fn waiters_say_what_they_wait_for() {
+fn waiters_report_what_they_wait_for() {
     let (_engine, table) = min_size(3);
     Writer::new(&table).insert([1]);
     let mut one = table.sample(request(4));
@@ -213,7 +213,7 @@ fn waiters_say_what_they_wait_for() {
 }
 
 #[test]
-fn samples_say_whether_they_were_held_back() {
+fn samples_report_whether_they_were_delayed() {
     let (_engine, table) = queue(10);
     let mut waited = table.sample(request(1));
     assert!(poll(&mut waited).is_pending());

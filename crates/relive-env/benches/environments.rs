@@ -1,6 +1,6 @@
 //! Steps per second of native environments under a random policy, on one core.
 //!
-//! A FIRST counts as no step, but takes its time. So does drawing the actions.
+//! A FIRST is not counted as a step, but its time is included. So is the time to draw the actions.
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is one that ends")]
 
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous,
 use relive_env::random::Generator;
 use relive_env::{Action, BatchEnvironment, Buffer, Environment, ThreadedEnvironments, TimeStep, Vectorized};
 
-/// Steps of one measured turn.
+/// The number of steps of one measurement.
 const STEPS: u64 = 10_000;
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
@@ -80,7 +80,7 @@ fn environments(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A FIRST is counted here: all answer at once.
+/// Here a FIRST counts as a step, since all environments answer together.
 fn batches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("together");
     for count in [16, 1024] {

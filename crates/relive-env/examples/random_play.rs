@@ -1,4 +1,4 @@
-//! Plays an environment of bsuite, or one of Gymnasium's classics, at random; prints bsuite's log and score of it.
+//! Plays an environment of bsuite or one of Gymnasium's classic tasks at random. Prints bsuite's log and score.
 //!
 //! ```console
 //! $ cargo run --release -p relive-env --example random_play -- catch/0 1000
@@ -12,7 +12,7 @@ use relive_env::{Action, Buffer, Environment, RandomPolicy, make};
 
 const SEED: u32 = 1;
 
-/// Plays so many episodes, and returns the mean of their returns.
+/// Plays this many episodes, and returns their mean return.
 fn play(environment: &mut impl Environment, episodes: u32) -> Result<f64, Box<dyn Error>> {
     let mut observation = Buffer::for_nest(&environment.spec().observations, 1)?;
     let mut action = Buffer::for_nest(&environment.spec().actions, 1)?;

@@ -15,10 +15,10 @@ use crate::timestep::TimeStep;
 /// * A step before the first reset, or after a LAST, is a reset: it ignores the action and answers FIRST.
 ///
 /// The environment writes the whole observation to the row that the caller provides, which must belong to a
-/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. An error leaves the environment unchanged,
-/// unless it is [`EnvError::Failed`]; the contents of the row are then unspecified.
+/// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. After an error, the contents of the row
+/// are unspecified; the environment is unchanged, unless the error is [`EnvError::Failed`].
 ///
-/// [`conformance::check`](crate::conformance::check) tests all of this.
+/// [`conformance::check`](crate::conformance::check) tests all these rules.
 pub trait Environment: Send {
     /// The specs of the environment's inputs and outputs; they never change.
     fn spec(&self) -> &EnvironmentSpec;
@@ -35,8 +35,8 @@ pub trait Environment: Send {
     /// [`EnvError::Action`] if the spec does not allow the action, otherwise as for [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
-    /// Writes the action of a demonstrator that knows the task, and returns whether the environment has one. Most do
-    /// not.
+    /// Writes the action of a demonstrator that knows the task, and returns whether the environment has a demonstrator.
+    /// Most environments have none.
     ///
     /// # Errors
     /// [`EnvError::Action`] if the row does not have the action's layout.
@@ -50,10 +50,11 @@ pub trait Environment: Send {
         None
     }
 
-    /// Continues where an environment with the same settings was when it was [saved](Self::save).
+    /// Restores the [saved](Self::save) state of an environment with the same settings.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not of such an environment, or the environment does not support saving.
+    /// [`EnvError::State`] if the bytes are not the state of such an environment, or the environment does not support
+    /// saving.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "an environment that can be restored", actual)))

@@ -2,31 +2,31 @@
 
 use std::fmt;
 
-/// Why an environment, a buffer or a spec refused a call.
+/// The reason that an environment, a buffer or a spec rejected a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
     /// The spec does not allow the action. The environment is unchanged.
     #[error("action {0}")]
     Action(Box<Mismatch>),
-    /// The memory does not have the observation's layout, or its spec does not allow the observation.
+    /// The memory does not have the observation's layout, or the spec does not allow the observation.
     #[error("observation {0}")]
     Observation(Box<Mismatch>),
     /// The spec is invalid, or its values do not fit into memory.
     #[error("spec {0}")]
     Spec(Box<Mismatch>),
-    /// The setting does not give an environment; for example, the identifier is unknown.
+    /// No environment has this setting; for example, the identifier is unknown.
     #[error("setting {0}")]
     Setting(Box<Mismatch>),
-    /// The saved state is not of this environment.
+    /// The saved state does not belong to this environment.
     #[error("state {0}")]
     State(Box<Mismatch>),
-    /// An external environment failed; the text is its own.
+    /// An external environment failed; the text is its own message.
     #[error("the environment failed: {0}")]
     Failed(String),
 }
 
 impl EnvError {
-    /// Turns a refusal of values that were checked as an observation into one of an action.
+    /// Converts the error of values that were checked as an observation into the error of an action.
     #[must_use]
     pub fn of_action(self) -> EnvError {
         match self {
@@ -35,7 +35,7 @@ impl EnvError {
         }
     }
 
-    /// Adds which environment refused.
+    /// Adds the row of the environment that rejected the call.
     #[cold]
     pub(crate) fn in_row(self, row: usize) -> EnvError {
         let placed = |mismatch: Box<Mismatch>| {
@@ -58,7 +58,7 @@ impl EnvError {
 /// The expected and the actual value at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Path to the leaf, such as `camera/0`; empty for the whole.
+    /// The path to the leaf, such as `camera/0`; empty for the whole nest.
     pub path: String,
     /// The expected value.
     pub expected: String,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_tell_place_and_both_sides() {
+    fn errors_name_the_path_and_expected_and_actual_values() {
         let error = EnvError::Action(Mismatch::boxed("arm/0", "a number in 0..3", 3));
         assert_eq!(error.to_string(), "action at `arm/0`: expected a number in 0..3, got 3");
         let error = EnvError::Setting(Mismatch::boxed("", "an id", "catch/99"));

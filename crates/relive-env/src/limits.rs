@@ -1,9 +1,10 @@
 //! The limits of this crate, each with the reason for its value.
 
-/// Limit on the size of a [`Buffer`](crate::Buffer), 16 GiB: more is a mistake in a spec, not an observation.
+/// Limit on the size of a [`Buffer`](crate::Buffer), 16 GiB: a larger size indicates a mistake in a spec.
 pub const MAX_BUFFER_BYTES: usize = 1 << 34;
 
-/// Limit on the environments stepped together. A higher number is a mistake: one step of that many takes a second.
+/// Limit on the environments stepped together. A higher number is a mistake: one step of this many environments takes a
+/// second.
 pub const MAX_ENVIRONMENTS: usize = 1 << 24;
 
 /// Limit on the threads that step environments together.

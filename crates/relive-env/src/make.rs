@@ -1,4 +1,4 @@
-//! Environments by name. A new name also needs its line in `reference.rs` and in `python/relive/_gymnasium_ids.py`.
+//! Environments by name. A new name also needs a line in `reference.rs` and in `python/relive/_gymnasium_ids.py`.
 
 use crate::bsuite::{BsuiteId, Experiment};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_told_how_to_come_in() {
+    fn unknown_environments_are_refused_with_advice() {
         let error = make("ALE/Pong-v5", 0).unwrap_err().to_string();
         assert!(error.contains("gymnasium.make") && !error.contains("umbrella_length"), "{error}");
         let error = make("catch/99", 0).unwrap_err().to_string();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_of_bsuite_have_32_bits() {
+    fn bsuite_seeds_have_32_bits() {
         let error = make("catch/0", 1 << 32).unwrap_err().to_string();
         assert_eq!(error, "setting at `seed`: expected 0..=4294967295 for catch/0, got 4294967296");
         assert!(make("CartPole-v1", 1 << 32).is_ok());

@@ -10,9 +10,9 @@ use crate::policy::{fill, within};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 
-/// Noise on actions, so that recorded episodes also show the value of other actions. Floats get normal noise, whose
-/// standard deviation is a share of their range, and stay within the range; integers are replaced by random ones with
-/// that share as probability.
+/// Noise on actions, so that recorded episodes also show the value of other actions. Floats get normal noise whose
+/// standard deviation is a share of their range, and stay within the range. The same share is the probability that an
+/// integer is replaced by a random one.
 ///
 /// ```
 /// use relive_env::{ActionNoise, ArraySpec, Buffer};
@@ -31,7 +31,7 @@ pub struct ActionNoise {
 }
 
 impl ActionNoise {
-    /// Noise for actions of this nest; the seed determines all random numbers.
+    /// Creates noise for actions of this nest; the seed determines all random numbers.
     ///
     /// # Errors
     /// [`EnvError::Setting`]: the share is not from 0 to 1, or it is above 0 and there are floats without bounds.
@@ -108,7 +108,7 @@ mod tests {
     use crate::Buffer;
 
     #[test]
-    fn noise_has_the_deviation_that_was_asked_for_and_stays_within_bounds() {
+    fn action_noise_has_the_requested_deviation_within_bounds() {
         let spec =
             Nest::Leaf(ArraySpec::new("", DType::Float32, [2]).bounded_each(vec![-2.0, 0.0], vec![2.0, 1.0]));
         let mut noise = ActionNoise::new(&spec, 0.1, 1).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_discrete_actions_are_random() {
+    fn the_requested_share_of_discrete_actions_is_random() {
         let spec = Nest::Leaf(ArraySpec::discrete("", 4));
         let changed = |share: f64| {
             let mut noise = ActionNoise::new(&spec, share, 1).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_action_noise_is_refused() {
         let discrete = Nest::Leaf(ArraySpec::discrete("", 4));
         for share in [-0.1, 1.5, f64::NAN] {
             let error = ActionNoise::new(&discrete, share, 1).unwrap_err().to_string();

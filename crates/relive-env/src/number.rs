@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 /// The square as computed by C's `pow`, which differs from `value * value` one time in a thousand. Bit-identical
-/// trajectories need it; the exponent must be hidden from the compiler.
+/// trajectories need this function. The exponent must be hidden from the compiler.
 #[inline]
 pub(crate) fn square(value: f64) -> f64 {
     value.powf(black_box(2.0))

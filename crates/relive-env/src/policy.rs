@@ -11,8 +11,8 @@ use crate::state::State;
 /// Floats without bounds are drawn from ± this value.
 const OPEN_BOUND: f64 = 1.0;
 
-/// Draws uniformly from the actions that a spec allows; numbers without bounds from -1 to 1, numbers with one bound
-/// within 2 of it.
+/// Draws uniformly from the actions that a spec allows. Numbers without bounds are drawn from -1 to 1, numbers with one
+/// bound within 2 of that bound.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer, RandomPolicy};
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_as_their_spec_and_reach_all_of_it() {
+    fn random_actions_match_their_spec_and_cover_it() {
         let mut actions = Buffer::for_nest(&spec(), 1).unwrap();
         let mut policy = RandomPolicy::new(&spec(), 1);
         let (mut choices, mut wholes, mut widest) = ([0; 3], [0; 6], 0.0_f64);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_no_float32_is_are_kept() {
+    fn bounds_without_an_exact_float32_are_respected() {
         for (low, high) in [(0.1, 0.1), (-0.1, -0.1), (0.1, 0.100_000_000_1)] {
             let rounded = f64::from(within(low, low, high));
             assert!((rounded - low).abs() < 1e-8, "{rounded}");
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn one_bound_is_kept() {
+    fn a_single_bound_is_kept() {
         assert_eq!(closed(DType::Float32, (3.0, f64::INFINITY)), (3.0, 5.0));
         assert_eq!(closed(DType::Float64, (f64::NEG_INFINITY, 3.0)), (1.0, 3.0));
     }
 
     #[test]
-    fn what_has_no_numbers_is_refused() {
+    fn non_numeric_dtypes_are_refused() {
         let nest = Nest::Leaf(ArraySpec::new("", DType::Complex64, []));
         let mut actions = Buffer::for_nest(&nest, 1).unwrap();
         let error = RandomPolicy::new(&nest, 1).act(actions.view_mut()).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use crate::error::{EnvError, Mismatch};
 
-/// The returns of a random policy and an expert in an environment, which turn a return into a score.
+/// The returns of a random policy and an expert in an environment, which define the score of a return.
 ///
 /// ```
 /// use relive_env::ReferenceScores;
@@ -21,7 +21,7 @@ impl ReferenceScores {
     /// The mean returns of a random policy and of an expert.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] unless both are finite and differ.
+    /// [`EnvError::Setting`] unless both are finite and different.
     pub fn new(random: f64, expert: f64) -> Result<Self, EnvError> {
         if random.is_finite() && expert.is_finite() && random != expert {
             return Ok(Self { random, expert });
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_measured_by_is_refused() {
+    fn invalid_reference_scores_are_refused() {
         for (random, expert) in [(1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
             let error = ReferenceScores::new(random, expert).unwrap_err().to_string();
             assert!(error.contains("two different finite returns"), "{error}");

@@ -111,7 +111,7 @@ impl<'a> State<'a> {
         let mut length = values.len() as u64;
         self.field(&mut length);
         if let Direction::Read { rest, short } = &mut self.0 {
-            // At most as many as there are bytes for.
+            // At most as many as the remaining bytes permit.
             let count = usize::try_from(length).ok().filter(|count| *count <= rest.len());
             *short |= count.is_none();
             values.clear();
@@ -136,7 +136,7 @@ impl<'a> State<'a> {
         for _ in 0..length {
             let mut element = empty();
             visit(self, &mut element);
-            // A damaged length creates at most as many elements as there are bytes for.
+            // With a damaged length, at most as many elements are created as the bytes permit.
             if let Direction::Read { short: true, .. } = self.0 {
                 break;
             }
@@ -147,7 +147,7 @@ impl<'a> State<'a> {
     /// Checks that all bytes were read and none were missing.
     ///
     /// # Errors
-    /// [`EnvError::State`] otherwise. Some fields then already have the values of the bytes.
+    /// [`EnvError::State`] otherwise. Some fields may then already have been read.
     pub fn finish(self) -> Result<(), EnvError> {
         let wrong = |actual: String| {
             Err(EnvError::State(Mismatch::boxed(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_and_nothing_else_does() {
+    fn environment_states_round_trip_and_other_bytes_are_refused() {
         let mut bytes = Vec::new();
         let mut written = (7, 0.5, true, vec![1, 2, 3]);
         visit(&mut State::writer(&mut bytes), &mut written);

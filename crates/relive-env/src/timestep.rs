@@ -14,9 +14,9 @@ pub enum StepType {
 
 /// One answer of an environment; its observation is in the caller's buffer.
 ///
-/// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), one with
-/// discount 0 a terminated episode (*termination*). Discounts are the environment's, in `[0, 1]`; an agent multiplies
-/// by its own γ once.
+/// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), a LAST with
+/// discount 0 is a terminated episode (*termination*). Discounts are the environment's, in `[0, 1]`; an agent
+/// multiplies them by its own γ once.
 ///
 /// ```
 /// use relive_env::{StepType, TimeStep};

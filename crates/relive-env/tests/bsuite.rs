@@ -1,4 +1,4 @@
-//! bsuite's environments against bsuite.
+//! bsuite's environments, compared with the originals.
 
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -80,7 +80,7 @@ fn play(expected: &Expected) {
 }
 
 #[test]
-fn random_play_has_the_originals_totals() {
+fn random_play_matches_the_totals_of_the_original() {
     let expected: Vec<Expected> = serde_json::from_str(include_str!("golden/bsuite_totals.json")).unwrap();
     assert_eq!(expected.len(), 14);
     expected.iter().for_each(play);
@@ -106,7 +106,7 @@ fn recorded(name: &str) -> Boxed {
     }
 }
 
-/// Sum of an observation, and sum with each element times its place, from 1.
+/// The sum of an observation, and the sum of its elements multiplied by their positions, from 1.
 fn sums(observation: &[f32]) -> [f64; 2] {
     let plain = observation.iter().map(|value| f64::from(*value)).sum();
     let places = (1..).map(f64::from);
@@ -135,7 +135,7 @@ fn same_row(actual: &Value, expected: &Value, place: &str) {
 }
 
 #[test]
-fn recorded_trajectories_are_met() {
+fn bsuite_trajectories_match_the_recordings() {
     let document: BTreeMap<String, Value> =
         serde_json::from_str(include_str!("golden/bsuite_trajectories.json")).unwrap();
     let trajectories: Vec<_> = document.iter().filter(|(_, entry)| entry["rows"].is_array()).collect();
@@ -156,7 +156,7 @@ fn recorded_trajectories_are_met() {
 }
 
 #[test]
-fn mappings_are_the_recorded_ones() {
+fn bandit_mappings_match_the_recordings() {
     let document: Value = serde_json::from_str(include_str!("golden/bsuite_trajectories.json")).unwrap();
     for (seed, rewards) in document["bandit_rewards"].as_object().unwrap() {
         let mut played = Played::new(Bandit::new(seed.parse().unwrap()));

@@ -1,4 +1,4 @@
-//! Scores against bsuite's own.
+//! Scores, compared with bsuite's own.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
@@ -42,7 +42,7 @@ fn runs(seed: u32) -> Vec<Run> {
 }
 
 #[test]
-fn scores_are_bsuites() {
+fn scores_match_bsuite() {
     let document: Vec<Expected> = serde_json::from_str(include_str!("golden/bsuite_scores.json")).unwrap();
     for Expected { seed, scores } in document {
         let summary = summarize(&runs(seed)).unwrap();
@@ -62,7 +62,7 @@ fn scores_are_bsuites() {
 }
 
 #[test]
-fn a_run_that_is_not_at_its_end_says_so() {
+fn an_unfinished_run_is_reported() {
     let mut runs: Vec<Run> =
         runs(0).into_iter().filter(|run| run.id.experiment() == Experiment::Catch).collect();
     runs[3].rows.pop();
@@ -76,7 +76,7 @@ fn a_run_that_is_not_at_its_end_says_so() {
 }
 
 #[test]
-fn runs_without_what_is_scored_are_told() {
+fn runs_without_scorable_data_are_reported() {
     let mut runs: Vec<Run> =
         runs(0).into_iter().filter(|run| run.id.experiment() == Experiment::Catch).collect();
     assert!(
@@ -89,15 +89,15 @@ fn runs_without_what_is_scored_are_told() {
 }
 
 #[test]
-fn digits_are_scored_by_regret_and_by_what_is_known_in_the_end() {
+fn digits_are_scored_by_regret_and_final_accuracy() {
     let row = |episode: u64, regret: f64| LogRow {
         episode,
         totals: vec![("total_regret".to_owned(), regret)],
         ..LogRow::default()
     };
     let run = |index, rows| Run { id: BsuiteId::new(Experiment::Mnist, index).unwrap(), rows };
-    // The last thousand episodes of the first have a regret of 0.2 each, which is 90 % of the digits; those of the
-    // other 60 %.
+    // In the last thousand episodes of the first run, the regret per episode is 0.2, which means 90 % of the digits; in
+    // those of the other run, 60 %.
     let first = run(0, vec![row(8_000, 8_500.0), row(9_000, 8_800.0), row(10_000, 9_000.0)]);
     let other = run(1, vec![row(9_000, 8_200.0), row(10_000, 9_000.0)]);
     let regret = 1.0 - 0.9 / 1.8;

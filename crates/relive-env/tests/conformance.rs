@@ -1,4 +1,4 @@
-//! Every environment keeps the contract.
+//! Every environment obeys the contract.
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
 use relive_env::bsuite::{

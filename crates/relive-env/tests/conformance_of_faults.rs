@@ -1,4 +1,4 @@
-//! The conformance suite finds what is wrong.
+//! The conformance suite detects faulty environments.
 
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -8,36 +8,36 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
-    /// Acts on after the last step.
+    /// Continues to act after the last step.
     NoReset,
     /// Answers MID to a reset.
     ResetIsMid,
-    /// Leaves a cell of the observation as it is.
+    /// Leaves an element of the observation unwritten.
     HalfWritten,
-    /// Shows a number beyond its bounds.
+    /// Writes a number beyond its bounds.
     OutOfBounds,
     /// Takes any action.
     TakesAll,
-    /// Another episode each time it is made.
+    /// Has different episodes each time it is created.
     Unseeded,
-    /// Forgets something when it is saved.
+    /// Omits a field when it is saved.
     HalfSaved,
-    /// A discount of 2.
+    /// Returns a discount of 2.
     Discount,
-    /// Acts on a refused action.
+    /// Acts on an action that it rejects.
     RefusesLate,
 }
 
 struct Faulty {
     inner: Catch,
     fault: Fault,
-    /// So that it knows when the inner one is over.
+    /// Whether the inner environment's episode is over.
     over: bool,
     shift: bool,
 }
 
 impl Faulty {
-    fn spoil(&mut self, mut step: TimeStep, observation: &mut ViewMut<'_>, before: f32) -> TimeStep {
+    fn corrupt(&mut self, mut step: TimeStep, observation: &mut ViewMut<'_>, before: f32) -> TimeStep {
         self.over = step.last();
         let cells = observation.leaf_mut::<f32>(0).unwrap();
         match self.fault {
@@ -60,7 +60,7 @@ impl Environment for Faulty {
     fn reset(&mut self, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
         let before = observation.leaf_mut::<f32>(0)?[0];
         let step = self.inner.reset(observation.reborrow())?;
-        let step = self.spoil(step, &mut observation, before);
+        let step = self.corrupt(step, &mut observation, before);
         Ok(if self.fault == Fault::ResetIsMid { TimeStep::transition(0.0) } else { step })
     }
 
@@ -77,7 +77,7 @@ impl Environment for Faulty {
             }
             _ => {}
         }
-        Ok(self.spoil(answer?, &mut observation, before))
+        Ok(self.corrupt(answer?, &mut observation, before))
     }
 
     fn save(&mut self) -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Classic control tasks against Gymnasium's, observation for observation.
+//! Classic control tasks, compared with Gymnasium's observation for observation.
 #![expect(clippy::cast_possible_truncation, reason = "actions are float32")]
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -44,7 +44,7 @@ fn same_observation(observation: &[f32], expected: &Value, place: &str) {
     assert_eq!(observation, expected, "{place}");
 }
 
-/// Those after a reset may differ in their last bit: numpy computes cosines of float32 in its own way.
+/// Observations after a reset may differ in the last bit: numpy has its own algorithm for cosines of float32.
 fn near_observation(observation: &[f32], expected: &Value, place: &str) {
     let expected: Vec<f32> = serde_json::from_value(expected.clone()).unwrap();
     assert_eq!(observation.len(), expected.len(), "{place}");

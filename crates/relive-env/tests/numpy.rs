@@ -1,4 +1,4 @@
-//! Random streams against numpy's.
+//! Random streams, compared with numpy's.
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
 use relive_env::random::{Generator, RandomState};
@@ -25,7 +25,7 @@ fn places(values: &[usize]) -> Vec<i64> {
 }
 
 #[test]
-fn the_legacy_stream_is_numpys() {
+fn the_legacy_stream_matches_numpy() {
     for entry in document()["legacy"].as_array().unwrap() {
         let mut stream = RandomState::new(entry["seed"].as_u64().unwrap().try_into().unwrap());
         let binomial = |stream: &mut RandomState, n, p| i64::from(stream.binomial(n, p).unwrap());
@@ -52,7 +52,7 @@ fn the_legacy_stream_is_numpys() {
 }
 
 #[test]
-fn the_newer_stream_is_numpys() {
+fn the_newer_stream_matches_numpy() {
     let pi = std::f64::consts::PI;
     for entry in document()["newer"].as_array().unwrap() {
         let mut stream = Generator::new(entry["seed"].as_u64().unwrap());
@@ -63,7 +63,7 @@ fn the_newer_stream_is_numpys() {
 }
 
 #[test]
-fn what_numpy_draws_otherwise_is_refused() {
+fn unsupported_numpy_draws_are_refused() {
     let error = RandomState::new(0).binomial(100, 0.5).unwrap_err().to_string();
     assert_eq!(
         error,
@@ -73,7 +73,7 @@ fn what_numpy_draws_otherwise_is_refused() {
 }
 
 #[test]
-fn an_even_chance_is_drawn_as_any_other() {
+fn a_fair_bernoulli_draw_matches_the_binomial() {
     let (mut quick, mut general) = (RandomState::new(3), RandomState::new(3));
     for _ in 0..1000 {
         assert_eq!(u32::from(quick.bernoulli(0.5)), general.binomial(1, 0.5).unwrap());

@@ -1,4 +1,4 @@
-//! Many environments together against each alone.
+//! Many environments stepped together, compared with each alone.
 
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn together_is_as_alone(count in 1_usize..12, threads in 1_usize..5, seed: u64) {
+    fn vectorized_environments_match_single_ones(count in 1_usize..12, threads in 1_usize..5, seed: u64) {
         let cartpole = |row: usize| CartPole::new(seed ^ row as u64);
         compare(&mut Vectorized::new(count, cartpole).unwrap(), cartpole, 60, seed);
         compare(&mut ThreadedEnvironments::new(count, threads, cartpole).unwrap(), cartpole, 60, seed);
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn whoever_ends_begins_anew_alone() {
+fn each_environment_resets_independently() {
     let mut batch = Vectorized::new(3, |row| Catch::new(u32::try_from(row).unwrap())).unwrap();
     let (mut observations, actions) = (batch.observations().unwrap(), batch.actions().unwrap());
     let mut answers = vec![TimeStep::restart(); 3];
@@ -90,7 +90,7 @@ fn whoever_ends_begins_anew_alone() {
 }
 
 #[test]
-fn saved_batches_go_on() {
+fn saved_batches_of_environments_resume() {
     let make = || Vectorized::new(4, |row| CartPole::new(row as u64)).unwrap();
     let (mut saved, mut restored) = (make(), make());
     let (mut observations, actions) = (saved.observations().unwrap(), saved.actions().unwrap());
@@ -126,7 +126,7 @@ fn errors_name_their_row() {
 }
 
 #[test]
-fn other_memory_is_refused_before_anybody_steps() {
+fn mismatched_buffers_are_refused_before_any_step() {
     let make = |row: usize| CartPole::new(row as u64);
     let catch = Vectorized::new(4, |_| Catch::new(1)).unwrap();
     let mut batch = ThreadedEnvironments::new(4, 2, make).unwrap();
@@ -150,10 +150,10 @@ fn impossible_batches_are_refused() {
     assert!(unlike.starts_with("spec at `row 2`: expected environments with the same spec"), "{unlike}");
 }
 
-/// Panics in its third step.
-struct Fragile(CartPole, u32);
+/// An environment that panics in its third step.
+struct PanickingEnvironment(CartPole, u32);
 
-impl Environment for Fragile {
+impl Environment for PanickingEnvironment {
     fn spec(&self) -> &relive_env::EnvironmentSpec {
         self.0.spec()
     }
@@ -170,8 +170,9 @@ impl Environment for Fragile {
 }
 
 #[test]
-fn a_thread_that_panics_is_told_and_hangs_nobody() {
-    let mut batch = ThreadedEnvironments::new(4, 2, |row| Fragile(CartPole::new(row as u64), 0)).unwrap();
+fn a_panicking_thread_is_reported_without_a_hang() {
+    let mut batch =
+        ThreadedEnvironments::new(4, 2, |row| PanickingEnvironment(CartPole::new(row as u64), 0)).unwrap();
     let (mut observations, actions) = (batch.observations().unwrap(), batch.actions().unwrap());
     let mut answers = vec![TimeStep::restart(); 4];
     batch.step(&actions, &mut observations, &mut answers).unwrap();

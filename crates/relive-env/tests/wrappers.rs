@@ -1,4 +1,4 @@
-//! What each wrapper changes, and that it keeps the contract.
+//! The effect of each wrapper, and its conformance to the contract.
 
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -21,7 +21,7 @@ fn seed32(seed: u64) -> u32 {
 }
 
 #[test]
-fn a_demonstrator_shows_through_wrappers_that_leave_actions_alone() {
+fn a_demonstrator_is_available_through_wrappers_that_keep_actions() {
     let sea = || DeepSea::new(4, 42, 1).unwrap();
     let wrapped: [Box<dyn Environment>; 7] = [
         Box::new(StepLimit::new(sea(), 3).unwrap()),
@@ -42,12 +42,12 @@ fn a_demonstrator_shows_through_wrappers_that_leave_actions_alone() {
 }
 
 #[test]
-fn the_toy_itself_keeps_the_contract() {
+fn the_toy_environment_meets_the_contract() {
     check(Toy::new).unwrap();
 }
 
 #[test]
-fn wrappers_keep_the_contract() {
+fn wrappers_meet_the_environment_contract() {
     check(|seed| StepLimit::new(Toy::new(seed), 3).unwrap()).unwrap();
     check(|seed| ActionRepeat::new(CartPole::new(seed), 3).unwrap()).unwrap();
     check(|seed| DelayedReward::new(Toy::new(seed), Some(2)).unwrap()).unwrap();
@@ -73,7 +73,7 @@ fn wrappers_stack() {
 }
 
 #[test]
-fn a_step_limit_leaves_the_discount_and_shorter_episodes() {
+fn a_step_limit_preserves_the_discount_and_shorter_episodes() {
     let mut played = Played::new(StepLimit::new(Catch::new(1), 9).unwrap());
     played.reset();
     let steps: Vec<_> = (0..9).map(|_| played.step(Action::Discrete(1))).collect();
@@ -83,7 +83,7 @@ fn a_step_limit_leaves_the_discount_and_shorter_episodes() {
 }
 
 #[test]
-fn repeated_actions_discount_their_rewards() {
+fn action_repeat_discounts_rewards() {
     let mut played = Played::new(ActionRepeat::new(Toy::new(1), 3).unwrap());
     played.reset();
     let action = toy_action([0.5, 1.0], 2);
@@ -133,7 +133,7 @@ fn frames_are_stacked_newest_last() {
 }
 
 #[test]
-fn canonical_actions_are_stretched_to_the_bounds() {
+fn canonical_actions_are_scaled_to_the_bounds() {
     let mut plain = Played::new(Pendulum::new(3));
     let mut canonical = Played::new(CanonicalSpec::new(Pendulum::new(3)).unwrap());
     plain.reset();
@@ -149,7 +149,7 @@ fn canonical_actions_are_stretched_to_the_bounds() {
 }
 
 #[test]
-fn single_precision_is_of_all_leaves() {
+fn single_precision_applies_to_all_leaves() {
     let mut played = Played::new(SinglePrecision::new(Toy::new(1)).unwrap());
     let spec = played.environment.spec();
     let dtypes: Vec<_> =
@@ -168,7 +168,7 @@ fn single_precision_is_of_all_leaves() {
 }
 
 #[test]
-fn observations_come_with_what_led_to_them() {
+fn observations_include_the_previous_action_and_reward() {
     let mut played = Played::new(ObservationActionReward::new(DeepSea::new(4, 42, 1).unwrap()).unwrap());
     let paths: Vec<String> = {
         let leaves = played.environment.spec().observations.flatten_with_paths();
@@ -196,8 +196,10 @@ fn leaves_are_joined_in_order() {
     joined.reset();
     let parts = [plain.buffer.leaf::<f64>(1).unwrap(), plain.buffer.leaf::<f64>(0).unwrap()].concat();
     assert_eq!(joined.buffer.leaf::<f64>(0).unwrap(), parts);
-    let told = |result: Result<ConcatObservation<Toy>, EnvError>| result.unwrap_err().to_string();
-    assert!(told(ConcatObservation::new(Toy::new(1))).contains("expected leaves of one type, got float64"));
-    let error = told(ConcatObservation::with_order(Toy::new(1), &["c"]));
+    let error_of = |result: Result<ConcatObservation<Toy>, EnvError>| result.unwrap_err().to_string();
+    assert!(
+        error_of(ConcatObservation::new(Toy::new(1))).contains("expected leaves of one type, got float64")
+    );
+    let error = error_of(ConcatObservation::with_order(Toy::new(1), &["c"]));
     assert_eq!(error, "setting at `order`: expected one of a, b/x, b/y, c/0, got c");
 }

@@ -29,7 +29,7 @@ impl Source {
         }
     }
 
-    /// Returns the name to be resolved, if it is one.
+    /// Returns the name to be resolved, if the source is a name.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Source::Fixed(_) => None,
@@ -43,7 +43,7 @@ pub(crate) fn is_many(address: &str) -> bool {
     address.contains(',') || address.starts_with(NAME_PREFIX)
 }
 
-/// Parses the servers in `addresses`. Each address may be a comma-separated list itself.
+/// Parses the servers in `addresses`. Each address may itself be a comma-separated list.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_names_are_understood() {
+    fn address_lists_and_dns_names_are_parsed() {
         let fixed = |address: &str| Source::Fixed(address.to_owned());
         let name = |address: &str| Source::Name(address.to_owned());
         for (given, expected) in [
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_address_lists_are_reported() {
         for (given, why) in [
             (vec![], "no server address"),
             (vec!["a:1,,b:2"], "is empty"),

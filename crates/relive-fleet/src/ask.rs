@@ -25,7 +25,7 @@ pub struct Answers<T> {
 }
 
 impl Fleet {
-    /// Makes `call` at each of `servers` concurrently. Does not wait for a server that is left out meanwhile.
+    /// Makes `call` at each of `servers` concurrently. Does not wait for a server that is left out in the meantime.
     pub async fn ask<T, F>(
         &self,
         operation: &'static str,
@@ -67,20 +67,20 @@ async fn one<T>(
     tokio::select! {
         biased;
         answer = answer.as_mut() => return answer,
-        () = server.left_out() => return Err(server.away(operation)),
-        () = sleep(PATIENCE) => server.ask_now(),
+        () = server.until_away() => return Err(server.away_error(operation)),
+        () = sleep(PATIENCE) => server.refresh_now(),
     }
     tokio::select! {
         biased;
         answer = answer => answer,
-        () = server.left_out() => Err(server.away(operation)),
+        () = server.until_away() => Err(server.away_error(operation)),
     }
 }
 
 impl Answers<()> {
-    /// As [`all`](Self::all), for the servers that had the table, if any: a repeated call only finds it at the
-    /// remaining servers.
-    pub(crate) fn all_that_had_it(mut self) -> Result<()> {
+    /// As [`all`](Self::all), for those servers that had the table, if any: a repeated call finds the table only at the
+    /// servers where the first call failed.
+    pub(crate) fn all_with_table(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
             self.answers.retain(|(_, answer)| !answer.as_ref().is_err_and(had_none));
@@ -114,8 +114,8 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// Returns an error if any server refused. A server that is away loses its items, or comes back with them
-    /// unchanged.
+    /// Returns an error if any server refused. A server that is away is ignored: it either loses its items or returns
+    /// with unchanged items.
     pub(crate) fn none_refused(self) -> Result<()> {
         let refused = |error: &Error| !is_absence(error);
         let any = self.answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(refused));
@@ -141,13 +141,13 @@ impl<T> Answers<T> {
     }
 }
 
-/// Whether a server is unreachable or is just ending.
+/// Whether a server is unreachable or shutting down.
 fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
 }
 
-/// The result at each server of a call that not all servers completed: the [`source`](std::error::Error::source) of its
-/// error.
+/// The result at each server for a call that not all servers completed. It is the [`source`](std::error::Error::source)
+/// of the call's error.
 #[derive(Debug)]
 pub struct PartialFailure {
     operation: &'static str,
@@ -161,7 +161,7 @@ impl PartialFailure {
         &self.done
     }
 
-    /// Returns the servers that did not, and why.
+    /// Returns the servers that did not complete the call, and why.
     pub fn failed(&self) -> &[(String, Error)] {
         &self.failed
     }

@@ -1,8 +1,9 @@
 //! The server of a writer's stream.
 //!
 //! A stream stays with its server, which confirms its items. A new stream goes to the server with the fewest streams of
-//! this client. When a server joins, streams move there one by one, as long as their server has more than one stream
-//! more. A stream first ends normally at the old server, so moving neither loses nor repeats items.
+//! this client. When a server joins, streams move there one by one, as long as their current server has at least two
+//! streams more than the new one. A stream first ends normally at the old server, so a move neither loses nor repeats
+//! items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +13,16 @@ use relive_connection::Connection;
 use crate::fleet::Fleet;
 use crate::member::Member;
 
-/// A stream's server. The stream counts for the server while this is alive.
+/// A stream's server. The stream counts toward the server's streams while this value exists.
 pub struct Assignment {
     fleet: Arc<Fleet>,
     member: Arc<Member>,
-    /// The number of joined servers when this was last checked.
+    /// The number of servers that had joined at the last check.
     joined: AtomicU64,
 }
 
 impl Fleet {
-    /// Assigns a server to a new stream, if one takes part and the set is known.
+    /// Assigns a server to a new stream, if the set of servers is known and at least one server takes part.
     pub fn assign(self: &Arc<Self>) -> Option<Assignment> {
         if !self.is_settled() {
             return None;
@@ -39,7 +40,7 @@ impl Fleet {
         Some(Assignment { fleet: Arc::clone(self), member, joined })
     }
 
-    /// Waits until a server may take part.
+    /// Waits until a server takes part.
     pub async fn wait_for_member(&self) {
         let mut version = self.watch();
         loop {
@@ -71,8 +72,8 @@ impl Assignment {
     }
 
     /// Completes when the server is left out.
-    pub async fn left_out(&self) {
-        self.member.left_out().await;
+    pub async fn until_away(&self) {
+        self.member.until_away().await;
     }
 
     /// Records that the stream broke.
@@ -80,14 +81,14 @@ impl Assignment {
         self.fleet.failed(&self.member, reason);
     }
 
-    /// Records that the server has these items.
+    /// Records that the server has the items with these keys.
     pub fn has_items(&self, keys: &[u64]) {
         for key in keys {
             self.fleet.owners.note(*key, self.member.number());
         }
     }
 
-    /// Whether the stream should move. This is one load unless a server has joined.
+    /// Whether the stream should move. This costs one atomic load unless a server has joined.
     pub fn should_move(&self) -> bool {
         let joined = self.fleet.joined.load(Ordering::Relaxed);
         if self.joined.load(Ordering::Relaxed) == joined {

@@ -15,12 +15,12 @@ use crate::address::{is_many, sources};
 use crate::fleet::Fleet;
 use crate::signatures::{SignatureCache, TableSignature};
 
-/// How long a proposal of a writer waits for its server. Streams repeat it after they reconnect.
+/// How long a proposal of a writer waits for its server. Streams repeat the proposal after they reconnect.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One server, many servers, or the tables of this process, with the known facts about the tables.
+/// One server, many servers or the tables of this process, with the known facts about the tables.
 ///
-/// Cheap to clone; clones share connections. Each has its own timeout.
+/// Cheap to clone; clones share connections. Each clone has its own timeout.
 #[derive(Clone)]
 pub struct Backend {
     shared: Arc<Shared>,
@@ -117,7 +117,7 @@ impl Backend {
         }
     }
 
-    /// Returns the transport of bulk data; `Tcp` before it was negotiated.
+    /// Returns the transport of bulk data; `Tcp` before it is negotiated.
     pub fn transport(&self) -> Transport {
         match self.target() {
             Target::Server(server) => server.transport(),
@@ -160,7 +160,7 @@ impl Backend {
         self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())
     }
 
-    /// Returns the signature of `table`, and requests it if it is not known yet.
+    /// Returns the signature of `table`; requests it first if it is not known yet.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
@@ -191,8 +191,8 @@ impl Backend {
         proposal.log(backend.name_columns(&proposal.table, &proposal.structure).await);
     }
 
-    /// Returns the structure of all items of `table`, for a writer that obeys it: `structure`, unless there was another
-    /// one. `None` from dm-reverb servers, which keep no structures.
+    /// Returns the structure of all items of `table`, for a writer that adopts it: `structure`, unless the table
+    /// already had another one. `None` for dm-reverb servers, which keep no structures.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -213,7 +213,7 @@ impl Backend {
         Ok(agreed)
     }
 
-    /// As [`agree_on_columns`](Self::agree_on_columns), if no server has to be asked.
+    /// As [`agree_on_columns`](Self::agree_on_columns), but returns a result only if no server has to be asked.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -224,7 +224,7 @@ impl Backend {
         }
     }
 
-    /// Returns the error of `operation`, which timed out.
+    /// Returns the error for `operation`, which timed out.
     pub fn timed_out(&self, operation: &str) -> relive_connection::Error {
         timeout_error(operation, self.timeout, self.address(), None)
     }

@@ -1,6 +1,6 @@
-//! Calls with one request and one response, made at the servers that they concern.
+//! Calls with one request and one response, made to the servers that they concern.
 //!
-//! Each returns a boxed future, because it recursively makes the same call at single servers.
+//! Each returns a boxed future, because it recursively makes the same call to single servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ impl Fleet {
     pub fn server_info<'a>(&'a self, call: &'static str, timeout: Duration) -> Call<'a, ServerInfo> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one(call, timeout).await?;
-            let asked =
+            let pending =
                 self.ask(call, &up, move |server, _| async move { server.server_info(call, timeout).await });
-            Ok(merge::infos(asked.await.present()?.into_iter().map(|(_, info)| info)))
+            Ok(merge::infos(pending.await.present()?.into_iter().map(|(_, info)| info)))
         })
     }
 
@@ -31,8 +31,9 @@ impl Fleet {
     pub fn status(&self, timeout: Duration) -> Call<'_, ServerStatus> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("status", timeout).await?;
-            let asked = self.ask("status", &up, move |server, _| async move { server.status(timeout).await });
-            merge::statuses(asked.await.present()?).ok_or_else(|| self.nobody("status"))
+            let pending =
+                self.ask("status", &up, move |server, _| async move { server.status(timeout).await });
+            merge::statuses(pending.await.present()?).ok_or_else(|| self.no_server_error("status"))
         })
     }
 
@@ -40,15 +41,15 @@ impl Fleet {
     pub fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
         Box::pin(async move {
             let (up, _) = self.wait_for_one("negotiate", timeout).await?;
-            let asked = self.ask("negotiate", &up, move |server, _| async move {
+            let pending = self.ask("negotiate", &up, move |server, _| async move {
                 server.dialer().await.map(|_| server.transport())
             });
-            let ways = asked.await.present()?;
+            let ways = pending.await.present()?;
             Ok(Transport::slowest(ways.into_iter().map(|(_, way)| way)))
         })
     }
 
-    /// Returns the transport of bulk data, as far as it is known.
+    /// Returns the transport of bulk data, if it is known.
     pub fn transport(&self) -> Transport {
         Transport::slowest(self.up().iter().map(|server| server.connection().transport()))
     }
@@ -65,7 +66,7 @@ impl Fleet {
             let operation = "mutate_priorities";
             let (up, timeout) = self.wait_for_one(operation, timeout).await?;
             let (parts, concerned) = self.split_by_owner(up, updates, deletes);
-            let asked = self.ask(operation, &concerned, |connection, server| {
+            let pending = self.ask(operation, &concerned, |connection, server| {
                 let (table, part) =
                     (table.to_owned(), parts.get(&server.number()).cloned().unwrap_or_default());
                 async move {
@@ -73,7 +74,7 @@ impl Fleet {
                     connection.mutate_priorities(&table, &updates, &deletes, timeout).await
                 }
             });
-            let answers: Answers<()> = asked.await;
+            let answers: Answers<()> = pending.await;
             for server in answers.absent() {
                 let lost = parts.get(&server.number()).map_or(0, Part::len);
                 server.lost_updates.fetch_add(lost, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the part of each server, and the servers among `up` that have a part.
+    /// Returns each server's part, and the servers among `up` that have a part.
     fn split_by_owner(
         &self,
         up: Vec<Arc<Member>>,
@@ -115,11 +116,11 @@ impl Fleet {
     pub fn reset<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("reset", timeout).await?;
-            let asked = self.ask("reset", &servers, |server, _| {
+            let pending = self.ask("reset", &servers, |server, _| {
                 let table = table.to_owned();
                 async move { server.reset(&table, timeout).await }
             });
-            asked.await.all().map(drop)
+            pending.await.all().map(drop)
         })
     }
 
@@ -127,28 +128,28 @@ impl Fleet {
     pub fn checkpoint(&self, timeout: Duration) -> Call<'_, String> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("checkpoint", timeout).await?;
-            let asked =
+            let pending =
                 self.ask(
                     "checkpoint",
                     &servers,
                     move |server, _| async move { server.checkpoint(timeout).await },
                 );
-            let paths = asked.await.all()?;
+            let paths = pending.await.all()?;
             let paths: Vec<String> =
                 paths.into_iter().map(|(server, path)| format!("{}={path}", server.address())).collect();
             Ok(paths.join(","))
         })
     }
 
-    /// Returns the combined state of checkpoints: the oldest and the worst.
+    /// Returns the combined state of checkpoints: the oldest ones and the worst results.
     pub fn checkpoint_status(&self, timeout: Duration) -> Call<'_, CheckpointStatus> {
         Box::pin(async move {
             let call = "checkpoint_status";
             let (up, timeout) = self.wait_for_one(call, timeout).await?;
-            let asked =
+            let pending =
                 self.ask(call, &up, move |server, _| async move { server.checkpoint_status(timeout).await });
-            let statuses = asked.await.present()?.into_iter().map(|(_, status)| status);
-            merge::checkpoints(statuses).ok_or_else(|| self.nobody(call))
+            let statuses = pending.await.present()?.into_iter().map(|(_, status)| status);
+            merge::checkpoints(statuses).ok_or_else(|| self.no_server_error(call))
         })
     }
 
@@ -161,11 +162,11 @@ impl Fleet {
     ) -> Call<'a, Changed> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("change_table", timeout).await?;
-            let asked = self.ask("change_table", &servers, |server, _| {
+            let pending = self.ask("change_table", &servers, |server, _| {
                 let (table, change) = (table.to_owned(), change.clone());
                 async move { server.change_table(&table, &change, timeout).await }
             });
-            Ok(merge::changed(asked.await.all()?.into_iter().map(|(_, changed)| changed)))
+            Ok(merge::changed(pending.await.all()?.into_iter().map(|(_, changed)| changed)))
         })
     }
 
@@ -173,11 +174,11 @@ impl Fleet {
     pub fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("add_table", timeout).await?;
-            let asked = self.ask("add_table", &servers, |server, _| {
+            let pending = self.ask("add_table", &servers, |server, _| {
                 let config = config.clone();
                 async move { server.add_table(&config, timeout).await }
             });
-            asked.await.all().map(drop)
+            pending.await.all().map(drop)
         })
     }
 
@@ -185,11 +186,11 @@ impl Fleet {
     pub fn drop_table<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("drop_table", timeout).await?;
-            let asked = self.ask("drop_table", &servers, |server, _| {
+            let pending = self.ask("drop_table", &servers, |server, _| {
                 let table = table.to_owned();
                 async move { server.drop_table(&table, timeout).await }
             });
-            asked.await.all_that_had_it()
+            pending.await.all_with_table()
         })
     }
 
@@ -202,16 +203,16 @@ impl Fleet {
     ) -> Call<'a, bool> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
-            let asked = self.ask("name_columns", &up, |server, _| {
+            let pending = self.ask("name_columns", &up, |server, _| {
                 let (table, structure) = (table.to_owned(), structure.clone());
                 async move { server.name_columns(&table, &structure, timeout).await }
             });
-            Ok(asked.await.present()?.into_iter().all(|(_, kept)| kept))
+            Ok(pending.await.present()?.into_iter().all(|(_, kept)| kept))
         })
     }
 
-    /// Returns the structure of all items of `table`, for a writer that obeys it. The servers are asked one after the
-    /// other, so of two concurrent writers, one is first at all servers.
+    /// Returns the structure of all items of `table`, for a writer that adopts it. The servers are asked in sequence,
+    /// so that of two concurrent writers, the same one is first at all servers.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,
@@ -222,11 +223,11 @@ impl Fleet {
             let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
             let (mut agreed, mut away) = (None, None);
             for server in &up {
-                let asked = self.ask("name_columns", std::slice::from_ref(server), |server, _| {
+                let pending = self.ask("name_columns", std::slice::from_ref(server), |server, _| {
                     let (table, structure) = (table.to_owned(), structure.clone());
                     async move { server.agree_on_columns(&table, &structure, timeout).await }
                 });
-                match asked.await.present() {
+                match pending.await.present() {
                     Ok(answers) => {
                         for (_, kept) in answers {
                             if kept.as_ref().is_some_and(|kept| !kept.fits(structure)) {
@@ -235,7 +236,7 @@ impl Fleet {
                             agreed = agreed.or(kept);
                         }
                     }
-                    // The client proposes the structure to this server when it is back.
+                    // The client proposes the structure to this server when the server is back.
                     Err(error) if error.is_transient() => away = Some(error),
                     Err(error) => return Err(error),
                 }
@@ -248,32 +249,32 @@ impl Fleet {
     pub fn column_names<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Option<Nest<()>>> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("column_names", timeout).await?;
-            let asked = self.ask("column_names", &up, |server, _| {
+            let pending = self.ask("column_names", &up, |server, _| {
                 let table = table.to_owned();
                 async move { server.column_names(&table, timeout).await }
             });
-            Ok(asked.await.present()?.into_iter().find_map(|(_, names)| names))
+            Ok(pending.await.present()?.into_iter().find_map(|(_, names)| names))
         })
     }
 
-    /// Returns what samples and inserts wait for: nothing, if one server lets them proceed.
+    /// Returns the conditions for which samples and inserts wait: none if one server lets them proceed.
     pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();
             if up.is_empty() {
-                let why = Some(self.why_nobody());
+                let why = Some(self.no_server_reason());
                 return Ok(Waits { sample: why.clone(), insert: why });
             }
-            let asked = self.ask("waits", &up, |server, _| {
+            let pending = self.ask("waits", &up, |server, _| {
                 let table = table.to_owned();
                 async move { server.waits(&table, timeout).await }
             });
-            Ok(merge::waits(asked.await.present()?))
+            Ok(merge::waits(pending.await.present()?))
         })
     }
 
-    fn nobody(&self, operation: &str) -> Error {
-        Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody()))
+    fn no_server_error(&self, operation: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.no_server_reason()))
     }
 }
 

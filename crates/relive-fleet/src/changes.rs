@@ -12,9 +12,9 @@ const MAX_CHANGES: usize = 256;
 pub enum ServerStanding {
     /// Not asked yet.
     Unknown,
-    /// It answers, and takes part.
+    /// The server answers and takes part.
     Up,
-    /// It does not answer, and is left out until it does.
+    /// The server does not answer, and is left out until it does.
     Away,
 }
 
@@ -29,23 +29,23 @@ impl ServerStanding {
     }
 }
 
-/// One of many servers, as its client sees it.
+/// The state of one of many servers, as observed by its client.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerState {
     /// Its address.
     pub address: String,
-    /// Whether it takes part.
+    /// Whether the server takes part.
     pub standing: ServerStanding,
     /// How long it has had this standing.
     pub since: Duration,
-    /// Why it is left out; empty if it is not.
+    /// Why the server is left out; empty if it is not.
     pub reason: String,
     /// Number of writers' streams at this server.
     pub writers: usize,
-    /// How often it was left out.
+    /// How often the server was left out.
     pub times_left: u64,
-    /// Number of priority updates and deletions that were lost because the server that had the keys was away.
+    /// Number of priority updates and deletions that were lost because this server, which had the keys, was away.
     pub lost_updates: u64,
 }
 
@@ -53,11 +53,11 @@ pub struct ServerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerEvent {
-    /// It answered for the first time, or again, and takes part.
+    /// The server answered, for the first time or again, and takes part.
     Joined,
-    /// It was left out.
+    /// The server was left out.
     Left,
-    /// It is no longer among the addresses of its name.
+    /// The server is no longer among the addresses of its name.
     Removed,
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_keeps_the_last_changes_and_their_numbers() {
+    fn the_change_log_keeps_the_last_changes_with_their_numbers() {
         let mut log = ChangeLog::default();
         for number in 0..MAX_CHANGES + 5 {
             log.add(&format!("server {number}"), ServerEvent::Left, "gone");

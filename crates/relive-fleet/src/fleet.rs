@@ -16,7 +16,7 @@ use crate::changes::{ChangeLog, ServerChange, ServerEvent, ServerStanding, Serve
 use crate::member::Member;
 use crate::owners::{MemberNumber, Owners};
 
-/// Many servers, which tasks watch while this is alive.
+/// Many servers, which tasks watch while this value exists.
 pub struct Fleet {
     /// The addresses as given.
     text: String,
@@ -27,16 +27,16 @@ pub struct Fleet {
     pub(crate) owners: Owners,
     pub(crate) proposals: Arc<Proposals>,
     log: Mutex<ChangeLog>,
-    /// A version that grows with each change of the set, of a standing, or of sizes.
+    /// A version that grows with each change of the set, of a server's standing or of table sizes.
     version: watch::Sender<u64>,
     /// Grows when a server joins, so that writers check whether to move.
     pub(crate) joined: AtomicU64,
-    /// The next server among equals for a writer.
+    /// The position from which the next writer's server is chosen among equals.
     pub(crate) rotation: AtomicUsize,
     pub(crate) assigning: Mutex<()>,
-    /// Servers are checked one by one when they join, because two addresses may be the same server.
+    /// Servers are checked one by one when they join, because two addresses may belong to the same server.
     pub(crate) joining: Mutex<()>,
-    /// Number of names that were not resolved yet.
+    /// Number of names that have not been resolved yet.
     unresolved: AtomicUsize,
     settled: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -129,7 +129,7 @@ impl Fleet {
     pub(crate) fn remove(&self, server: &Arc<Member>, reason: &str) {
         server.retired.store(true, Ordering::Relaxed);
         server.failed(reason);
-        server.ask_now();
+        server.refresh_now();
         {
             let mut servers = self.servers.write();
             *servers = servers.iter().filter(|other| other.number() != server.number()).cloned().collect();
@@ -140,8 +140,13 @@ impl Fleet {
     }
 
     /// Records that a server has answered.
-    pub(crate) fn answered(&self, server: &Member, asked: Instant, tables: &[relive_table::TableInfo]) {
-        if server.answered(asked, tables) {
+    pub(crate) fn answered(
+        &self,
+        server: &Member,
+        requested_at: Instant,
+        tables: &[relive_table::TableInfo],
+    ) {
+        if server.answered(requested_at, tables) {
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.log.lock().add(server.address(), ServerEvent::Joined, "it answers");
             tracing::info!(target: "relive", "using the server at {} (one of {})", server.address(), self.text);
@@ -162,12 +167,12 @@ impl Fleet {
                 server.address(),
                 servers.len()
             );
-            server.ask_now();
+            server.refresh_now();
         }
         self.notify();
     }
 
-    /// Watches a number that grows with each change of the set, of a standing, or of sizes.
+    /// Watches a number that grows with each change of the set, of a server's standing or of table sizes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -181,13 +186,13 @@ impl Fleet {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Records that a name was resolved for the first time, or could not be.
+    /// Records the first attempt to resolve a name, whether or not it succeeded.
     pub(crate) fn resolved_one(&self) {
         self.unresolved.fetch_sub(1, Ordering::Relaxed);
         self.notify();
     }
 
-    /// Whether all initial servers were asked once, so that the participating servers are known.
+    /// Whether all initial servers have been asked once, so that the participating servers are known.
     pub fn is_settled(&self) -> bool {
         if self.settled.load(Ordering::Relaxed) {
             return true;
@@ -211,12 +216,13 @@ impl Fleet {
         let up = || Some(self.up()).filter(|up| self.is_settled() && !up.is_empty());
         let found = deadline.run(self.wait_for(up)).await;
         found.map(|up| (up, deadline.left().unwrap_or(timeout))).ok_or_else(|| {
-            let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
+            let text =
+                format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.no_server_reason());
             Error::new(ErrorKind::Timeout, text)
         })
     }
 
-    /// Waits until `ready` has a value. It is asked again whenever a server's state changes.
+    /// Waits until `ready` has a value. `ready` is called again whenever a server's state changes.
     async fn wait_for<T>(&self, ready: impl Fn() -> Option<T>) -> T {
         let mut version = self.watch();
         loop {
@@ -230,7 +236,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until all servers were asked once. Returns each distinct server once, and the remaining time.
+    /// Waits until all servers have been asked once. Returns each distinct server once, and the remaining time.
     pub(crate) async fn settle(
         &self,
         operation: &str,
@@ -239,28 +245,29 @@ impl Fleet {
         let deadline = Deadline::after(timeout);
         match deadline.run(self.wait_for(|| self.is_settled().then_some(()))).await {
             Some(()) if self.members().is_empty() => {
-                Err(Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody())))
+                Err(Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.no_server_reason())))
             }
             Some(()) => {
                 let (servers, up) = (self.members(), self.up());
-                let is_told = |server: &Arc<Member>| {
-                    let is_it = |other: &Arc<Member>| {
+                let is_duplicate = |server: &Arc<Member>| {
+                    let is_same_server = |other: &Arc<Member>| {
                         other.number() != server.number() && other.is_the_same_as(server)
                     };
-                    !server.is_up() && up.iter().any(is_it)
+                    !server.is_up() && up.iter().any(is_same_server)
                 };
-                let once = servers.iter().filter(|server| !is_told(server)).cloned().collect();
+                let once = servers.iter().filter(|server| !is_duplicate(server)).cloned().collect();
                 Ok((once, deadline.left().unwrap_or(timeout)))
             }
             None => {
-                let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
+                let text =
+                    format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.no_server_reason());
                 Err(Error::new(ErrorKind::Timeout, text))
             }
         }
     }
 
-    /// Returns why no server takes part, for people.
-    pub fn why_nobody(&self) -> String {
+    /// Returns the reason why no server takes part, as text.
+    pub fn no_server_reason(&self) -> String {
         let states = self.states();
         let reasons: Vec<String> = states
             .iter()

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use crate::changes::ServerStanding;
 
-/// How often a participating server is asked for its tables. Their sizes are the weights of samples, and a silent
-/// server is detected within this time and its time to answer.
-const ASK_EVERY: Duration = Duration::from_millis(700);
+/// How often a participating server is asked for its tables. The tables' sizes are the weights of samples, and a silent
+/// server is detected within this interval plus the time that it has to answer.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(700);
 
 /// The first and the longest wait before a server that is away is asked again.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
@@ -18,12 +18,12 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) standing: ServerStanding,
-    /// Since when it has its standing.
+    /// The time since which the server has its standing.
     pub(crate) since: Instant,
-    /// Why it is left out.
+    /// Why the server is left out.
     pub(crate) reason: String,
     pub(crate) times_left: u64,
-    /// Number of failures since it last answered.
+    /// Number of failures since the server last answered.
     failures: u32,
 }
 
@@ -38,10 +38,10 @@ impl Health {
         }
     }
 
-    /// Records a response to a request made at `asked`. Returns whether the server joins. A response that was in
-    /// transit when the server was found away does not count.
-    pub(crate) fn answered(&mut self, asked: Instant, now: Instant) -> bool {
-        if self.standing == ServerStanding::Away && asked < self.since {
+    /// Records a response to a request made at `requested_at`. Returns whether the server joins. A response that was in
+    /// transit when the server was found to be away does not count.
+    pub(crate) fn answered(&mut self, requested_at: Instant, now: Instant) -> bool {
+        if self.standing == ServerStanding::Away && requested_at < self.since {
             return false;
         }
         self.failures = 0;
@@ -66,9 +66,9 @@ impl Health {
     }
 
     /// Returns how long to wait before the server is asked again.
-    pub(crate) fn next_question(&self) -> Duration {
+    pub(crate) fn next_refresh(&self) -> Duration {
         match self.standing {
-            ServerStanding::Up => ASK_EVERY,
+            ServerStanding::Up => REFRESH_INTERVAL,
             ServerStanding::Unknown => Duration::ZERO,
             ServerStanding::Away => {
                 let doublings = self.failures.saturating_sub(1).min(16);
@@ -83,32 +83,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_leaves_once_and_is_asked_less_and_less_often() {
+    fn a_failing_server_leaves_once_and_is_probed_less_and_less_often() {
         let start = Instant::now();
         let mut health = Health::new(start);
-        assert_eq!(health.next_question(), Duration::ZERO);
+        assert_eq!(health.next_refresh(), Duration::ZERO);
         assert!(health.answered(start, start) && !health.answered(start, start));
-        assert_eq!(health.next_question(), ASK_EVERY);
+        assert_eq!(health.next_refresh(), REFRESH_INTERVAL);
         assert!(health.failed("refused", start) && !health.failed("refused again", start));
         assert_eq!((&*health.reason, health.times_left), ("refused again", 1));
         let waits: Vec<u128> = (0..10)
             .map(|_| {
                 health.failed("refused", start);
-                health.next_question().as_millis()
+                health.next_refresh().as_millis()
             })
             .collect();
         assert_eq!(waits, [80, 160, 320, 640, 1280, 2000, 2000, 2000, 2000, 2000]);
     }
 
     #[test]
-    fn an_answer_from_before_the_failure_does_not_count() {
+    fn an_answer_sent_before_the_failure_is_ignored() {
         let start = Instant::now();
-        let (asked, failed, later) =
+        let (requested_at, failed, later) =
             (start, start + Duration::from_millis(1), start + Duration::from_millis(2));
         let mut health = Health::new(start);
         assert!(health.answered(start, start));
         assert!(health.failed("reset", failed));
-        assert!(!health.answered(asked, later));
+        assert!(!health.answered(requested_at, later));
         assert_eq!(health.standing, ServerStanding::Away);
         assert!(health.answered(later, later));
         assert_eq!((health.standing, &*health.reason), (ServerStanding::Up, ""));

@@ -24,8 +24,8 @@ pub struct TableFacts {
 
 /// The tables that a server reported.
 struct Tables {
-    /// When it was asked.
-    asked: Instant,
+    /// When the server was asked.
+    requested_at: Instant,
     facts: HashMap<String, TableFacts>,
 }
 
@@ -40,9 +40,9 @@ pub struct Member {
     tables: Mutex<Tables>,
     /// Its reported identity.
     identity: Mutex<Option<StateId>>,
-    /// Notifies its watcher to ask now.
-    ask_now: Notify,
-    /// Whether it is no longer among the addresses of its name.
+    /// Notifies the server's watcher to ask now.
+    refresh_now: Notify,
+    /// Whether the server is no longer among the addresses of its name.
     pub(crate) retired: AtomicBool,
     /// Number of writers' streams.
     pub(crate) writers: AtomicUsize,
@@ -68,9 +68,9 @@ impl Member {
             connection,
             health: Mutex::new(Health::new(Instant::now())),
             standing: watch::Sender::new(ServerStanding::Unknown),
-            tables: Mutex::new(Tables { asked: Instant::now(), facts: HashMap::new() }),
+            tables: Mutex::new(Tables { requested_at: Instant::now(), facts: HashMap::new() }),
             identity: Mutex::default(),
-            ask_now: Notify::new(),
+            refresh_now: Notify::new(),
             retired: AtomicBool::new(false),
             writers: AtomicUsize::new(0),
             lost_updates: AtomicU64::new(0),
@@ -82,7 +82,7 @@ impl Member {
         &self.address
     }
 
-    /// Returns the connection to it.
+    /// Returns the connection to the server.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -96,7 +96,7 @@ impl Member {
         *self.standing.borrow()
     }
 
-    /// Whether it takes part.
+    /// Whether the server takes part.
     pub fn is_up(&self) -> bool {
         self.standing() == ServerStanding::Up
     }
@@ -106,40 +106,40 @@ impl Member {
     }
 
     /// Completes when the server is left out.
-    pub(crate) async fn left_out(&self) {
+    pub(crate) async fn until_away(&self) {
         let mut standing = self.standing.subscribe();
         if standing.wait_for(|standing| *standing == ServerStanding::Away).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns the facts about the table of that name; default facts if the server did not report the table.
+    /// Returns the facts about the table with this name; default facts if the server did not report the table.
     pub fn facts(&self, table: &str) -> TableFacts {
         self.tables.lock().facts.get(table).copied().unwrap_or_default()
     }
 
-    /// Requests its tables now.
-    pub fn ask_now(&self) {
-        self.ask_now.notify_one();
+    /// Requests the server's tables now.
+    pub fn refresh_now(&self) {
+        self.refresh_now.notify_one();
     }
 
-    /// Completes when its tables are to be requested.
-    pub(crate) async fn is_to_be_asked(&self) {
-        self.ask_now.notified().await;
+    /// Completes when the server's tables are to be requested.
+    pub(crate) async fn refresh_requested(&self) {
+        self.refresh_now.notified().await;
     }
 
-    /// Whether its tables were requested at `moment` or later.
+    /// Whether the server answered a request for its tables that was made at `moment` or later.
     pub fn is_known_since(&self, moment: Instant) -> bool {
-        self.tables.lock().asked >= moment
+        self.tables.lock().requested_at >= moment
     }
 
-    /// Records a response to a request made at `asked`. Returns whether the server joins.
-    pub(crate) fn answered(&self, asked: Instant, tables: &[TableInfo]) -> bool {
+    /// Records a response to a request made at `requested_at`. Returns whether the server joins.
+    pub(crate) fn answered(&self, requested_at: Instant, tables: &[TableInfo]) -> bool {
         let facts = |info: &TableInfo| TableFacts::new(info.current_size, info.config.sampler);
         let tables = tables.iter().map(|info| (info.config.name.clone(), facts(info))).collect();
-        *self.tables.lock() = Tables { asked, facts: tables };
+        *self.tables.lock() = Tables { requested_at, facts: tables };
         let mut health = self.health.lock();
-        let joins = health.answered(asked, Instant::now());
+        let joins = health.answered(requested_at, Instant::now());
         self.standing
             .send_if_modified(|standing| std::mem::replace(standing, health.standing) != health.standing);
         joins
@@ -154,8 +154,8 @@ impl Member {
         leaves
     }
 
-    pub(crate) fn next_question(&self) -> std::time::Duration {
-        self.health.lock().next_question()
+    pub(crate) fn next_refresh(&self) -> std::time::Duration {
+        self.health.lock().next_refresh()
     }
 
     /// Records its identity.
@@ -169,8 +169,8 @@ impl Member {
         mine.is_some() && mine == its
     }
 
-    /// Returns the error of a call that this server did not get or did not answer.
-    pub(crate) fn away(&self, operation: &str) -> Error {
+    /// Returns the error for a call that this server did not receive or did not answer.
+    pub(crate) fn away_error(&self, operation: &str) -> Error {
         let health = self.health.lock();
         let (address, reason, since) = (&self.address, &health.reason, health.since.elapsed());
         let text = format!("{operation}: the server at {address} has been away for {since:.1?}: {reason}");

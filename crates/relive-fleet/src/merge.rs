@@ -99,7 +99,7 @@ fn add_table(sum: &mut TableStatus, other: TableStatus) {
     sum.columns = sum.columns.take().or(other.columns);
     sum.paused.inserts |= other.paused.inserts;
     sum.paused.samples |= other.paused.samples;
-    sum.waits = if_both_wait(&sum.waits, &other.waits);
+    sum.waits = merge_waits(&sum.waits, &other.waits);
 }
 
 fn add_chunks(sum: &mut ChunkTotals, other: ChunkTotals) {
@@ -119,8 +119,8 @@ fn add_memory(sum: &mut MemoryStatus, other: MemoryStatus) {
     sum.spill_error = sum.spill_error.take().or(other.spill_error);
 }
 
-/// A call that one server lets proceed waits for nothing.
-fn if_both_wait(one: &Waits, other: &Waits) -> Waits {
+/// A call does not wait if one of the servers lets it proceed.
+fn merge_waits(one: &Waits, other: &Waits) -> Waits {
     let both = |one: &Option<String>, other: &Option<String>| {
         Some(format!("{}; {}", one.as_ref()?, other.as_ref()?))
     };
@@ -133,10 +133,10 @@ pub(crate) fn waits(waits: Vec<(Arc<Member>, Waits)>) -> Waits {
         Waits { sample: waits.sample.map(at), insert: waits.insert.map(at) }
     });
     let first = all.next().unwrap_or_default();
-    all.fold(first, |sum, other| if_both_wait(&sum, &other))
+    all.fold(first, |sum, other| merge_waits(&sum, &other))
 }
 
-/// Returns the oldest and the worst finished checkpoint, and the next one due.
+/// Returns the oldest and the worst finished checkpoint, and the next one that is due.
 pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> Option<CheckpointStatus> {
     statuses.reduce(|mut sum, other| {
         sum.enabled &= other.enabled;
@@ -147,7 +147,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
             sum.last = other.last;
         }
         let began = |saved: &Option<FinishedCheckpoint>| saved.as_ref().map(|saved| saved.began_at);
-        // `None` is the oldest of all: one server would start empty.
+        // `None` counts as the oldest: that server would start empty.
         if began(&other.last_saved) < began(&sum.last_saved) {
             sum.last_saved = other.last_saved;
         }
@@ -159,7 +159,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
     })
 }
 
-/// Combines the changes of all servers: equal changes once, and the sum of evicted items.
+/// Combines the changes of all servers: equal changes are listed once, and evicted items are added up.
 pub(crate) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
     all.fold(Changed::default(), |mut sum, other| {
         sum.evicted += other.evicted;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_once_wherever_they_were_made() {
+    fn changes_of_several_servers_are_merged_without_duplicates() {
         let change = |old: &str, table: &str| LoggedChange {
             at: Timestamp::EPOCH,
             who: "me".into(),

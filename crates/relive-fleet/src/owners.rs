@@ -1,7 +1,8 @@
 //! Which server has which item.
 //!
-//! Keys are 64 random bits and do not identify servers. The client remembers the servers of keys in its samples and its
-//! writers' confirmations. Unknown keys are sent to all servers, so forgetting a key costs messages, never an update.
+//! Keys are 64 random bits and do not identify servers. The client remembers the server of each key that it has seen in
+//! a sample or in a confirmation of a writer. Unknown keys are sent to all servers, so forgetting a key costs messages
+//! but never loses an update.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +12,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 20;
 
-/// The bits of a key that follow from its slot, which therefore hold the server's number.
+/// The bits of a key that are implied by its slot. A slot stores the server's number in them.
 const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
 
-/// A map of bounded size: each key has one slot, which holds the newest of its keys. A slot stores the bits of the key
-/// that do not follow from its number, so it is never mistaken for another key's.
+/// A map of bounded size: each key belongs to one slot, which holds the newest of its keys. A slot stores the key's
+/// bits that are not implied by the slot's number, so an entry is never mistaken for that of another key.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     slots: OnceLock<Box<[AtomicU64]>>,
 }
 
-/// The number of a server, from 1; 0 is none. Numbers are never reused, and those that do not fit are not remembered.
+/// The number of a server, from 1; 0 is none. Numbers are never reused, and numbers that do not fit into a slot are not
+/// remembered.
 pub type MemberNumber = u32;
 
 impl Owners {
@@ -33,7 +35,7 @@ impl Owners {
         }
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
         if let Some(slot) = slots.get(slot_of(key)) {
-            // One word is written atomically, and nothing else depends on it.
+            // The word is written atomically, and no other data depends on it.
             slot.store(key & !LOW_BITS | server, Ordering::Relaxed);
         }
     }
@@ -58,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_found_until_another_takes_its_place_and_never_taken_for_another() {
+    fn a_key_is_found_until_evicted_and_never_confused_with_another() {
         let owners = Owners::default();
         assert_eq!(owners.find(7), None);
         owners.note(7, 3);

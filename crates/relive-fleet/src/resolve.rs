@@ -1,4 +1,4 @@
-//! How servers join a fleet: fixed addresses immediately, those of names when a task resolves them.
+//! How servers join a fleet: fixed addresses immediately, and the addresses of names when a task resolves them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::watch;
 const RESOLVE_EVERY: Duration = Duration::from_secs(10);
 const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
-/// How long resolving may take. After that, the previous addresses stay.
+/// How long resolving may take. After that time, the previous addresses are kept.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Fleet {
@@ -62,7 +62,7 @@ pub(crate) async fn run(weak: WeakFleet, name: String) {
         };
         let Some(fleet) = weak.upgrade() else { return };
         if let Some(found) = found {
-            take_over(&fleet, &name, &mut known, found);
+            apply_addresses(&fleet, &name, &mut known, found);
         }
         if std::mem::replace(&mut is_first, false) {
             fleet.resolved_one();
@@ -73,14 +73,19 @@ pub(crate) async fn run(weak: WeakFleet, name: String) {
     }
 }
 
-/// Keeps the addresses of one family, because a name with both lists each server twice.
+/// Keeps the addresses of one family (IPv4 or IPv6), because a name with both families lists each server twice.
 fn of_one_family(found: BTreeSet<SocketAddr>) -> BTreeSet<SocketAddr> {
     let has_v4 = found.iter().any(SocketAddr::is_ipv4);
     found.into_iter().filter(|address| address.is_ipv4() == has_v4).collect()
 }
 
-/// Adds new servers, and removes those that are no longer among the addresses of the name, unless they still answer.
-fn take_over(fleet: &Arc<Fleet>, name: &str, known: &mut BTreeSet<SocketAddr>, found: BTreeSet<SocketAddr>) {
+/// Adds new servers, and removes those that are no longer among the addresses of the name, unless these still answer.
+fn apply_addresses(
+    fleet: &Arc<Fleet>,
+    name: &str,
+    known: &mut BTreeSet<SocketAddr>,
+    found: BTreeSet<SocketAddr>,
+) {
     for address in found.difference(known) {
         let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
         let options = fleet.options.clone().tls_name(host);

@@ -40,7 +40,7 @@ impl TableSignature {
     /// Checks that items with columns of these types and shapes match the table.
     ///
     /// # Errors
-    /// `InvalidArgument` with what the signature requires.
+    /// `InvalidArgument`; the message contains the columns that the signature requires.
     pub fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         let Some(wanted) = &self.columns else { return Ok(()) };
         if wanted.len() != columns.len() {
@@ -69,7 +69,7 @@ impl TableSignature {
     }
 }
 
-/// The signatures that one client knows, shared by its writers.
+/// The signatures that a client knows, shared by its writers.
 #[derive(Debug, Default)]
 pub(crate) struct SignatureCache {
     tables: Mutex<HashMap<String, Arc<TableSignature>>>,

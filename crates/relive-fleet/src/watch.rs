@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use relive_connection::{Connection, Error, ErrorKind, Result, ServerInfo, Stub, status_error};
+use relive_connection::{Connection, Error, ErrorKind, Result, ReverbStub, ServerInfo, status_error};
 use relive_wire::reverb::ServerInfoRequest;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::fleet::{Fleet, WeakFleet};
 use crate::member::Member;
 
-/// How long a joining server may take to receive the structures of items.
+/// How long proposing the structures of items to a joining server may take.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Adds a server to the fleet, with a task that watches it.
@@ -22,24 +22,24 @@ pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
     }
 }
 
-/// Asks the server for its tables repeatedly, until it is retired or its client is dropped. It uses its own connection:
-/// on one that carries samples, a response would wait until they are taken.
+/// Asks the server for its tables repeatedly, until it is retired or its client is dropped. Uses a separate connection:
+/// on a connection that carries samples, a response would wait until the samples are taken.
 async fn run(fleet: WeakFleet, server: Arc<Member>) {
-    let mut stub = server.connection().stub_of_its_own();
+    let mut stub = server.connection().dedicated_stub();
     while !server.retired.load(Ordering::Relaxed) {
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let Some(limit) = fleet.upgrade().map(|fleet| fleet.options.answer_limit()) else { return };
         let answer = answer_within(limit, ask(&mut stub)).await;
         let Some(fleet) = fleet.upgrade() else { return };
-        record(&fleet, &server, asked, answer).await;
+        record(&fleet, &server, requested_at, answer).await;
         drop(fleet);
-        let pause = pin!(sleep(server.next_question()));
-        tokio::select! { () = pause => {}, () = server.is_to_be_asked() => {} }
+        let pause = pin!(sleep(server.next_refresh()));
+        tokio::select! { () = pause => {}, () = server.refresh_requested() => {} }
     }
 }
 
-/// Returns the response, if it arrives in time. If this process was not scheduled itself, it checks once more before it
-/// blames the server.
+/// Returns the response, if it arrives in time. If this process itself was not scheduled in the meantime, it checks
+/// once more before it treats the server as failed.
 async fn answer_within(
     limit: Duration,
     answer: impl Future<Output = Result<ServerInfo>>,
@@ -53,14 +53,14 @@ async fn answer_within(
     Err(Error::new(ErrorKind::Unavailable, format!("it has not answered within {limit:?}")))
 }
 
-async fn ask(stub: &mut Stub) -> Result<ServerInfo> {
+async fn ask(stub: &mut ReverbStub) -> Result<ServerInfo> {
     match stub.server_info(ServerInfoRequest {}).await {
         Ok(answer) => ServerInfo::from_message(&answer.into_inner()),
         Err(status) => Err(status_error("server_info", status)),
     }
 }
 
-async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer: Result<ServerInfo>) {
+async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, requested_at: Instant, answer: Result<ServerInfo>) {
     let info = match answer {
         Ok(info) => info,
         Err(error) => return fleet.failed(server, &error.to_string()),
@@ -82,7 +82,7 @@ async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, asked: Instant, answer
         Some(twin) => fleet.failed(twin, &is_the_same(server)),
         None => {}
     }
-    fleet.answered(server, asked, &info.tables);
+    fleet.answered(server, requested_at, &info.tables);
 }
 
 fn is_the_same(other: &Member) -> String {

@@ -8,7 +8,7 @@ use crate::{ErrorKind, FlowError, Result};
 /// [`Flow::restore`](crate::Flow::restore). Its fields are plain data, for any serialization format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphState {
-    /// The operators, each before those that it pulls from.
+    /// The operators, each before the operators from which it pulls.
     pub operators: Vec<OperatorState>,
     /// The counters of the graph's [`Metrics`](crate::Metrics).
     pub counters: BTreeMap<String, i64>,
@@ -19,7 +19,7 @@ pub struct GraphState {
 pub struct OperatorState {
     /// Its name.
     pub name: String,
-    /// Its numbers, in an order of its own.
+    /// The operator's numbers, in an order that it defines.
     pub numbers: Vec<u64>,
 }
 
@@ -33,9 +33,9 @@ pub struct Checkpoint {
     open: Vec<(usize, usize)>,
     /// The number of operators visited so far.
     opened: usize,
-    /// Parts that several operators share, after the first visit.
+    /// The shared parts of several operators that were already visited.
     shared: Vec<usize>,
-    /// Operators that hold items, with the number of items.
+    /// The operators that hold items, with the number of items.
     held: Vec<(String, usize)>,
     fault: Option<String>,
 }
@@ -54,7 +54,7 @@ impl Checkpoint {
         Self { operators, is_read, open, opened, shared, held, fault }
     }
 
-    /// Whether the operator should read its position and move there.
+    /// Whether the operator should read its position, rather than write it.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.is_read
@@ -71,7 +71,7 @@ impl Checkpoint {
         if let Some(read) = operator.numbers.get(*taken) {
             *number = *read;
         }
-        // Also counted beyond the last number: `operator` compares the two.
+        // Also counts reads beyond the last number: `operator` compares the counts.
         *taken += 1;
     }
 
@@ -148,7 +148,7 @@ impl Checkpoint {
         is_first
     }
 
-    /// The operators, after all were visited. If some hold items, those are returned as the error.
+    /// The operators, after all were visited. If some operators hold items, these operators are the error.
     pub(crate) fn into_written(self) -> Result<Vec<OperatorState>, Vec<(String, usize)>> {
         if self.held.is_empty() { Ok(self.operators) } else { Err(self.held) }
     }

@@ -5,14 +5,14 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
+use crate::shared_waker::SharedWaker;
 use crate::sync::Mutex;
-use crate::waits::{BEGINNING, Need, Part, Puller};
+use crate::waits::{FIRST_PULL_TIMEOUT, Need, Part, Puller};
 use crate::{Flow, Result};
 
 /// The shared state of the copies.
@@ -21,20 +21,20 @@ struct Duplicated<T> {
     /// The duplicated operator.
     input: Arc<Node>,
     copies: Vec<Copy<T>>,
-    /// Wakes the copies that wait, …
-    bell: Arc<Bell>,
-    /// … through this waker, which serves all of them.
+    /// Wakes the copies that wait.
+    shared_waker: Arc<SharedWaker>,
+    /// Wakes them through `shared_waker`.
     waker: Waker,
     max_lead: usize,
     is_over: bool,
 }
 
 struct Copy<T> {
-    /// Items that other copies have pulled and this one has not.
+    /// Items that other copies have pulled, but this one has not.
     queue: VecDeque<Tagged<T>>,
     /// The thread that last pulled this copy.
     puller: Option<Weak<Puller>>,
-    /// Since when it has waited for the others.
+    /// Since when this copy has waited for the other copies.
     waits_since: Option<Instant>,
     is_dropped: bool,
 }
@@ -45,7 +45,7 @@ impl<T: Clone> Duplicated<T> {
         Puller::note(&mut own.puller);
         if let Some(tagged) = own.queue.pop_front() {
             own.waits_since = None;
-            self.ring_others(number);
+            self.wake_others(number);
             return Poll::Ready(Some(Ok(tagged)));
         }
         if self.is_over {
@@ -62,12 +62,12 @@ impl<T: Clone> Duplicated<T> {
             }
             Poll::Ready(None) => {
                 self.is_over = true;
-                self.ring_others(number);
+                self.wake_others(number);
                 Poll::Ready(None)
             }
             // The next copy that pulls continues after the error.
             failed @ Poll::Ready(Some(Err(_))) => {
-                self.ring_others(number);
+                self.wake_others(number);
                 failed
             }
             Poll::Pending => Poll::Pending,
@@ -78,8 +78,8 @@ impl<T: Clone> Duplicated<T> {
         let mut part = turn.over(&self.waker);
         let mut polled = self.upstream.poll_next(&mut part);
         if polled.is_pending() && !part.is_stopped() {
-            // The bell does not ring for items that came before the copy was added to it.
-            self.bell.add(number, turn.outer_waker());
+            // The shared waker is not woken for items that arrived before the copy was added.
+            self.shared_waker.add(number, turn.outer_waker());
             part = turn.over(&self.waker);
             polled = self.upstream.poll_next(&mut part);
         }
@@ -87,7 +87,7 @@ impl<T: Clone> Duplicated<T> {
         polled
     }
 
-    /// The lead over the copy that is furthest behind; the pulling copy is the furthest ahead.
+    /// The lead of the pulling copy, which is the furthest ahead, over the copy that is furthest behind.
     fn lead(&self) -> usize {
         self.copies.iter().filter(|copy| !copy.is_dropped).map(|copy| copy.queue.len()).max().unwrap_or(0)
     }
@@ -100,13 +100,13 @@ impl<T: Clone> Duplicated<T> {
                 copy.queue.push_back(tagged.clone());
             }
         }
-        self.ring_others(number);
+        self.wake_others(number);
     }
 
-    /// Waits for the copies behind.
+    /// Waits for the copies that are behind.
     fn wait(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) {
         let Some(own) = self.copies.get_mut(number) else { return };
-        let until = *own.waits_since.get_or_insert_with(Instant::now) + BEGINNING;
+        let until = *own.waits_since.get_or_insert_with(Instant::now) + FIRST_PULL_TIMEOUT;
         let (of, max_lead) = (self.copies.len(), self.max_lead);
         let behind = self
             .copies
@@ -124,11 +124,11 @@ impl<T: Clone> Duplicated<T> {
             node.name()
         );
         let need = Need::Parts(behind.map(part).collect(), text);
-        self.bell.add(number, turn.waker_for(need));
+        self.shared_waker.add(number, turn.waker_for(need));
     }
 
-    fn ring_others(&self, number: usize) {
-        self.bell.ring_for(|other| other != number);
+    fn wake_others(&self, number: usize) {
+        self.shared_waker.wake_selected(|other| other != number);
     }
 }
 
@@ -162,21 +162,21 @@ impl<T> Drop for Duplicate<T> {
             own.is_dropped = true;
             own.queue.clear();
         }
-        let bell = Arc::clone(&shared.bell);
+        let shared_waker = Arc::clone(&shared.shared_waker);
         drop(shared);
-        bell.ring_for(|_| true);
+        shared_waker.wake_selected(|_| true);
     }
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the others, at
-    /// least one. It then waits until the others are pulled, which bounds the buffer to `max_lead` items. An
-    /// error only goes to the copy that pulls it.
+    /// Copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the other copies;
+    /// `max_lead` is at least 1. It then waits until the other copies are pulled, so the buffer contains at most
+    /// `max_lead` items. Only the copy that pulls an error gets it.
     ///
-    /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock)
-    /// error. It occurs at once if a thread of the graph pulls those copies, such as that of a
-    /// [`prefetch`](Flow::prefetch), but its items are not taken meanwhile. If this thread or none has pulled
-    /// them so far, it occurs after a second, in which another thread may begin to pull them.
+    /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
+    /// occurs at once if a thread of the graph pulls those copies, such as the thread of a
+    /// [`prefetch`](Flow::prefetch), but nothing takes the thread's items. If only this thread or no thread has pulled
+    /// the copies so far, it occurs after a second, in which another thread may begin to pull them.
     /// [`next_within`](Flow::next_within) always waits for its full timeout. Dropped copies are ignored.
     ///
     /// ```
@@ -208,10 +208,17 @@ impl<T: Clone + Send + 'static> Duplicated<T> {
         let fresh = || Copy { queue: VecDeque::new(), puller: None, waits_since: None, is_dropped: false };
         let copies = (0..count).map(|_| fresh()).collect();
         let Flow { pull: upstream, node: input, metrics, .. } = flow;
-        let bell = Arc::<Bell>::default();
-        let waker = Waker::from(Arc::clone(&bell));
-        let shared =
-            Duplicated { upstream, input, copies, bell, waker, max_lead: max_lead.max(1), is_over: false };
+        let shared_waker = Arc::<SharedWaker>::default();
+        let waker = Waker::from(Arc::clone(&shared_waker));
+        let shared = Duplicated {
+            upstream,
+            input,
+            copies,
+            shared_waker,
+            waker,
+            max_lead: max_lead.max(1),
+            is_over: false,
+        };
         (Arc::new(Mutex::new(shared)), metrics)
     }
 

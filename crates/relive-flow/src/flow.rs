@@ -9,9 +9,9 @@ use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Measured, Node};
-use crate::pull::{Pending, Polled, Pull, Stop, Taken, Turn};
+use crate::pull::{Pending, Polled, Pull, Stop, TakeOrder, Turn};
 use crate::sync::{AtomicBool, Ordering};
-use crate::waits::{self, Signal, Waited};
+use crate::waits::{self, Signal, WaitOutcome};
 use crate::{ErrorKind, FlowError, Result};
 
 /// A stream of items, and the graph of operators that produces them.
@@ -21,8 +21,8 @@ pub struct Flow<T> {
     pub(crate) pull: Box<dyn Pull<T>>,
     pub(crate) node: Arc<Node>,
     pub(crate) metrics: Metrics,
-    /// How it is pulled, if it is the stream of a shard.
-    pub(crate) taken: Taken,
+    /// How the flow is pulled, if it is the stream of a shard.
+    pub(crate) take_order: TakeOrder,
     signal: Arc<Signal>,
     waker: Waker,
 }
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Flow<T> {
         let signal = Arc::<Signal>::default();
         let waker = Waker::from(Arc::clone(&signal));
         let pull = Box::new(Counted::new(pull, Arc::clone(&node)));
-        Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
+        Self { pull, node, metrics, take_order: TakeOrder::Arrival, signal, waker }
     }
 
     /// A flow that only yields an error about its invalid arguments.
@@ -180,15 +180,14 @@ impl<T: 'static> Flow<T> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
 
-    /// The next item. `shares`: the graph is shared with other threads, and this one waits for their
-    /// progress.
+    /// The next item. `shares`: the graph is shared with other threads, and this thread waits for their progress.
     fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
             let (polled, pending) = self.poll();
             if let Poll::Ready(item) = polled {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
-            // A part of the graph without items was woken by another that was pulled after it.
+            // A part of the graph had no items, but was woken by another part that was pulled later.
             if self.signal.take() {
                 continue;
             }
@@ -196,43 +195,43 @@ impl<T: 'static> Flow<T> {
                 return Some(Err(self.asleep()));
             }
             let moment = until.into_iter().chain(pending.again).min();
-            // A wait with a deadline always continues.
+            // A wait with a deadline never ends because of a deadlock.
             let needs = pending.needs.filter(|_| !shares);
             match waits::wait(&self.signal, needs, moment) {
-                Waited::Late if moment == until => {
+                WaitOutcome::Late if moment == until => {
                     let text = format!("{}: no item arrived in time", self.node.name());
                     return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
                 }
-                Waited::Late | Waited::Woken => {}
-                Waited::Stuck(text) => return Some(Err(FlowError::new(ErrorKind::Deadlock, text))),
+                WaitOutcome::Late | WaitOutcome::Woken => {}
+                WaitOutcome::Stuck(text) => return Some(Err(FlowError::new(ErrorKind::Deadlock, text))),
             }
         }
     }
 
     /// Pulls once. Returns the result, and whether the pull stopped at `stop`.
     pub(crate) fn poll_to(&mut self, stop: Stop<'_>) -> (Polled<T>, bool) {
-        let turn = Turn::new(&self.waker, self.taken);
+        let turn = Turn::new(&self.waker, self.take_order);
         let mut turn = turn.stopping(stop);
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.is_stopped())
     }
 
     fn poll(&mut self) -> (Polled<T>, Pending) {
-        let mut turn = Turn::new(&self.waker, self.taken);
+        let mut turn = Turn::new(&self.waker, self.take_order);
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.into_pending())
     }
 
     /// A pull as part of another one.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        let outer = turn.set_taken(self.taken);
+        let outer = turn.set_take_order(self.take_order);
         let polled = self.pull.poll_next(turn);
-        turn.set_taken(outer);
+        turn.set_take_order(outer);
         polled
     }
 
-    /// Waits for the next item and returns it with its source; `None` once `stops` is set. A change of
-    /// `stops` takes effect when the waker is called; `register` receives that waker before the first wait.
+    /// Waits for the next item and returns it with its source; `None` once `stops` returns true. A change of `stops`
+    /// takes effect when the waker is called; `register` receives this waker before the first wait.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,
@@ -252,7 +251,7 @@ impl<T: 'static> Flow<T> {
             }
             register.take().into_iter().for_each(|register| register(&self.waker));
             if !stops.load(Ordering::Relaxed)
-                && let Waited::Stuck(text) = waits::wait(&self.signal, pending.needs, pending.again)
+                && let WaitOutcome::Stuck(text) = waits::wait(&self.signal, pending.needs, pending.again)
             {
                 return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
             }

@@ -9,12 +9,12 @@ use crate::node::Node;
 pub(crate) struct Operator {
     /// At least one.
     nodes: Vec<Arc<Node>>,
-    /// The indices of the operators that it pulls from.
+    /// The indices of the operators from which it pulls.
     pub(crate) inputs: Vec<usize>,
     is_in_shards: bool,
 }
 
-/// The operators of the graph that ends with `end`, each after those that it pulls from.
+/// The operators of the graph that ends with `end`, each after the operators from which it pulls.
 pub(crate) fn operators(end: &Arc<Node>) -> Vec<Operator> {
     let mut list = Vec::new();
     add(vec![Arc::clone(end)], false, &mut list);
@@ -27,8 +27,8 @@ impl Operator {
     }
 
     /// Whether it pulls from shards that have no operators yet.
-    pub(crate) fn has_shards_to_begin(&self) -> bool {
-        self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_some_to_begin())
+    pub(crate) fn has_unstarted_shards(&self) -> bool {
+        self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_unstarted())
     }
 
     /// The number of its shards; `None` if it runs in the pulling thread.
@@ -55,14 +55,14 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
     }
 
-    /// How long a pull has waited in it, in the shard that has waited longest.
+    /// How long a pull has waited in the operator; for shards, the longest wait.
     pub(crate) fn waits(&self) -> Option<Duration> {
         self.nodes.iter().filter_map(|node| node.waits()).max()
     }
 }
 
-/// Adds an operator, or the corresponding operators of several shards, after all that they pull from. Returns
-/// its index.
+/// Adds an operator, or the corresponding operators of several shards, after all operators from which they pull.
+/// Returns its index.
 fn add(nodes: Vec<Arc<Node>>, is_in_shards: bool, list: &mut Vec<Operator>) -> usize {
     let same = |(one, other): (&Arc<Node>, &Arc<Node>)| Arc::ptr_eq(one, other);
     let known = list.iter().position(|operator| operator.nodes.first().zip(nodes.first()).is_some_and(same));
@@ -93,7 +93,7 @@ fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
     found
 }
 
-/// The last operators of shards, grouped by shards with equal operators.
+/// The last operators of shards; shards with equal operators form a group.
 fn alike(ends: impl Iterator<Item = Arc<Node>>) -> Vec<Vec<Arc<Node>>> {
     let mut groups: Vec<(Vec<_>, Vec<Arc<Node>>)> = Vec::new();
     for end in ends {

@@ -1,6 +1,5 @@
 #![doc = include_str!("../docs/lib.md")]
 
-mod bell;
 mod checkpoint;
 mod duplicate;
 mod error;
@@ -14,6 +13,7 @@ mod ops;
 mod par;
 mod pull;
 mod ratio;
+mod shared_waker;
 mod show;
 mod step;
 mod sync;

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Holder>>);
 
-/// Holds the numbers, or refers to their holder after two graphs were joined.
+/// Contains the numbers, or refers to their holder after two graphs were joined.
 #[derive(Debug)]
 enum Holder {
     Own(Numbers),
@@ -42,17 +42,17 @@ struct Numbers {
     timers: BTreeMap<String, Timer>,
 }
 
-/// How often something was done, and how long it took in total.
+/// A timer: the number of timed calls, and their total duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timer {
-    /// The number of times.
+    /// The number of timed calls.
     pub count: u64,
     /// The total duration.
     pub total: Duration,
 }
 
 impl Timer {
-    /// The average duration; `None` if it was never done.
+    /// The average duration; `None` if there were no calls.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
@@ -115,10 +115,10 @@ impl Metrics {
         self.with(|numbers| numbers.counters = counters);
     }
 
-    /// Merges these metrics with others: counters and timers are added; where both have a value, that of
-    /// `others` stays.
+    /// Merges these metrics with others: counters and timers are added; if both have a value with the same name, the
+    /// value of `others` stays.
     pub(crate) fn join(&self, others: &Metrics) {
-        // Two threads that join the same graphs could otherwise make each the holder of the other.
+        // Otherwise two threads that join the same graphs could make each graph the holder of the other.
         static JOINING: Mutex<()> = Mutex::new(());
         let _alone = JOINING.lock();
         let (mine, theirs) = (self.holder(), others.holder());
@@ -141,7 +141,7 @@ impl Metrics {
         });
     }
 
-    /// The handle that holds the numbers.
+    /// The handle that contains the numbers.
     fn holder(&self) -> Metrics {
         match &*self.0.lock() {
             Holder::Own(_) => self.clone(),

@@ -34,31 +34,30 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. An operator of shards is listed once for all of them; a restarted shard counts
-/// from 0 again.
+/// An operator of a graph. The same operator of several shards is listed once; a restarted shard counts from 0 again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.
     pub name: String,
-    /// The operators that it pulls from, as indices into [`Monitor::operators`].
+    /// The operators from which it pulls, as indices into [`Monitor::operators`].
     pub inputs: Vec<usize>,
     /// The number of its shards; `None` if it runs in the pulling thread.
     pub shards: Option<usize>,
     /// Items that it has produced.
     pub items: u64,
-    /// The bytes of those items; `None` unless [`Flow::measured`] has defined them.
+    /// The bytes of those items; `None` unless [`Flow::measured`] defines their sizes.
     pub bytes: Option<u64>,
-    /// Items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`, `gather_sync`
-    /// and copies have one. If shards fail and restart, the number is too low.
+    /// Items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`, `gather_sync` and copies
+    /// have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
     /// Errors that it has produced.
     pub errors: u64,
-    /// How long a pull has waited in it, in the shard that has waited longest; `None` if none waits.
+    /// How long a pull has waited in the operator; for shards, the longest wait. `None` if no pull waits.
     pub waits: Option<Duration>,
 }
 
 impl Monitor {
-    /// All operators, each after those that it pulls from. The operators of a shard exist once it has
+    /// All operators, each after the operators from which it pulls. The operators of a shard exist once the shard has
     /// started, at the first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
@@ -85,7 +84,7 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// The operators that block the graph: those that have no item, and whose inputs do not wait.
+    /// The operators that block the graph: operators that have no item although their inputs do not wait.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();

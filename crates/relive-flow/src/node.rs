@@ -21,16 +21,16 @@ use crate::{ErrorKind, FlowError, Result};
 pub(crate) struct Node {
     name: RwLock<Arc<str>>,
     inputs: Vec<Arc<Node>>,
-    /// The shards that it pulls from, if any.
+    /// The shards from which it pulls, if any.
     shards: Option<Arc<ShardNodes>>,
-    /// Items that have left it. Only the puller writes.
+    /// The number of items that have left the operator. Only the puller writes it.
     items: AtomicU64,
     errors: AtomicU64,
     /// The bytes of those items, counted where their size is known; see [`NOT_MEASURED`].
     bytes: AtomicU64,
-    /// Whether it queues the items that it has pulled, one for one.
+    /// Whether the operator queues the items that it has pulled, unchanged in number.
     is_queue: bool,
-    /// Since when a pull has waited in it, in nanoseconds since the program's first wait; 0 if none waits.
+    /// Since when a pull has waited in the operator, in nanoseconds since the program's first wait; 0 if no pull waits.
     waits_since: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ impl ShardNodes {
     }
 
     /// Whether a shard has not started.
-    pub(crate) fn has_some_to_begin(&self) -> bool {
+    pub(crate) fn has_unstarted(&self) -> bool {
         self.0.lock().iter().any(Option::is_none)
     }
 
@@ -64,10 +64,10 @@ impl ShardNodes {
 /// The byte count of unmeasured items.
 const NOT_MEASURED: u64 = u64::MAX;
 
-/// The origin of wait times.
+/// The origin of all wait times.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Nanoseconds since then, at least 1.
+/// The nanoseconds since [`BEGUN`], at least 1.
 fn now() -> u64 {
     u64::try_from(BEGUN.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
 }
@@ -77,12 +77,12 @@ impl Node {
         Arc::new(Self::over(name, inputs, None))
     }
 
-    /// An operator with a queue: the number of items is the same before and after it.
+    /// Creates an operator with a queue, whose input and output have the same number of items.
     pub(crate) fn queue(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
         Arc::new(Self { is_queue: true, ..Self::over(name, inputs, None) })
     }
 
-    /// An operator that pulls from shards, with or without a [`queue`](Self::queue).
+    /// Creates an operator that pulls from shards, with or without a [`queue`](Self::queue).
     pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>, is_queue: bool) -> Arc<Self> {
         Arc::new(Self { is_queue, ..Self::over(name, Vec::new(), Some(shards)) })
     }
@@ -117,7 +117,7 @@ impl Node {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// The bytes of the items that have left it, if they are measured.
+    /// The bytes of the items that have left the operator, if they are measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
     }
@@ -127,14 +127,14 @@ impl Node {
         self.bytes.store(self.bytes().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Adds the bytes of an item. Only the puller calls it.
+    /// Adds the bytes of an item. Only the puller calls this method.
     fn add_bytes(&self, bytes: usize) {
         let sum = self.bytes().unwrap_or(0).saturating_add(bytes as u64).min(NOT_MEASURED - 1);
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
-    /// The number of queued items, if it has a queue. Items that are concurrently taken or made may or may
-    /// not count.
+    /// The number of queued items, if it has a queue. Items that are taken or made concurrently may or may not be
+    /// counted.
     pub(crate) fn queued(&self) -> Option<u64> {
         let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
@@ -142,7 +142,7 @@ impl Node {
         self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone))
     }
 
-    /// How long a pull has waited in it.
+    /// How long a pull has waited in the operator.
     pub(crate) fn waits(&self) -> Option<Duration> {
         let since = self.waits_since.load(Ordering::Relaxed);
         (since > 0).then(|| Duration::from_nanos(now().saturating_sub(since)))
@@ -204,7 +204,7 @@ impl Node {
     }
 }
 
-/// Calls a function of an operator; a panic becomes an error at the operator's place.
+/// Calls a function of an operator; a panic becomes an error of the operator.
 pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(function))
         .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))

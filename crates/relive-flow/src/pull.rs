@@ -11,12 +11,12 @@ use crate::waits::Need;
 /// The result of a pull: an item, an error, the end, or pending.
 pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
 
-/// A stream of items that are made on demand.
+/// A stream of items that are produced on demand.
 ///
-/// It is not polled after the end. It may be polled after an error, and continues with the next item.
+/// A stream is not polled after its end. After an error it may be polled again, and continues with the next item.
 pub trait Pull<T>: Send {
-    /// Polls for the next item. If there is none yet, it must arrange for a call of the
-    /// [`waker`](Turn::waker) and return [`Poll::Pending`].
+    /// Polls for the next item. If there is none yet, the method must arrange for a call of the [`waker`](Turn::waker)
+    /// and return [`Poll::Pending`].
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
 
     /// Writes the position of the stream to a checkpoint, or reads it from one before the first pull; see
@@ -41,18 +41,18 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 
 /// How the items of shards are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TakeOrder {
     /// In order of arrival: every shard with an item is served.
-    AsTheyCome,
+    Arrival,
     /// In turn: while the puller waits for one shard, it does not pull the others.
     InTurn,
 }
 
-/// One pull at the end of a graph, on its way through the operators.
+/// One pull at the end of a graph, as it passes through the operators.
 #[derive(Debug)]
 pub struct Turn<'a> {
     waker: &'a Waker,
-    taken: Taken,
+    take_order: TakeOrder,
     stop: Stop<'a>,
     pending: Pending,
 }
@@ -63,16 +63,16 @@ pub(crate) enum Stop<'a> {
     /// Nowhere.
     #[default]
     Never,
-    /// Once the operator with this name has made an item or an error.
+    /// Once the operator with this name has produced an item or an error.
     At(&'a str),
     /// The pull has stopped and does nothing else.
     Stopped,
 }
 
-/// What an unsuccessful pull waits for.
+/// The conditions for which an unsuccessful pull waits.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// Everything that could provide an item; `None` if that is unknown because the waker was taken.
+    /// Everything that could provide an item; `None` if they are unknown because the waker was taken.
     pub(crate) needs: Option<Vec<Need>>,
     /// The latest time for another pull.
     pub(crate) again: Option<Instant>,
@@ -85,7 +85,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Whether it waits for nothing that was declared.
+    /// Whether no condition was declared.
     pub(crate) fn is_for_nothing(&self) -> bool {
         self.needs.as_ref().is_some_and(Vec::is_empty)
     }
@@ -98,11 +98,11 @@ impl Pending {
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(waker: &'a Waker, taken: Taken) -> Self {
-        Self { waker, taken, stop: Stop::Never, pending: Pending::default() }
+    pub(crate) fn new(waker: &'a Waker, take_order: TakeOrder) -> Self {
+        Self { waker, take_order, stop: Stop::Never, pending: Pending::default() }
     }
 
-    /// The same pull with a stop.
+    /// This pull with a stop.
     pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
         Self { stop, ..self }
     }
@@ -113,7 +113,7 @@ impl<'a> Turn<'a> {
         self.stop
     }
 
-    /// Stops this pull: it does nothing else.
+    /// Stops this pull: the operators do nothing else.
     pub(crate) fn set_stopped(&mut self) {
         self.stop = Stop::Stopped;
     }
@@ -125,16 +125,15 @@ impl<'a> Turn<'a> {
         self.stop == Stop::Stopped
     }
 
-    /// A pull of a part of the graph with another waker. [`follow`](Self::follow) adds what it waits for to
-    /// this pull.
+    /// A pull of a part of the graph with another waker. [`follow`](Self::follow) adds its waits to this pull.
     pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
     where
         'a: 'b,
     {
-        Turn::new(waker, self.taken).stopping(self.stop)
+        Turn::new(waker, self.take_order).stopping(self.stop)
     }
 
-    /// Also waits for what a pull of a part waits for.
+    /// Adds the waits of the pull of a part to this pull.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
         if part.is_stopped() {
             self.set_stopped();
@@ -159,26 +158,26 @@ impl<'a> Turn<'a> {
         self.pending.again = Some(again.map_or(moment, |again| again.min(moment)));
     }
 
-    /// Like [`waker`](Self::waker), but declares what in the graph will wake it. This makes it possible to
-    /// detect a wait that nothing ends.
+    /// Like [`waker`](Self::waker), but declares which part of the graph will call the waker. This makes it possible to
+    /// detect a wait that never ends.
     pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
         self.pending.needs([need]);
         self.waker
     }
 
-    /// The puller's waker, for a waker taken elsewhere.
+    /// The puller's waker, without marking it as taken.
     pub(crate) fn outer_waker(&self) -> &'a Waker {
         self.waker
     }
 
     /// How the shard of this pull is pulled.
-    pub(crate) fn taken(&self) -> Taken {
-        self.taken
+    pub(crate) fn take_order(&self) -> TakeOrder {
+        self.take_order
     }
 
     /// Sets how the current shard is pulled. Returns the previous setting.
-    pub(crate) fn set_taken(&mut self, taken: Taken) -> Taken {
-        std::mem::replace(&mut self.taken, taken)
+    pub(crate) fn set_take_order(&mut self, take_order: TakeOrder) -> TakeOrder {
+        std::mem::replace(&mut self.take_order, take_order)
     }
 
     /// The waits of this pull.

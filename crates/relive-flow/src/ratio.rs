@@ -10,8 +10,9 @@ use crate::{Flow, Result};
 
 /// The number of sampled items per inserted item, and the tolerance.
 ///
-/// With `i` items inserted and `s` sampled, sampling is allowed from `i = min_inserted` on, and both are allowed
-/// while `i · samples_per_insert - s` stays within `tolerance` of its value at `min_inserted` items and no samples.
+/// With `i` items inserted and `s` sampled, the deviation is `(i - min_inserted) · samples_per_insert - s`. The first
+/// `min_inserted` inserts are always allowed, and samples only after them. From then on, an insert or a sample is
+/// allowed if it keeps the deviation within `tolerance`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Samples per insert, above 0.
@@ -41,7 +42,7 @@ impl Ratio {
     }
 }
 
-struct InStep<T> {
+struct RatioState<T> {
     ratio: Ratio,
     inserts: Side<T>,
     samples: Side<T>,
@@ -58,7 +59,7 @@ impl<T> Side<T> {
         Self { pull: flow.pull, count: 0, is_over: false }
     }
 
-    /// Its next item; `None` at its end, or if there is none yet.
+    /// The flow's next item; `None` at its end, or if there is none yet.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
         match self.pull.poll_next(turn) {
             Poll::Ready(Some(item)) => {
@@ -74,8 +75,8 @@ impl<T> Side<T> {
     }
 }
 
-impl<T> InStep<T> {
-    /// The number of further samples for which the ratio would be exact.
+impl<T> RatioState<T> {
+    /// The number of further samples that make the ratio exact.
     fn due(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "counts of items stay far below 2^52")]
         let (inserted, sampled) =
@@ -95,9 +96,9 @@ impl<T> InStep<T> {
     }
 }
 
-impl<T> Pull<T> for InStep<T> {
+impl<T> Pull<T> for RatioState<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        // Due samples go first, which keeps the ratio as exact as possible if both flows are ready.
+        // If both flows are ready, due samples are pulled first, which keeps the ratio as exact as possible.
         let samples_first = self.due() >= 1.0;
         for is_sample in [samples_first, !samples_first] {
             let may = if is_sample { self.may_sample() } else { self.may_insert() };
@@ -106,7 +107,7 @@ impl<T> Pull<T> for InStep<T> {
                 return polled;
             }
         }
-        // Neither may continue without the other, or neither has an item yet.
+        // Either neither flow may advance any more, or none has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
 
@@ -147,7 +148,7 @@ impl<T: Send + 'static> Flow<T> {
             Some(fault) => Flow::refused(node, metrics, &fault),
             None => {
                 let (inserts, samples) = (Side::new(inserts), Side::new(samples));
-                Flow::new(InStep { ratio, inserts, samples }, node, metrics)
+                Flow::new(RatioState { ratio, inserts, samples }, node, metrics)
             }
         }
     }

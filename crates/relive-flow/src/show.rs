@@ -6,10 +6,9 @@ use crate::Flow;
 use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
-    /// The graph as text, one operator per line: its number, its name, the operators that it pulls from, and
-    /// the number of its items so far. An operator of shards has one line for all of them, with the sum of
-    /// their items. A shard creates its operators when it starts, at the first pull; they are not shown
-    /// before.
+    /// The graph as text, one operator per line: its number, its name, the operators from which it pulls, and the
+    /// number of its items so far. The same operator of several shards has one line, with the sum of the items. A shard
+    /// creates its operators when it starts, at the first pull; before that, they are not shown.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};

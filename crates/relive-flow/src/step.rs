@@ -14,7 +14,7 @@ pub enum Stepped<T> {
     Item(T),
     /// Nothing yet.
     Waiting,
-    /// The operator at which [`Flow::step_to`] stops has made an item or an error, which was not passed on.
+    /// The operator at which [`Flow::step_to`] stops has produced an item or an error, which was not passed on.
     Stopped,
     /// There are no more items.
     End,
@@ -29,10 +29,10 @@ impl<T: 'static> Flow<T> {
         self.step_until(Stop::Never)
     }
 
-    /// Pulls once without waiting, and stops as soon as an operator with this name has made an item or an
-    /// error, before the next operator gets it. The next pull of any kind continues from there, and has the
-    /// same result as without the stop. The pull stops at each of several consecutive operators with the same
-    /// name; [`named`](Self::named) can distinguish them. It does not stop at operators in other threads.
+    /// Pulls once without waiting, and stops as soon as an operator with this name has produced an item or an error,
+    /// before the next operator gets it. The next pull of any kind continues from there, and has the same result as
+    /// without the stop. The pull stops at each of several consecutive operators with the same name;
+    /// [`named`](Self::named) can distinguish them. It does not stop at operators in other threads.
     ///
     /// ```
     /// use relive_flow::{Flow, Stepped};
@@ -53,7 +53,7 @@ impl<T: 'static> Flow<T> {
     /// [`ErrorKind::Invalid`]: there is no operator with this name; errors of the operators before it.
     pub fn step_to(&mut self, operator: &str) -> Result<Stepped<T>> {
         let known = operators(&self.node);
-        let is_known = known.iter().any(|one| *one.name() == *operator || one.has_shards_to_begin());
+        let is_known = known.iter().any(|one| *one.name() == *operator || one.has_unstarted_shards());
         if !is_known {
             let names: Vec<String> = known.iter().map(|one| format!("`{}`", one.name())).collect();
             let text = format!("the graph has no operator `{operator}`; it has {}", names.join(", "));
@@ -75,7 +75,7 @@ impl<T: 'static> Flow<T> {
     /// lists, buffered items, items that wait for another copy of a flow, and items kept by a stop.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsaved`]: an operator does not report it, as for [`save`](Self::save).
+    /// [`ErrorKind::Unsaved`]: an operator does not report its items, as for [`save`](Self::save).
     pub fn held(&mut self) -> Result<Vec<(String, usize)>> {
         let mut checkpoint = Checkpoint::written();
         self.pull.checkpoint(&mut checkpoint)?;

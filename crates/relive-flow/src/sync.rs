@@ -16,7 +16,8 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Held while reading or changing the states of pulling threads, which makes each view of them consistent.
+/// A lock that is held while reading or changing the states of pulling threads, so that each view of them is
+/// consistent.
 pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     #[cfg(not(relive_loom))]
     static ALL: Mutex<()> = Mutex::new(());
@@ -25,9 +26,9 @@ pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     ALL.lock()
 }
 
-/// Whether a condition becomes true soon: yielding this many times costs less than sleeping and being woken.
+/// Whether a condition becomes true soon: 200 yields cost less than sleeping and being woken.
 #[cfg(not(relive_loom))]
-pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
+pub(crate) fn spin_until(mut is_true: impl FnMut() -> bool) -> bool {
     const TURNS: usize = 200;
     (0..TURNS).any(|_| {
         let is_true = is_true();
@@ -40,7 +41,7 @@ pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
 
 /// A model has no time.
 #[cfg(relive_loom)]
-pub(crate) fn soon(_: impl FnMut() -> bool) -> bool {
+pub(crate) fn spin_until(_: impl FnMut() -> bool) -> bool {
     false
 }
 

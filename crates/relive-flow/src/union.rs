@@ -11,19 +11,18 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
 
-/// The maximum number of consecutive items of a flow with weight [`Weight::All`], to let the others have
-/// their turn.
+/// The maximum number of consecutive items of a flow with weight [`Weight::All`], so that other flows get their turns.
 const MAX_IN_A_ROW: u32 = 100;
 
 /// The order in which the items of several flows are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// One item of each flow in turn, waiting for it: the order is deterministic.
+    /// One item of each flow in turn, waiting for each item: the order is deterministic.
     RoundRobin,
     /// One item of each flow in turn, skipping flows without an item.
     Ready,
-    /// As many items of each flow in turn as its weight, waiting for them. Fractional weights use random
-    /// numbers, which depend on the seed.
+    /// As many items of each flow in turn as its weight, waiting for each item. Fractional weights use random numbers,
+    /// which depend on the seed.
     Weighted {
         /// One weight per flow.
         weights: Vec<Weight>,
@@ -32,10 +31,10 @@ pub enum Order {
     },
 }
 
-/// How many items of a flow are taken per turn.
+/// The number of items of a flow per turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
-    /// A fixed number, waiting for them. 2.25 means two, and three in a quarter of the turns.
+    /// A fixed number, waiting for each item. 2.25 means three items in a quarter of the turns, and otherwise two.
     Times(f64),
     /// All available items, up to a hundred, without waiting.
     All,
@@ -44,13 +43,13 @@ pub enum Weight {
 }
 
 impl Order {
-    /// Weighted order for whole-number weights.
+    /// A weighted order; the seed only matters for fractional weights.
     #[must_use]
     pub fn weighted(weights: impl IntoIterator<Item = Weight>) -> Self {
         Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
     }
 
-    /// Why this number of flows cannot be merged in this order.
+    /// The reason that this number of flows cannot be merged in this order; `None` if it can.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
             return Some("a union needs at least one flow".to_owned());
@@ -80,10 +79,10 @@ struct Union<T> {
     seed: u64,
     /// Random numbers drawn so far.
     drawn: u64,
-    /// Whose turn it is, …
+    /// The flow whose turn it is, …
     at: usize,
     /// … and how many more items it may give; `None` if its turn has not started.
-    left: Option<Left>,
+    left: Option<RemainingTurn>,
     /// Consecutive flows without an item.
     idle: usize,
 }
@@ -91,23 +90,23 @@ struct Union<T> {
 struct Child<T> {
     pull: Box<dyn Pull<T>>,
     weight: Option<Weight>,
-    /// The index among the merged flows.
+    /// The flow's index among the merged flows.
     place: usize,
 }
 
-/// The rest of a turn.
+/// The remaining items of a turn.
 #[derive(Clone, Copy)]
-struct Left {
+struct RemainingTurn {
     items: u32,
     waits: bool,
 }
 
 impl<T> Union<T> {
-    fn begin_turn(&mut self) -> Left {
+    fn begin_turn(&mut self) -> RemainingTurn {
         let weight = self.children.get(self.at).and_then(|child| child.weight);
         match (weight, &self.order) {
-            (Some(Weight::All), _) => Left { items: MAX_IN_A_ROW, waits: false },
-            (Some(Weight::UpTo(items)), _) => Left { items, waits: false },
+            (Some(Weight::All), _) => RemainingTurn { items: MAX_IN_A_ROW, waits: false },
+            (Some(Weight::UpTo(items)), _) => RemainingTurn { items, waits: false },
             (Some(Weight::Times(times)), _) => {
                 let more = times.fract() > 0.0 && self.draw(times.fract());
                 #[expect(
@@ -116,13 +115,13 @@ impl<T> Union<T> {
                     reason = "it is positive, and saturates"
                 )]
                 let items = (times as u32).saturating_add(u32::from(more));
-                Left { items, waits: true }
+                RemainingTurn { items, waits: true }
             }
-            (None, order) => Left { items: 1, waits: *order == Order::RoundRobin },
+            (None, order) => RemainingTurn { items: 1, waits: *order == Order::RoundRobin },
         }
     }
 
-    /// True with this probability. The number only depends on how many were drawn before, so a checkpoint
+    /// Returns true with this probability. A random number only depends on how many were drawn before, so a checkpoint
     /// only needs the count.
     fn draw(&mut self, chance: f64) -> bool {
         self.drawn = self.drawn.wrapping_add(1);
@@ -159,7 +158,7 @@ impl<T> Pull<T> for Union<T> {
             }
             match child.pull.poll_next(turn) {
                 Poll::Ready(Some(item)) => {
-                    self.left = Some(Left { items: left.items - 1, ..left });
+                    self.left = Some(RemainingTurn { items: left.items - 1, ..left });
                     if left.items == 1 {
                         self.end_turn();
                     }
@@ -190,19 +189,19 @@ impl<T> Pull<T> for Union<T> {
             return Err(checkpoint.refusal("it was saved with different flows"));
         }
         checkpoint.number(&mut self.drawn);
-        let Left { items, waits } = self.left.unwrap_or(Left { items: 0, waits: false });
+        let RemainingTurn { items, waits } = self.left.unwrap_or(RemainingTurn { items: 0, waits: false });
         let (mut is_begun, mut items, mut waits) = (self.left.is_some(), u64::from(items), waits);
         checkpoint.flag(&mut is_begun);
         checkpoint.number(&mut items);
         checkpoint.flag(&mut waits);
         let items = u32::try_from(items).unwrap_or(u32::MAX);
-        self.left = is_begun.then_some(Left { items, waits });
+        self.left = is_begun.then_some(RemainingTurn { items, waits });
         self.children.iter_mut().try_for_each(|child| child.pull.checkpoint(checkpoint))
     }
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Merges all flows in this order, and ends when all have ended. From now on, the flows share their
+    /// Merges all flows in this order. The result ends when all flows have ended. From now on, the flows share their
     /// [`Metrics`](crate::Metrics).
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at

@@ -1,48 +1,48 @@
 //! Tracks which threads wait for which, to detect a graph that waits for itself.
 //!
-//! A thread without an item declares what could provide one: another thread that makes items, or the threads
-//! that pull other parts of the graph. Once none of them can make progress, the thread that pulls the end of
-//! the graph gets an error.
+//! A thread without an item declares what could provide one: another thread that produces items, or the threads that
+//! pull other parts of the graph. If none of these threads can make progress, the thread that pulls the end of the
+//! graph gets an error.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex as Held;
+use parking_lot::Mutex as StateMutex;
 
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
 /// How often a thread that waits for others checks whether they still make progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a waiting thread gives others to start pulling a part of the graph that none pulls: many times
-/// longer than a thread takes to start.
-pub(crate) const BEGINNING: Duration = Duration::from_secs(1);
+/// How long a waiting thread allows for others to start pulling a part of the graph that no thread pulls: many times
+/// longer than the start of a thread takes.
+pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A pulling thread, as others see it.
 #[derive(Debug)]
 pub(crate) struct Puller {
-    /// Its name, if it makes items for another thread.
+    /// Its name, if it produces items for another thread.
     worker: Option<String>,
     /// Only accessed while [`all_pullers`] is held, so a model has nothing to explore in it.
-    state: Held<State>,
+    state: StateMutex<State>,
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// Is active, in the graph or elsewhere, or waits for something outside of the graph.
+    /// The thread is active, in the graph or elsewhere, or waits for something outside of the graph.
     #[default]
     Runs,
-    /// Waits for an item.
+    /// The thread waits for an item.
     Waits { needs: Vec<Need>, signal: Arc<Signal> },
-    /// Makes nothing until this thread takes something.
+    /// The thread produces nothing until `taker` takes an item.
     Idles { taker: Weak<Puller> },
 }
 
-/// What could end a wait.
+/// A condition that could end a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Need {
-    /// A thread that makes items.
+    /// A thread that produces items.
     Worker(Arc<Puller>),
     /// Other parts of the graph, all of which must be pulled.
     Parts(Vec<Part>, String),
@@ -58,16 +58,16 @@ pub(crate) struct Part {
     pub(crate) until: Instant,
 }
 
-/// A query whether another thread makes progress: the thread that asks, and the threads visited so far.
-struct Asking<'a> {
+/// A query whether another thread makes progress: the querying thread, and the threads visited so far.
+struct ProgressQuery<'a> {
     by: &'a Puller,
     path: Vec<*const Puller>,
 }
 
 impl Puller {
-    /// The thread that makes items under this name.
+    /// The thread that produces items under this name.
     pub(crate) fn worker(name: &str) -> Arc<Self> {
-        Arc::new(Self { worker: Some(name.to_owned()), state: Held::default() })
+        Arc::new(Self { worker: Some(name.to_owned()), state: StateMutex::default() })
     }
 
     /// This thread.
@@ -76,7 +76,7 @@ impl Puller {
         OWN.try_with(|own| Arc::clone(own.get_or_init(Self::other))).unwrap_or_else(|_| Self::other())
     }
 
-    /// Notes that this thread has pulled. Returns whether another thread did before.
+    /// Notes that this thread has pulled. Returns false if this thread also made the previous pull.
     pub(crate) fn note(last: &mut Option<Weak<Puller>>) -> bool {
         let current = Self::current();
         let is_noted = last.as_ref().is_some_and(|last| std::ptr::eq(last.as_ptr(), &raw const *current));
@@ -86,9 +86,9 @@ impl Puller {
         !is_noted
     }
 
-    /// A thread that makes no items for others.
+    /// A thread that produces no items for others.
     fn other() -> Arc<Self> {
-        Arc::new(Self { worker: None, state: Held::default() })
+        Arc::new(Self { worker: None, state: StateMutex::default() })
     }
 
     /// Registers this thread under this identity.
@@ -97,7 +97,7 @@ impl Puller {
         let _ = OWN.try_with(|own| own.set(Arc::clone(self)));
     }
 
-    /// Notes that it makes nothing until this thread takes something.
+    /// Notes that the thread produces nothing until `taker` takes an item.
     pub(crate) fn set_idle(&self, taker: Weak<Puller>) {
         self.set(State::Idles { taker });
     }
@@ -113,58 +113,57 @@ impl Puller {
         drop(before);
     }
 
-    /// Whether it will make progress eventually, and so will what it pulls.
-    fn goes_on(&self, asking: &mut Asking<'_>) -> bool {
-        if asking.path.contains(&std::ptr::from_ref(self)) {
+    /// Whether the thread, and everything from which it pulls, will eventually make progress.
+    fn makes_progress(&self, query: &mut ProgressQuery<'_>) -> bool {
+        if query.path.contains(&std::ptr::from_ref(self)) {
             return false;
         }
-        // Threads that make no items for others detect by themselves that the graph is stuck, so there is
-        // only one error.
-        if asking.by.worker.is_some() && self.worker.is_none() {
+        // Threads that produce no items for others detect a stuck graph themselves, so there is only one error.
+        if query.by.worker.is_some() && self.worker.is_none() {
             return true;
         }
-        asking.path.push(self);
-        let goes_on = match &*self.state.lock() {
+        query.path.push(self);
+        let makes_progress = match &*self.state.lock() {
             State::Runs => true,
-            State::Idles { taker } => taker.upgrade().is_some_and(|taker| taker.goes_on(asking)),
+            State::Idles { taker } => taker.upgrade().is_some_and(|taker| taker.makes_progress(query)),
             State::Waits { needs, signal } => {
-                signal.is_woken() || needs.iter().any(|need| need.is_met_some_time(asking))
+                signal.is_woken() || needs.iter().any(|need| need.can_be_met(query))
             }
         };
-        asking.path.pop();
-        goes_on
+        query.path.pop();
+        makes_progress
     }
 
-    /// The reason why the graph is stuck, if this thread waits for something that will not happen.
-    fn stuck(&self) -> Option<String> {
+    /// The reason that the graph is stuck, if this thread waits for something that will never happen.
+    fn stuck_reason(&self) -> Option<String> {
         let all = all_pullers();
-        let is_stuck = !self.goes_on(&mut Asking { by: self, path: Vec::new() });
+        let is_stuck = !self.makes_progress(&mut ProgressQuery { by: self, path: Vec::new() });
         let texts = is_stuck.then(|| {
-            let mut told = Told::default();
-            self.tell(&mut told);
-            told.texts.join("; ")
+            let mut reasons = WaitReasons::default();
+            self.collect_reasons(&mut reasons);
+            reasons.texts.join("; ")
         });
         drop(all);
         texts
     }
 
-    fn tell(&self, told: &mut Told) {
-        if told.threads.contains(&std::ptr::from_ref(self)) {
+    fn collect_reasons(&self, reasons: &mut WaitReasons) {
+        if reasons.threads.contains(&std::ptr::from_ref(self)) {
             return;
         }
-        told.threads.push(self);
+        reasons.threads.push(self);
         let needs = match &*self.state.lock() {
             State::Waits { needs, .. } => needs.clone(),
             State::Runs | State::Idles { .. } => return,
         };
         for need in &needs {
             match need {
-                Need::Worker(worker) => worker.tell(told),
+                Need::Worker(worker) => worker.collect_reasons(reasons),
                 Need::Parts(parts, text) => {
-                    let parts: Vec<String> = parts.iter().map(Part::why_not).collect();
+                    let parts: Vec<String> = parts.iter().map(Part::reason_not_pulled).collect();
                     let text = format!("{text}: {}", parts.join(", "));
-                    if !told.texts.contains(&text) {
-                        told.texts.push(text);
+                    if !reasons.texts.contains(&text) {
+                        reasons.texts.push(text);
                     }
                 }
             }
@@ -174,30 +173,30 @@ impl Puller {
 
 /// The reasons for waits, collected from thread to thread.
 #[derive(Default)]
-struct Told {
+struct WaitReasons {
     threads: Vec<*const Puller>,
     texts: Vec<String>,
 }
 
 impl Need {
-    fn is_met_some_time(&self, asking: &mut Asking<'_>) -> bool {
+    fn can_be_met(&self, query: &mut ProgressQuery<'_>) -> bool {
         match self {
-            Need::Worker(worker) => worker.goes_on(asking),
-            Need::Parts(parts, _) => parts.iter().all(|part| part.is_pulled_some_time(asking)),
+            Need::Worker(worker) => worker.makes_progress(query),
+            Need::Parts(parts, _) => parts.iter().all(|part| part.can_be_pulled(query)),
         }
     }
 }
 
 impl Part {
-    fn is_pulled_some_time(&self, asking: &mut Asking<'_>) -> bool {
+    fn can_be_pulled(&self, query: &mut ProgressQuery<'_>) -> bool {
         let puller = self.puller.as_ref().and_then(Weak::upgrade);
         let works_for_another = puller.as_ref().is_some_and(|puller| puller.worker.is_some());
-        let is_pulled = puller.is_some_and(|puller| puller.goes_on(asking));
-        // Any thread may start to pull a part that no thread of the graph pulls.
+        let is_pulled = puller.is_some_and(|puller| puller.makes_progress(query));
+        // Any thread may still start to pull a part that no thread of the graph pulls.
         is_pulled || (!works_for_another && Instant::now() < self.until)
     }
 
-    fn why_not(&self) -> String {
+    fn reason_not_pulled(&self) -> String {
         let Self { name, puller, .. } = self;
         let Some(puller) = puller else { return format!("nothing pulls {name}") };
         let Some(puller) = puller.upgrade() else {
@@ -235,7 +234,7 @@ impl Signal {
         *self.is_woken.lock()
     }
 
-    /// Sleeps until it is woken or the deadline passes. Returns whether it was woken.
+    /// Sleeps until the signal or the deadline. Returns whether the signal was given.
     fn sleep(&self, until: Option<Instant>) -> bool {
         let mut is_woken = self.is_woken.lock();
         while !*is_woken {
@@ -248,7 +247,7 @@ impl Signal {
         *is_woken
     }
 
-    /// Whether it was woken since the last call.
+    /// Whether the signal was given since the last call.
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.is_woken.lock())
     }
@@ -256,7 +255,7 @@ impl Signal {
 
 /// How a wait ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// It was woken.
     Woken,
     /// The deadline passed.
@@ -265,11 +264,11 @@ pub(crate) enum Waited {
     Stuck(String),
 }
 
-/// Waits for the signal, until the deadline. With `needs`, nothing else can give the signal.
-pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option<Instant>) -> Waited {
-    if sync::soon(|| signal.is_woken()) {
+/// Waits for the signal until the deadline. If `needs` is given, nothing else can give the signal.
+pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option<Instant>) -> WaitOutcome {
+    if sync::spin_until(|| signal.is_woken()) {
         signal.take();
-        return Waited::Woken;
+        return WaitOutcome::Woken;
     }
     let Some(needs) = needs else {
         let is_woken = signal.sleep(until);
@@ -279,8 +278,8 @@ pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option
     let puller = Puller::current();
     puller.set(State::Waits { needs, signal: Arc::clone(signal) });
     let waited = loop {
-        if let Some(text) = puller.stuck() {
-            break Waited::Stuck(text);
+        if let Some(text) = puller.stuck_reason() {
+            break WaitOutcome::Stuck(text);
         }
         let look = Instant::now() + LOOK_AGAIN;
         let is_last = until.is_some_and(|until| until <= look);
@@ -290,13 +289,13 @@ pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option
         }
     };
     puller.set_running();
-    // Only now: until then, it shows the others that this thread makes progress.
+    // Cleared only now: until then, the signal shows other threads that this thread makes progress.
     signal.take();
     waited
 }
 
-fn waited(is_woken: bool) -> Waited {
-    if is_woken { Waited::Woken } else { Waited::Late }
+fn waited(is_woken: bool) -> WaitOutcome {
+    if is_woken { WaitOutcome::Woken } else { WaitOutcome::Late }
 }
 
 #[cfg(not(relive_loom))]

@@ -1,16 +1,16 @@
-//! Every interleaving of threads that make items, hand them over, wait and stop. Run with `RUSTFLAGS="--cfg
+//! Explores every interleaving of threads that produce items, pass them on, wait and stop. Run with `RUSTFLAGS="--cfg
 //! relive_loom"`.
 #![cfg(relive_loom)]
 
 use loom::thread;
 use relive_flow::{Async, Executor, Flow, Order, ParFlow, Resubmit, Stepped};
 
-/// Interleavings with up to three switches that nothing makes necessary.
+/// Explores interleavings with up to three preemptions.
 fn model(run: impl Fn() + Send + Sync + 'static) {
     model_with(3, run);
 }
 
-/// Interleavings with up to so many switches that nothing makes necessary.
+/// Explores interleavings with up to this many preemptions.
 fn model_with(switches: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(switches);
@@ -26,13 +26,13 @@ fn items(flow: Flow<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn a_flow_that_works_ahead_gives_all_items_and_its_end() {
+fn a_prefetching_flow_returns_all_items_and_the_end() {
     model(|| assert_eq!(items(numbers(2).prefetch(1)), [0, 1]));
     model(|| assert_eq!(items(numbers(2).prefetch(2)), [0, 1]));
 }
 
 #[test]
-fn a_flow_that_is_dropped_ends_its_thread_wherever_that_is() {
+fn a_dropped_flow_ends_its_thread_at_any_point() {
     model(|| drop(numbers(2).prefetch(1)));
     model(|| {
         let mut flow = numbers(3).prefetch(2);
@@ -54,7 +54,7 @@ fn shards_in_threads_lose_nothing() {
 }
 
 #[test]
-fn who_waits_for_several_is_woken_by_each() {
+fn a_waiter_on_several_flows_is_woken_by_each() {
     model(|| {
         let mut joined = items(Flow::union([numbers(1).prefetch(1), numbers(1).prefetch(1)], Order::Ready));
         joined.sort_unstable();
@@ -63,10 +63,10 @@ fn who_waits_for_several_is_woken_by_each() {
 }
 
 #[test]
-fn copies_in_two_threads_wait_for_each_other_and_go_on() {
+fn copies_in_two_threads_wait_for_each_other_and_continue() {
     model(|| {
         let [mut one, mut other] = numbers(3).duplicate(1);
-        // From now on each copy knows that the other is pulled by somebody else.
+        // From now on, each copy knows that another thread pulls the other copy.
         for copy in [&mut one, &mut other] {
             assert_eq!(copy.step().unwrap(), Stepped::Item(0));
         }
@@ -77,7 +77,7 @@ fn copies_in_two_threads_wait_for_each_other_and_go_on() {
 }
 
 #[test]
-fn items_that_are_dealt_out_to_other_shards_wake_those_that_wait() {
+fn repartitioned_items_wake_waiting_shards() {
     model_with(1, || {
         let dealt = ParFlow::from_range(&Executor::Threads, 2, 1).repartition(2);
         let mut found: Vec<u64> =
@@ -88,7 +88,7 @@ fn items_that_are_dealt_out_to_other_shards_wake_those_that_wait() {
 }
 
 #[test]
-fn shards_that_items_are_dealt_out_to_stop_wherever_they_are() {
+fn repartitioned_shards_stop_at_any_point() {
     model_with(1, || {
         let mut flow = ParFlow::from_range(&Executor::Threads, 3, 1).repartition(2).gather_sync();
         assert_eq!(flow.next().unwrap().unwrap(), 0);

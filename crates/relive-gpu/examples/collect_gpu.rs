@@ -1,5 +1,5 @@
-//! Measures collection by a GPU from the host's memory: `collect_gpu GIB`, one row of JSON for each length of rows,
-//! size of batch and way of copying. It shows from which length on copy engines are faster, for
+//! Measures collection by a GPU from the host's memory: `collect_gpu GIB` prints one line of JSON for each row length,
+//! batch size and copy method. The results show the row length from which copy engines are faster, for
 //! `Collector::with_copy_engine_from`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     }
     let device = Device::open(0)?;
     let bytes = gib << 30;
-    // Numbers that are not zero, so that every page is there.
+    // Nonzero numbers, so that memory is allocated for every page.
     let words = vec![0x0102_0304_0506_0708_u128; usize::try_from(bytes / 16).unwrap_or(usize::MAX)];
     let address = words.as_ptr() as u64;
     let begin = Instant::now();
@@ -73,7 +73,8 @@ fn measure(
             let (begin, mut least) = (Instant::now(), f64::INFINITY);
             while begin.elapsed() < TIME {
                 let start = Instant::now();
-                // SAFETY: store and output are there, large enough, and waited for.
+                // SAFETY: the store and the output are large enough, and stay valid until the stream has been waited
+                // for.
                 unsafe { collector.collect(&[column], list, device.stream())? };
                 device.synchronize(device.stream())?;
                 least = least.min(start.elapsed().as_secs_f64());

@@ -1,4 +1,4 @@
-//! Measures collection beside a plain copy of as many bytes, and checkpoints beside a plain copy of a file.
+//! Compares collection with a plain copy of the same number of bytes, and checkpoints with a plain copy of a file.
 //!
 //! `cargo run -p relive-gpu --example measure -- collect`, `-- checkpoint <folder> <GiB>`, `-- insert`.
 #![expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "a program that prints measurements")]
@@ -13,7 +13,7 @@ use relive_tensor::DType;
 
 const BATCH: usize = 512;
 const STEPS: u64 = 20;
-/// Each case is measured this often; the median counts.
+/// Number of measurements per case; the median is reported.
 const ROUNDS: usize = 200;
 
 fn main() -> Result<()> {
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Random numbers that are the same each time.
+/// A generator of the same pseudorandom numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -120,7 +120,8 @@ fn windows(what: &str, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// GB/s of copying as many bytes in one piece per thread, out of 1.4 GB into three places in turn.
+/// Measures in GB/s how fast `bytes` bytes are copied, in one piece per thread, from a source of 1.4 GB to three
+/// destinations in turn.
 fn plain_copies(bytes: u64, threads: usize) -> f64 {
     let bytes = usize::try_from(bytes).unwrap_or(0);
     let part = bytes / threads;
@@ -193,7 +194,7 @@ fn checkpoint(folder: &Path, gib: u64) -> Result<()> {
         println!("  save of nothing new: {:.1} ms", begin.elapsed().as_secs_f64() * 1e3);
         bytes = saved.written_bytes;
     }
-    // Two stores of this size need not fit into the memory.
+    // Two stores of this size may not fit in memory.
     drop(store);
     for _ in 0..2 {
         let begin = Instant::now();

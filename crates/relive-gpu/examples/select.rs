@@ -1,7 +1,7 @@
-//! Measures selection on this machine's processors, and on its GPU if there is one: `select INDICES COUNT`, one row
-//! of JSON for each operation.
+//! Measures selection on the CPU, and on the GPU if there is one: `select INDICES COUNT` prints one line of JSON per
+//! operation.
 //!
-//! `benches/gpu/selection.py` runs it beside numpy, PyTorch and other buffers.
+//! `benches/gpu/selection.py` compares it with NumPy, PyTorch and other buffers.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]
 
@@ -11,7 +11,7 @@ use relive_gpu::Result;
 use relive_gpu::cuda::{Device, DeviceBuffer, DeviceWeights};
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
-/// The best of the runs in this time is reported: others disturb, nobody helps.
+/// How long runs are repeated; the fastest one is reported, because interference can only slow a run down.
 const TIME: Duration = Duration::from_millis(1_500);
 
 /// Where weights are.
@@ -122,7 +122,7 @@ fn best<T>(mut work: impl FnMut() -> Result<T>) -> Result<f64> {
     Ok(least)
 }
 
-/// A number without order from a number (the finaliser of SplitMix64).
+/// Scrambles a number (the finalizer of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

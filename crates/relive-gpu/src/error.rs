@@ -12,15 +12,15 @@ pub struct Error {
     source: Option<std::io::Error>,
 }
 
-/// Kinds of errors, by the caller's possible reactions.
+/// Kinds of errors, by how a caller can react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request is invalid: another request is needed.
+    /// The request is invalid; repeating it cannot succeed.
     InvalidArgument,
     /// Nothing has this name, index or generation.
     NotFound,
-    /// The requested thing is taken, or no room is left; the request may succeed later.
+    /// The requested resource is in use, or no room is left; the request may succeed later.
     Unavailable,
     /// A file or segment is damaged or inconsistent.
     Corrupt,

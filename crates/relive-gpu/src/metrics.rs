@@ -61,13 +61,13 @@ impl Default for Metrics {
     }
 }
 
-/// The counters of a process's use of a store since it created it or attached to it.
+/// One process's counters of a store, since the process created the store or attached to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsSnapshot {
     /// Trajectories that became selectable.
     pub inserted_rows: u64,
-    /// Bytes of their steps.
+    /// Bytes of the inserted trajectories' steps.
     pub inserted_bytes: u64,
     /// Trajectories that were started and abandoned.
     pub aborted_rows: u64,
@@ -87,7 +87,7 @@ pub struct MetricsSnapshot {
     pub stale_updates: u64,
     /// Readers that ended without leaving; their pins were released.
     pub dead_readers: u64,
-    /// Writers that ended without leaving; their rows were taken back.
+    /// Writers that ended without leaving; their rows were reclaimed.
     pub dead_writers: u64,
     /// Evicted trajectories, by reason.
     pub evictions: [(Eviction, u64); 4],
@@ -106,7 +106,7 @@ impl Metrics {
         Self::add(&self.evictions[reason as usize], 1);
     }
 
-    /// Counts a sampled trajectory of this age: the number of later trajectories.
+    /// Counts a sampled trajectory of this age, which is the number of later trajectories.
     pub(crate) fn aged(&self, age: u64) {
         Self::add(&self.ages[(64 - age.leading_zeros()) as usize], 1);
     }

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_schemas_are_refused() {
         let float = |name: &str, shape: &[u64]| Column::new(name, DType::Float32, shape);
         for (steps, columns, expected) in [
             (0, vec![float("a", &[])], "max_steps is 0"),

@@ -1,5 +1,5 @@
-//! The CUDA side without a GPU: the same kernels on the processor give the bits of their twins, and the driver is
-//! asked what it should be.
+//! Tests the CUDA code without a GPU: the kernels, compiled for the CPU, give the same bits as the CPU implementation,
+//! and the driver receives the expected calls.
 
 #![expect(unsafe_code, reason = "addresses of the tests' own memory")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -39,21 +39,21 @@ fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) 
     let numbers = DeviceBuffer::new(device, capacity * 8).unwrap();
     numbers.write(0, &inserted).unwrap();
 
-    // Updates, with several for one index: the last one stays.
+    // Several updates of one index: the last one counts.
     let changed: Vec<u64> = (0..500).map(|number| first + mixed(number * 7) % capacity.min(300)).collect();
     let values: Vec<f32> = (0..500).map(|number| weight(number + 1_000_000)).collect();
     host.update(&changed, &values).unwrap();
     other.update(&changed, &values).unwrap();
     assert_eq!(other.weights().unwrap(), host.weights());
 
-    // Ranks before and after this one, so that it has a part of the mass alone.
-    let mut neighbours = Vec::new();
+    // Ranks before and after this one, so that it has only a part of the mass.
+    let mut neighbors = Vec::new();
     for range in [0..first, capacity + first..total_capacity] {
         if !range.is_empty() {
             let config = WeightsConfig { first: range.start, capacity: range.end - range.start, ..config };
             let mut weights = Weights::new(config).unwrap();
             weights.load(&range.map(weight).collect::<Vec<f32>>()).unwrap();
-            neighbours.push(weights);
+            neighbors.push(weights);
         }
     }
     let count = 150;
@@ -64,8 +64,8 @@ fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) 
             let mut selector = selector.clone();
             let own = selector.summary(&pool, selection, count).unwrap();
             let sequence: Vec<Vec<u64>> =
-                neighbours.iter().map(|weights| vec![5; weights.weights().len()]).collect();
-            let others = neighbours.iter().zip(&sequence).map(|(weights, inserted)| {
+                neighbors.iter().map(|weights| vec![5; weights.weights().len()]).collect();
+            let others = neighbors.iter().zip(&sequence).map(|(weights, inserted)| {
                 selector.summary(&Pool::with_inserted(weights, inserted), selection, count).unwrap()
             });
             let mut summaries: Vec<_> = others.collect();
@@ -78,9 +78,9 @@ fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) 
     }
 }
 
-/// Every kind of selection, on ranks with and without neighbours, in several super-tiles, with and without powers.
+/// Every kind of selection, on ranks with and without neighbors, in several super-tiles, with and without powers.
 #[test]
-fn kernels_select_what_the_processor_selects() {
+fn kernels_select_the_same_rows_as_the_cpu() {
     let Some((device, _)) = emulated() else { return };
     select_everywhere(&device, 300, 0, 1.0);
     select_everywhere(&device, 4_099, 1_001, 0.6);
@@ -88,9 +88,9 @@ fn kernels_select_what_the_processor_selects() {
     select_everywhere(&device, 70_001, 0, 0.0);
 }
 
-/// A few selectable indices in four super-tiles: draws are at the very begin of tiles and super-tiles all the time.
+/// Few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and super-tiles.
 #[test]
-fn kernels_find_the_begins_of_tiles() {
+fn kernels_find_the_starts_of_tiles() {
     let Some((device, _)) = emulated() else { return };
     let config = WeightsConfig::new(200_000);
     let mut other = DeviceWeights::new(&device, config).unwrap();
@@ -107,9 +107,9 @@ fn kernels_find_the_begins_of_tiles() {
     }
 }
 
-/// So many equal keys that indices have to be counted, too.
+/// So many equal keys that ties must also be broken by index.
 #[test]
-fn of_equal_keys_the_lower_indices_are_selected() {
+fn equal_keys_are_selected_by_lower_index() {
     let Some((device, _)) = emulated() else { return };
     let mut weights = DeviceWeights::new(&device, WeightsConfig::new(150_000)).unwrap();
     let all: Vec<f32> = (0..150_000u32).map(|index| if index < 1_000 { 0.0 } else { 1.0 }).collect();
@@ -121,7 +121,7 @@ fn of_equal_keys_the_lower_indices_are_selected() {
 }
 
 #[test]
-fn an_update_that_is_refused_on_the_device_changes_nothing() {
+fn an_update_refused_on_the_device_changes_nothing() {
     let Some((device, _)) = emulated() else { return };
     let config = WeightsConfig { first: 100, total_capacity: 400, ..WeightsConfig::new(300) };
     let mut weights = DeviceWeights::new(&device, config).unwrap();
@@ -139,20 +139,20 @@ fn an_update_that_is_refused_on_the_device_changes_nothing() {
         lists.write(0, &indices).unwrap();
         lists.write(64, &values).unwrap();
         let at = lists.address();
-        // SAFETY: both lists are there.
+        // SAFETY: both lists are complete and in device memory.
         let error = unsafe { weights.update_from(at, at.at(64), 3) }.unwrap_err().to_string();
         assert!(error.contains(&format!("entry {number} of an update")), "{error}");
         assert_eq!(weights.weights().unwrap(), vec![1.0; 300]);
     }
     lists.write(0, &good.0).unwrap();
     lists.write(64, &good.1).unwrap();
-    // SAFETY: both lists are there.
+    // SAFETY: both lists are complete and in device memory.
     unsafe { weights.update_from(lists.address(), lists.address().at(64), 3) }.unwrap();
     let now = weights.weights().unwrap();
     assert_eq!((now[10], now[299], now[11]), (6.0, 0.0, 1.0));
 }
 
-/// Conversions one by one, by another implementation.
+/// Converts values one by one, as an independent reference.
 fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for element in bytes.chunks(from.size_bytes().unwrap()) {
@@ -176,7 +176,7 @@ fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a collection is, byte by byte.
+/// Computes the expected output of a collection byte by byte.
 fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
     let size = |number: u64| usize::try_from(number).unwrap();
     let mut out = Vec::new();
@@ -197,7 +197,8 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
         }
         let missing = size(column.out_row_bytes()) - data.len();
         let pad = column.padding.iter().copied().cycle();
-        // Padding is whole elements, so a window's padding continues the pattern from wherever it begins.
+        // Padding consists of whole elements, so a window's padding takes its bytes from the 16-byte pattern by their
+        // position in the output.
         let begin_of_pad = match column.pad {
             Pad::Head => 0,
             Pad::Tail => data.len(),
@@ -212,7 +213,7 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
     out
 }
 
-/// Bytes at a multiple of 16, as large as they say.
+/// A buffer of at least `bytes` bytes, aligned to 16.
 fn aligned(bytes: usize, fill: impl Fn(u64) -> u8) -> Vec<u128> {
     let word = |word: usize| u128::from_le_bytes(std::array::from_fn(|byte| fill((word * 16 + byte) as u64)));
     (0..bytes.div_ceil(16)).map(word).collect()
@@ -241,7 +242,7 @@ fn case() -> impl Strategy<Value = Case> {
         |(size, most_steps, window, pad, conversion)| {
             let step_bytes =
                 conversion.map_or(size, |conversion| size * conversion.from.size_bytes().unwrap() as u64);
-            // Elements of the padding divide the steps.
+            // The size of a padding element divides the size of a step.
             let element = match conversion {
                 Some(conversion) => conversion.to.size_bytes().unwrap() as u64,
                 None => [8, 4, 2, 1].into_iter().find(|size| step_bytes % size == 0).unwrap(),
@@ -255,10 +256,10 @@ fn case() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Defects 21 and 22 (unaligned loads, wrong windows): all sizes of steps, all windows, both sides of padding,
-    /// all casts.
+    /// Defects 21 and 22 (unaligned loads, wrong windows): all step sizes, all windows, padding on both sides, all
+    /// casts.
     #[test]
-    fn kernels_collect_what_a_walk_over_the_bytes_does(
+    fn kernels_collect_the_same_bytes_as_a_naive_loop(
         cases in prop::collection::vec(case(), 1..4),
         rows in prop::collection::vec((0u64..7, -3i64..70, 0.0f64..1.0), 1..6),
         copy_engine_from in prop_oneof![Just(u64::MAX), Just(0), Just(600)],
@@ -273,8 +274,8 @@ proptest! {
         let (mut plans, mut stores, mut outs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, case) in (0u64..).zip(&cases) {
             let row_stride = (case.step_bytes * case.most_steps).next_multiple_of(16);
-            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or no number: what remains of
-            // those differs.
+            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or NaN, since conversions of these
+            // values may differ.
             let byte = |byte: u64| mixed(byte + number * 99).to_le_bytes()[3];
             let finite = |at: u64| if byte(at) & 0x7c == 0x7c { byte(at) ^ 0x40 } else { byte(at) };
             let store = aligned(usize::try_from(row_stride * 7).unwrap(), finite);
@@ -298,7 +299,8 @@ proptest! {
         }
         let collector = Collector::new(&device).unwrap().with_copy_engine_from(copy_engine_from);
         for _ in 0..3 {
-            // SAFETY: stores and outputs are there and large enough, and this driver has done the work when it returns.
+            // SAFETY: stores and outputs are valid and large enough, and this driver completes the work before it
+            // returns.
             unsafe { collector.collect(&plans, rows, Stream(77)).unwrap() };
         }
         for ((plan, store), out) in plans.iter().zip(&stores).zip(&outs) {
@@ -313,7 +315,7 @@ proptest! {
     }
 }
 
-/// Rows of many pieces: long enough that a warp goes around its loop and pieces begin anywhere.
+/// Rows of many pieces, long enough that warps repeat their loop and pieces begin at arbitrary offsets.
 #[test]
 fn long_rows_are_collected_in_pieces() {
     let Some((device, _)) = emulated() else { return };
@@ -339,7 +341,7 @@ fn long_rows_are_collected_in_pieces() {
         let out = aligned(usize::try_from(column.out_row_bytes()).unwrap() * 2, |_| 0xee);
         column.out = out.as_ptr() as u64;
         let collector = Collector::new(&device).unwrap();
-        // SAFETY: store and output are there and large enough.
+        // SAFETY: the store and the output are valid and large enough.
         unsafe { collector.collect(&[column], rows, device.stream()).unwrap() };
         let expected = naive(&column, bytemuck::cast_slice(&store), rows);
         let bytes: &[u8] = bytemuck::cast_slice(&out);
@@ -347,7 +349,7 @@ fn long_rows_are_collected_in_pieces() {
     }
 }
 
-/// Defect 22: addresses and sizes beyond 4 GiB reach the kernel whole, and the lists of a collection are not
+/// Defect 22: addresses and sizes beyond 4 GiB reach the kernel untruncated, and the lists of a collection are not
 /// overwritten while an earlier one may read them.
 #[test]
 fn large_stores_are_addressed_in_64_bits() {
@@ -368,7 +370,7 @@ fn large_stores_are_addressed_in_64_bits() {
     };
     let (indices, steps, lengths) = (vec![(1 << 20) - 1; 2_000], vec![1_024; 2_000], vec![1_024; 2_000]);
     let rows = Rows { indices: &indices, steps: &steps, lengths: &lengths };
-    // SAFETY: nothing is read or written by a driver that records.
+    // SAFETY: the recording driver reads and writes nothing.
     unsafe { collector.collect(&[column], rows, Stream(5)).unwrap() };
     let calls = std::mem::take(&mut *log.lock().unwrap());
     let launch = calls.iter().position(|call| matches!(call, Call::Launch { .. })).unwrap();
@@ -385,7 +387,7 @@ fn large_stores_are_addressed_in_64_bits() {
     let calls = std::mem::take(&mut *log.lock().unwrap());
     assert!(calls.contains(&Call::Wait(device.stream(), event)), "the third collection waits for the first");
 
-    // The same by copy engine: one batch, and nothing to launch where nothing is padded.
+    // The same collection by copy engine: one batch of copies, and no kernel launch if there is no padding.
     let collector = collector.with_copy_engine_from(1 << 20);
     // SAFETY: as above.
     unsafe { collector.collect(&[column], rows, Stream(6)).unwrap() };
@@ -396,12 +398,12 @@ fn large_stores_are_addressed_in_64_bits() {
     assert_eq!(copies[1_999], Copy { to: column.out + 1_999 * (1 << 23), from, bytes: 1 << 23 });
 
     column.row_stride = 24;
-    // SAFETY: refused before anything is done.
+    // SAFETY: the call is refused before anything is done.
     let refused = unsafe { collector.collect(&[column], rows, Stream(6)) }.unwrap_err();
     assert!(refused.to_string().contains("multiples of 16"), "{refused}");
     let beyond = Rows { indices: &[1 << 20], steps: &[0], lengths: &[1] };
     column.row_stride = 1 << 23;
-    // SAFETY: refused before anything is done.
+    // SAFETY: the call is refused before anything is done.
     let refused = unsafe { collector.collect(&[column], beyond, Stream(6)) }.unwrap_err();
     assert!(refused.to_string().contains("row 0 is index 1048576"), "{refused}");
     assert!(log.lock().unwrap().is_empty());
@@ -413,7 +415,7 @@ fn memory_is_registered_in_pieces_and_unregistered_before_it_is_unmapped() {
     let device = device.unwrap();
     log.lock().unwrap().clear();
     let (begin, bytes) = (1 << 45, 150 << 30);
-    // SAFETY: the driver records alone.
+    // SAFETY: the driver only records the call.
     let registration =
         unsafe { HostRegistration::new(&device, begin, bytes, Box::new(Mapping(log.clone()))) }.unwrap();
     assert_eq!(registration.on_device().0, begin);
@@ -429,13 +431,13 @@ fn memory_is_registered_in_pieces_and_unregistered_before_it_is_unmapped() {
 }
 
 #[test]
-fn a_registration_that_fails_leaves_nothing_registered_and_no_error_behind() {
+fn a_failed_registration_is_rolled_back_and_clears_its_error() {
     let begin = 1 << 45;
     let second = begin + MAX_REGISTRATION_BYTES;
     let (device, log) = recorded(Fault::Registration(second), None);
     let device = device.unwrap();
     log.lock().unwrap().clear();
-    // SAFETY: the driver records alone.
+    // SAFETY: the driver only records the call.
     let failed = unsafe { HostRegistration::new(&device, begin, 100 << 30, Box::new(Mapping(log.clone()))) };
     assert!(failed.unwrap_err().to_string().contains("registers no more"));
     let calls = log.lock().unwrap();
@@ -443,7 +445,7 @@ fn a_registration_that_fails_leaves_nothing_registered_and_no_error_behind() {
 }
 
 #[test]
-fn old_drivers_get_kernels_that_are_compiled_once() {
+fn old_drivers_compile_kernels_once() {
     let folder = tempfile::tempdir().unwrap();
     let (first, log) = recorded(Fault::OldDriver, Some(folder.path()));
     drop(first.unwrap());
@@ -459,7 +461,7 @@ fn old_drivers_get_kernels_that_are_compiled_once() {
 }
 
 #[test]
-fn without_a_gpu_the_reason_is_said() {
+fn without_a_gpu_the_reason_is_reported() {
     match Device::available() {
         Ok(()) => println!("there is a GPU: tests/gpu.rs uses it"),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! On a GPU: the same bits as on the processor. Without one, the tests say why they do nothing.
+//! Checks that a GPU computes the same bits as the CPU. Without a GPU, the tests print why they are skipped.
 
 #![expect(unsafe_code, reason = "memory of the host that a GPU reads")]
 #![expect(clippy::print_stdout, reason = "says why it does nothing")]
@@ -22,7 +22,7 @@ fn device() -> Option<Device> {
 }
 
 #[test]
-fn a_gpu_selects_what_the_processor_selects() {
+fn a_gpu_selects_the_same_rows_as_the_cpu() {
     let Some(device) = device() else { return };
     for (capacity, exponent) in [(300u64, 1.0), (1_000_003, 0.6), (20_000_000, 1.0)] {
         let config = WeightsConfig { exponent, ..WeightsConfig::new(capacity) };
@@ -61,7 +61,7 @@ fn a_gpu_selects_what_the_processor_selects() {
 }
 
 #[test]
-fn a_gpu_collects_what_lies_in_the_hosts_memory() {
+fn a_gpu_collects_rows_from_host_memory() {
     let Some(device) = device() else { return };
     let (store_rows, row_stride) = (64u64, 1u64 << 20);
     let words: Vec<u128> = (0..store_rows * row_stride / 16)
@@ -91,7 +91,7 @@ fn a_gpu_collects_what_lies_in_the_hosts_memory() {
         let (steps, lengths) = (vec![3; 100], vec![length - 2; 100]);
         let rows = Rows { indices: &indices, steps: &steps, lengths: &lengths };
         let collector = Collector::new(&device).unwrap().with_copy_engine_from(copy_engine_from);
-        // SAFETY: store and output are there, and large enough.
+        // SAFETY: the store and the output are valid and large enough.
         unsafe { collector.collect(&[column], rows, device.stream()).unwrap() };
         let size = |number: u64| usize::try_from(number).unwrap();
         let collected: Vec<u8> = out.read(0, size(out.bytes())).unwrap();

@@ -1,4 +1,4 @@
-//! Single functions of the kernels, on the processor, against other implementations.
+//! Compares single functions of the kernels, compiled for the CPU, with other implementations.
 
 #![expect(unsafe_code, reason = "functions of C")]
 #![expect(
@@ -28,9 +28,9 @@ fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// With bounds near 2⁶⁴, where every carry matters.
+/// Includes bounds near 2⁶⁴, where every carry matters.
 #[test]
-fn random_numbers_are_those_of_the_processor() {
+fn random_numbers_match_the_cpu() {
     let Some(library) = kernels() else { return };
     let below = function::<unsafe extern "C" fn(u64, u64, u64, u64) -> u64>(library, "emulate_number_below");
     let word = function::<unsafe extern "C" fn(u64, u64, u64) -> u32>(library, "emulate_stream_word");
@@ -54,7 +54,7 @@ fn random_numbers_are_those_of_the_processor() {
 }
 
 #[test]
-fn powers_have_the_bits_of_the_processor() {
+fn powers_match_the_cpu_bit_for_bit() {
     let Some(library) = kernels() else { return };
     let emulated = function::<unsafe extern "C" fn(f32, f32) -> f32>(library, "emulate_power");
     for number in 0..200_000 {
@@ -70,9 +70,9 @@ fn powers_have_the_bits_of_the_processor() {
     }
 }
 
-/// All halves, and many f32, those between two halves among them.
+/// All f16 values, and many f32 values, including those between two f16 values.
 #[test]
-fn conversions_are_those_of_another_implementation() {
+fn conversions_match_another_implementation() {
     let Some(library) = kernels() else { return };
     let from_f16 = function::<unsafe extern "C" fn(u32) -> u32>(library, "emulate_from_f16");
     let to_f16 = function::<unsafe extern "C" fn(u32) -> u32>(library, "emulate_to_f16");

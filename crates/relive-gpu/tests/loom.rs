@@ -1,8 +1,8 @@
 //! Every interleaving of pins and evictions, and of a writer's slot with the controller. Run with `RUSTFLAGS="--cfg
 //! relive_loom"`.
 //!
-//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its
-//! own, since its are words of shared memory.
+//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps the
+//! standard atomics, since its atomics are words of shared memory.
 #![cfg(relive_loom)]
 #![expect(dead_code, reason = "the protocols have more than a model needs")]
 #![expect(
@@ -25,10 +25,10 @@ mod sync {
 #[path = "../src/protocol/mod.rs"]
 mod protocol;
 
-/// Bytes that loom watches: two that touch them at once end the model.
+/// Bytes whose accesses loom checks: two concurrent accesses fail the test.
 struct Bytes(UnsafeCell<u64>);
 
-// SAFETY: loom finds every access that the protocol does not keep apart from another one.
+// SAFETY: loom reports every pair of accesses that the protocol does not separate.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
@@ -54,7 +54,7 @@ struct Row {
     bytes: Bytes,
 }
 
-/// A reader that has a row sees it as it was committed, whatever the controller does.
+/// A reader that has pinned a row sees it as it was committed, whatever the controller does.
 #[test]
 fn a_pinned_row_is_not_rewritten() {
     loom::model(|| {
@@ -101,7 +101,7 @@ fn slot() -> Slot {
     }
 }
 
-/// A slot and the bytes of the row that goes with it: who has the turn has the bytes.
+/// A slot and the bytes of its row: the side that has the turn owns the bytes.
 struct Shared {
     slot: Slot,
     bytes: Bytes,
@@ -109,9 +109,9 @@ struct Shared {
 
 const LEFT: u64 = u64::MAX;
 
-/// Turns go to and fro, what one side wrote the other one sees, and no two touch the bytes at once.
+/// The sides take turns. Each sees what the other wrote, and they never access the bytes at the same time.
 #[test]
-fn a_trajectory_is_handed_over_whole() {
+fn a_trajectory_is_handed_over_atomically() {
     loom::model(|| {
         let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
         let writer = Arc::clone(&shared);
@@ -121,8 +121,11 @@ fn a_trajectory_is_handed_over_whole() {
             while !writer.slot.writers_turn() {
                 thread::yield_now();
             }
-            let said = writer.slot.said();
-            assert_eq!((said.flags, said.row, said.generation, said.steps), (HAS_ROW, 3, 9, 0));
+            let contents = writer.slot.contents();
+            assert_eq!(
+                (contents.flags, contents.row, contents.generation, contents.steps),
+                (HAS_ROW, 3, 9, 0)
+            );
             writer.bytes.set(42);
             writer.slot.say(HAS_ROW | FINISHED, 5, 0.5);
             writer.slot.hand_over();
@@ -131,15 +134,15 @@ fn a_trajectory_is_handed_over_whole() {
         while !shared.slot.controllers_turn() {
             thread::yield_now();
         }
-        assert_eq!(shared.slot.said().flags, WANTS_ROW);
+        assert_eq!(shared.slot.contents().flags, WANTS_ROW);
         shared.bytes.set(1);
         shared.slot.assign(3, 9);
         shared.slot.hand_over();
         while !shared.slot.controllers_turn() {
             thread::yield_now();
         }
-        let said = shared.slot.said();
-        assert_eq!((said.flags, said.steps, said.weight), (HAS_ROW | FINISHED, 5, 0.5));
+        let contents = shared.slot.contents();
+        assert_eq!((contents.flags, contents.steps, contents.weight), (HAS_ROW | FINISHED, 5, 0.5));
         assert_eq!(shared.bytes.get(), 42);
         writer.join().unwrap();
         shared.slot.clear(0);
@@ -147,10 +150,10 @@ fn a_trajectory_is_handed_over_whole() {
     });
 }
 
-/// A writer leaves at any time: then all that it had is the controller's, and a finished trajectory counts only if it
-/// was handed over.
+/// A writer may leave at any time. Its slot and row then belong to the controller, and a finished trajectory counts
+/// only if it was handed over.
 #[test]
-fn what_a_writer_leaves_is_the_controllers() {
+fn slots_of_an_ended_writer_return_to_the_controller() {
     loom::model(|| {
         let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
         shared.slot.say(HAS_ROW, 0, 0.0);
@@ -166,7 +169,7 @@ fn what_a_writer_leaves_is_the_controllers() {
         assert!(!shared.slot.controllers_turn(), "it was not handed over");
         shared.bytes.set(0);
         shared.slot.clear(0);
-        assert_eq!(shared.slot.said().flags, 0);
+        assert_eq!(shared.slot.contents().flags, 0);
         writer.join().unwrap();
     });
 }

@@ -1,5 +1,4 @@
-//! Selection: distributions, ranks, and the defects of earlier systems that must not come back (numbers of `gear.md`,
-//! §13).
+//! Selection: distributions, ranks, and defects of earlier systems that must not recur (numbered as in `gear.md`, §13).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +38,8 @@ fn weights_of(all: &[f32], exponent: f32, range: std::ops::Range<usize>) -> Weig
     weights
 }
 
-/// What ranks that own the indices between these ends select together. Summaries and parts travel as bytes.
+/// Selects with several ranks, which own the index ranges between these ends. Ranks exchange summaries and parts as
+/// bytes.
 fn select_in_ranks(
     all: &[f32],
     exponent: f32,
@@ -80,10 +80,10 @@ fn weight() -> impl Strategy<Value = f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Defects 2, 13, 14 and 15: weights of other ranks count, no rank's rows replace another's, indices are
-    /// translated once.
+    /// Defects 2, 13, 14 and 15: the weights of other ranks count, no rank's rows replace another's, and indices are
+    /// translated only once.
     #[test]
-    fn any_number_of_ranks_selects_the_same(
+    fn any_number_of_ranks_selects_the_same_rows(
         all in prop::collection::vec(weight(), 16..1_500),
         exponent in prop_oneof![Just(1.0f32), Just(0.6f32), Just(0.0f32)],
         seed: u64,
@@ -115,7 +115,7 @@ proptest! {
         }
     }
 
-    /// Sums are exact: any history of updates ends where loading the final weights does.
+    /// Sums are exact: any sequence of updates has the same result as loading the final weights.
     #[test]
     fn updates_in_any_order_end_in_the_same_state(
         updates in prop::collection::vec((0u64..700, weight()), 0..400),
@@ -137,9 +137,9 @@ proptest! {
         prop_assert_eq!(&Weights::from_bytes(&updated.to_bytes()).unwrap(), &updated);
     }
 
-    /// Defects 1 and 4: every kind runs, and is what a plain sort says.
+    /// Defects 1 and 4: every kind of selection runs, and gives the result of a plain sort.
     #[test]
-    fn selections_of_each_index_once_are_what_a_sort_gives(
+    fn selections_without_replacement_match_a_sort(
         all in prop::collection::vec(weight(), 300..3_000),
         count in 1u64..300,
     ) {
@@ -182,7 +182,7 @@ fn counts(indices: &[u64], capacity: usize) -> Vec<u64> {
 }
 
 #[test]
-fn draws_have_the_distribution_of_their_masses() {
+fn draws_follow_the_distribution_of_the_masses() {
     let all: Vec<f32> = (0..3_000u16).map(|index| 0.5 + f32::from(index % 17)).collect();
     for (selection, exponent) in [
         (Selection::Uniform, 1.0),
@@ -213,7 +213,7 @@ fn draws_have_the_distribution_of_their_masses() {
 }
 
 #[test]
-fn stratified_draws_take_each_part_once() {
+fn stratified_draws_select_each_stratum_once() {
     let all = vec![1.0; 1_000];
     let weights = weights_of(&all, 1.0, 0..all.len());
     let selected =
@@ -225,9 +225,9 @@ fn stratified_draws_take_each_part_once() {
     assert!((190..310).contains(&odd), "{odd}");
 }
 
-/// Against drawing one after another and taking it away, on which index comes first, second and third.
+/// Compares the first, second and third index with those of sequential draws, each of which removes its index.
 #[test]
-fn without_replacement_is_drawing_one_after_another() {
+fn without_replacement_matches_sequential_draws() {
     let all = [1.0f32, 2.0, 0.0, 4.0, 0.5];
     let weights = weights_of(&all, 1.0, 0..5);
     let mut selector = Selector::new(3);
@@ -259,9 +259,10 @@ fn without_replacement_is_drawing_one_after_another() {
     assert!(deviation.abs() < 4.0, "{deviation} standard deviations");
 }
 
-/// The bound that rejects indices unseen must reject none of the first: compared with all keys sorted, over many tiles.
+/// The bound that rejects indices early must not reject any of the first ones. The result is compared with a sort of
+/// all keys, over many tiles.
 #[test]
-fn without_replacement_of_many_is_the_same_in_one_thread_and_in_several() {
+fn without_replacement_does_not_depend_on_the_number_of_threads() {
     let all: Vec<f32> = (0..300_000u32)
         .map(|index| if index % 5 == 0 { 0.0 } else { power(0.1 + (index % 1_013) as f32, 2.0) / 1e3 })
         .collect();
@@ -273,7 +274,7 @@ fn without_replacement_of_many_is_the_same_in_one_thread_and_in_several() {
         let selection = Selection::WithoutReplacement;
         Selector::new(11).select(&Pool::new(&weights), selection, count, Order::AsDrawn).unwrap()
     };
-    // All selectable ones: nothing can be rejected, and the first of them must be what fewer give.
+    // Selects all selectable indices, so that none can be rejected. Its first entries must equal a smaller selection.
     let everything = select(1, 240_000);
     for count in [1, 2, 1_000, 50_000] {
         for threads in [1, 3] {
@@ -292,10 +293,10 @@ fn without_replacement_of_many_is_the_same_in_one_thread_and_in_several() {
     assert_eq!(ranks.indices, everything.indices[..1_000]);
 }
 
-/// Defects 3 and 5: sums reach beyond one block of a kernel, and late entries are not lost in the rounding of early
+/// Defects 3 and 5: sums extend beyond one block of a kernel, and late entries are not lost in the rounding of early
 /// ones.
 #[test]
-fn late_entries_keep_their_share_beside_large_early_ones() {
+fn late_entries_keep_their_probability_after_large_early_ones() {
     let mut all = vec![1.0f32; 200_000];
     all[0] = 60_000.0;
     all[1] = 0.0;
@@ -314,7 +315,7 @@ fn late_entries_keep_their_share_beside_large_early_ones() {
 }
 
 #[test]
-fn importance_weights_are_those_of_the_paper() {
+fn importance_weights_match_the_paper() {
     let all: Vec<f32> = (1..=100u8).map(f32::from).collect();
     let weights = weights_of(&all, 0.6, 0..100);
     let selection = Selection::Prioritized { beta: 0.4, stratified: true };
@@ -328,7 +329,7 @@ fn importance_weights_are_those_of_the_paper() {
 }
 
 #[test]
-fn selections_go_on_after_a_checkpoint() {
+fn selections_continue_after_a_checkpoint() {
     let all: Vec<f32> = (0..500u16).map(|index| f32::from(index % 7)).collect();
     let mut weights = weights_of(&all, 0.5, 0..500);
     let mut selector = Selector::new(4);
@@ -348,9 +349,9 @@ fn selections_go_on_after_a_checkpoint() {
     assert_eq!((cut.kind(), cut.to_string().contains("needed at its end")), (ErrorKind::Corrupt, true));
 }
 
-/// Defect 20: a rank that is missing, or one of another step, is an error and never a list of something else.
+/// Defect 20: a missing rank, or a rank at another step, is an error and never gives a wrong list.
 #[test]
-fn ranks_that_do_not_agree_are_told_apart() {
+fn ranks_that_disagree_are_detected() {
     let all = vec![1.0; 100];
     let ranks = [weights_of(&all, 1.0, 0..50), weights_of(&all, 1.0, 50..100)];
     let [mut first, mut second] = [Selector::new(1), Selector::new(1)];
@@ -387,7 +388,7 @@ fn ranks_that_do_not_agree_are_told_apart() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_weights_and_selections_are_refused() {
     let mut weights = weights_of(&[1.0, 2.0, 0.0], 1.0, 0..3);
     let before = weights.clone();
     for bad in [f32::NAN, -1.0, f32::INFINITY, 65_537.0] {
@@ -412,7 +413,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn shares_of_data_parallel_ranks_make_up_the_list() {
+fn shares_of_data_parallel_ranks_form_the_whole_list() {
     let weights = weights_of(&[1.0; 64], 1.0, 0..64);
     let selected =
         Selector::new(6).select(&Pool::new(&weights), Selection::Uniform, 11, Order::ByIndex).unwrap();
@@ -421,9 +422,10 @@ fn shares_of_data_parallel_ranks_make_up_the_list() {
     assert_eq!(selected.share(3, 4).indices.len(), 2);
 }
 
-/// Chances that the grid would change are refused with what to do, by every rank, and drawn right after that was done.
+/// If the grid would distort the probabilities, every rank refuses the selection with an error that names the remedy;
+/// with the remedy applied, the draws are correct.
 #[test]
-fn weights_that_the_grid_does_not_tell_apart_are_refused() {
+fn weights_below_grid_resolution_are_refused() {
     let weights = |exponent, max_weight| {
         let mut weights =
             Weights::new(WeightsConfig { exponent, max_weight, ..WeightsConfig::new(4) }).unwrap();

@@ -1,4 +1,4 @@
-//! Batches of a store, made by the processor and by the kernels: the same bytes.
+//! Checks that the CPU and the kernels collect the same bytes from a store.
 
 #[expect(dead_code, reason = "faults are for other tests")]
 mod support;
@@ -13,7 +13,7 @@ const MAX_STEPS: u64 = 30;
 fn column(number: u64, length: u64, step_bytes: u64, dtype: DType) -> Vec<u8> {
     let byte = |at: u64| {
         let byte = ((at + 1) * (number + 3) * 2_654_435_761).to_le_bytes()[3];
-        // No float that is infinite or no number.
+        // No float is infinite or NaN.
         if dtype != DType::UInt8 && byte & 0x7c == 0x7c { byte ^ 0x40 } else { byte }
     };
     (0..length * step_bytes).map(byte).collect()
@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn kernels_make_the_batches_of_the_processor(
+    fn kernels_produce_the_same_batches_as_the_cpu(
         lengths in prop::collection::vec(1..=MAX_STEPS, 1..5),
         picks in prop::collection::vec((any::<prop::sample::Index>(), 0..=MAX_STEPS), 1..8),
         windows in prop::collection::vec((0_usize..4, -34_i64..34, 1_u64..40, any::<bool>(), 0_u8..3, 0_usize..5), 1..5),

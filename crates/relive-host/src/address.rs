@@ -13,12 +13,12 @@ const BACKLOG: u32 = 1024;
 
 /// An address to listen on: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 picks a free port.
 ///
-/// | Text | Who can reach it |
+/// | Text | Can be reached by |
 /// |---|---|
 /// | `127.0.0.1:8000`, `[::1]:8000`, `10.0.0.7:8000` | depends on the address |
 /// | `:8000`, `localhost:8000`, the number 8000 | only this machine, over IPv4 |
-/// | `*:8000` | everyone who can reach this machine, over IPv6 and IPv4 |
-/// | `name:8000` | everyone who can reach the first address of the name |
+/// | `*:8000` | every client that can reach this machine, over IPv6 and IPv4 |
+/// | `name:8000` | every client that can reach the first address of the name |
 ///
 /// ```
 /// use relive_host::Address;
@@ -37,7 +37,7 @@ impl Address {
         )
     }
 
-    /// The addresses to try, in order. `what` is the name of the setting, for errors.
+    /// Returns the addresses to try, in order. `what` is the name of the setting, for errors.
     async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
         let text = &self.0;
         let wrong = |why: &dyn fmt::Display| {
@@ -65,14 +65,15 @@ impl Address {
     /// Binds the port without listening: clients are refused, and retry, until [`Reserved::listen`].
     pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
         let candidates = self.candidates(what).await?;
-        // The system might assign the same free port to another program that is not listening yet, either.
+        // A free port is not bound yet, since the system might assign the same port to another program that is not
+        // listening yet either.
         match candidates.iter().any(|address| address.port() == 0) {
             true => Ok(Reserved::Free(candidates)),
             false => Ok(Reserved::Taken(open(&candidates)?)),
         }
     }
 
-    /// Serves metrics, health and the dashboard of `monitor` here.
+    /// Serves metrics, health and the dashboard of `monitor` at this address.
     pub(crate) async fn show(&self, what: &str, monitor: Monitor) -> Result<HttpServer> {
         let listener = self.listen(what).await?;
         HttpServer::start(listener, monitor).map_err(|error| Error::new(ErrorKind::Ended, error))
@@ -85,9 +86,9 @@ impl Address {
 
 /// A port to listen on.
 pub(crate) enum Reserved {
-    /// The port is bound.
+    /// The port is already bound.
     Taken((TcpSocket, SocketAddr)),
-    /// A free port is bound later, on the first usable address of these.
+    /// A free port is bound later, on the first usable one of these addresses.
     Free(Vec<SocketAddr>),
 }
 
@@ -119,7 +120,7 @@ fn open(candidates: &[SocketAddr]) -> Result<(TcpSocket, SocketAddr), BindError>
 fn socket_at(address: SocketAddr) -> Result<TcpSocket, BindError> {
     let made = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // As in tokio's listeners: connections of an earlier server that are still closing do not block the port.
+        // As in tokio's listeners, connections of an earlier server that are still closing must not block the port.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(socket)
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_users_have_in_hand_is_understood() {
+    async fn common_address_forms_are_accepted() {
         for near in ["127.0.0.1:0", ":0", "localhost:0"] {
             assert_eq!(bound(near).await.ip(), IpAddr::from(Ipv4Addr::LOCALHOST), "{near}");
         }
@@ -173,20 +174,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_address_says_why() {
+    async fn invalid_host_addresses_are_refused_with_the_reason() {
         for (text, why) in [
             ("9090", "the port is missing"),
             ("127.0.0.1:x", "the port must be a number from 0 to 65535"),
             (":65536", "the port must be a number from 0 to 65535"),
         ] {
             let error = Address::from(text).listen("http").await.unwrap_err();
-            let told = format!("http must be an address such as 127.0.0.1:8000, got {text:?}: {why}");
-            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Bind, told));
+            let expected = format!("http must be an address such as 127.0.0.1:8000, got {text:?}: {why}");
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Bind, expected));
         }
     }
 
     #[tokio::test]
-    async fn a_fixed_port_is_taken_before_anybody_listens() {
+    async fn a_fixed_port_is_reserved_before_listening() {
         let address = bound(":0").await;
         let reserved = Address::from(address).reserve("bind").await.unwrap();
         assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens yet");

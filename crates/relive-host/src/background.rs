@@ -10,8 +10,8 @@ use crate::address::Address;
 use crate::endpoint::{Bound, Endpoint};
 use crate::{Error, ErrorKind, Result};
 
-/// Serves tables that already exist, such as those of a run, on its own thread until it is dropped. It loads and saves
-/// nothing and does not change the tables.
+/// Serves tables that already exist, such as those of a run, on its own thread until it is dropped. It does not load or
+/// save checkpoints, and does not change the tables.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -33,7 +33,7 @@ pub struct Background {
     runtime: Option<Runtime>,
 }
 
-/// Serves the tables that it is called with.
+/// A function that serves the tables that it is called with.
 pub type Serve = Arc<dyn Fn(&Engine) + Send + Sync>;
 
 impl Background {
@@ -67,7 +67,7 @@ impl Background {
     }
 
     /// Returns a function that serves the tables it is called with: at `first` for the first call, and at `then`, if
-    /// given, for later ones. The log calls the tables `what`.
+    /// given, for later calls. Log messages refer to the tables as `what`.
     #[must_use]
     pub fn serving(
         &self,

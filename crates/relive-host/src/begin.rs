@@ -21,7 +21,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Releases the folders to the next server, which may be waiting; the tables of this server may exist much longer.
+    /// Releases the folders for the next server, which may already be waiting for them; the tables of this server may
+    /// exist much longer.
     pub(crate) fn release(&self) {
         if let Some(root) = &self.root {
             root.release();
@@ -46,7 +47,7 @@ pub(crate) struct Begin {
 }
 
 impl Begin {
-    /// Loads the checkpoint, if one exists. Returns when it has been read.
+    /// Loads the checkpoint, if one exists. Returns when the checkpoint has been read.
     pub(crate) fn run(mut self) -> Result<(Engine, Folders)> {
         if let Some((tier, _)) = &self.spill {
             self.engine = self.engine.cold_store(Arc::clone(tier) as Arc<dyn ColdStore>);
@@ -71,7 +72,7 @@ impl Begin {
         let Some(location) = &settings.location else { return (None, settings.load.clone()) };
         let (location, load) = match locate(location) {
             Ok(Location::Checkpoint { root, .. }) => (root, Some(location.clone())),
-            // A missing folder is created later; an impossible one is reported by the first write.
+            // A missing folder is created later; if this is impossible, the first write reports it.
             _ => (location.clone(), None),
         };
         let root = settings.keep.into_iter().fold(Root::new(location).format(settings.format), Root::keep);
@@ -111,7 +112,7 @@ impl Begin {
             relive_checkpoint::ErrorKind::Damaged => self.advice(root.filter(|_| !is_chosen), &error),
             _ => String::new(),
         };
-        Error::from(error).told(|text| format!("cannot load {which}: {text}{advice}"))
+        Error::from(error).with_context(|text| format!("cannot load {which}: {text}{advice}"))
     }
 
     /// Advice for a damaged checkpoint.
@@ -163,7 +164,7 @@ impl Begin {
         let restored = builder
             .build_from(snapshot, self.checkpoints.rules)
             .map_err(|error| self.misfit(&location, error))?;
-        self.tell(&location, &restored, started);
+        self.log_restored(&location, &restored, started);
         Ok(restored.engine)
     }
 
@@ -182,10 +183,10 @@ impl Begin {
             _ => String::new(),
         };
         Error::from(error)
-            .told(|text| format!("{location} does not match the configured tables: {text}{advice}"))
+            .with_context(|text| format!("{location} does not match the configured tables: {text}{advice}"))
     }
 
-    fn tell(&self, location: &str, restored: &Restored, started: Instant) {
+    fn log_restored(&self, location: &str, restored: &Restored, started: Instant) {
         let items: u64 = restored.engine.tables().iter().map(|table| table.info().current_size).sum();
         let (took, what) = (started.elapsed(), if items == 1 { "item" } else { "items" });
         tracing::info!(target: "relive::server", checkpoint = location, ?took, "checkpoint loaded: {items} {what}");
@@ -211,7 +212,7 @@ impl Begin {
     }
 }
 
-/// The checkpoint is loaded even so.
+/// Warns that the checkpoint does not fit into the bound on memory. It is loaded anyway.
 fn warn_of_full_memory(engine: &Engine) {
     let memory = engine.memory();
     let resident = memory.chunks.resident_bytes();

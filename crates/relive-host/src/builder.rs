@@ -212,10 +212,10 @@ impl ServerBuilder {
     }
 }
 
-/// Serves metrics, health and the dashboard, and logs where.
+/// Serves metrics, health and the dashboard, and logs the address.
 async fn show(address: &Address, monitor: &Monitor, words: &Words) -> Result<HttpServer> {
     let http = address.show(words.http, monitor.clone()).await.map_err(|error| {
-        error.told(|text| {
+        error.with_context(|text| {
             if text.starts_with(words.http) { text.to_owned() } else { format!("{}: {text}", words.http) }
         })
     })?;

@@ -30,8 +30,8 @@ impl fmt::Debug for Save {
     }
 }
 
-/// Where a server's checkpoints are, when they are written, and which one the server loads when it starts. By default,
-/// none is written or loaded.
+/// The location of a server's checkpoints, when they are written, and which one the server loads when it starts. By
+/// default, no checkpoint is written or loaded.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -77,7 +77,7 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// Uses the folder or bucket (`s3://…`, `gs://…`, `az://…`) at `location`: the server loads the newest checkpoint
-    /// at its start and writes new ones there. If `location` is a single checkpoint, the server loads that one.
+    /// at startup and writes new ones there. If `location` is a single checkpoint, the server loads that one.
     pub fn at(location: impl Into<String>) -> Self {
         Self { location: Some(location.into()), ..Self::default() }
     }
@@ -105,14 +105,14 @@ impl Checkpoints {
         self
     }
 
-    /// Loads this checkpoint, or the newest of this folder or bucket, instead of the server's newest one.
+    /// Loads this checkpoint, or the newest one in this folder or bucket, instead of the server's newest one.
     #[must_use]
     pub fn load(mut self, place: impl Into<String>) -> Self {
         self.load = Some(place.into());
         self
     }
 
-    /// Sets a checkpoint, or a folder of checkpoints, to load if the server has none of its own. A place without an
+    /// Sets a checkpoint, or a folder of checkpoints, to load if the server has none of its own. A location without an
     /// intact checkpoint is ignored.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
@@ -127,44 +127,46 @@ impl Checkpoints {
         self
     }
 
-    /// Sets how many checkpoints are kept; the newest always is. Default: 3.
+    /// Sets how many checkpoints are kept; the newest one is always kept. Default: 3.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = Some(checkpoints);
         self
     }
 
-    /// Writes a checkpoint at every `interval`, at least one second. Default: only on a client's request.
+    /// Writes a checkpoint every `interval`, which is at least one second. Default: only on a client's request.
     #[must_use]
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = Some(interval);
         self
     }
 
-    /// Whether the server writes a checkpoint when it stops, after it has closed its tables, so that the checkpoint
-    /// contains every confirmed item. Default: yes.
+    /// Sets whether the server writes a checkpoint when it stops. It does so after it has closed its tables, so the
+    /// checkpoint contains every confirmed item. Default: yes.
     #[must_use]
     pub fn at_shutdown(mut self, yes: bool) -> Self {
         self.not_at_shutdown = !yes;
         self
     }
 
-    /// Sets which rules a loaded table uses. Default: the checkpoint's. Differences are logged in either case.
+    /// Sets which rules a loaded table uses. Default: the rules in the checkpoint. Differences are logged in either
+    /// case.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Whether to load the intact part of a damaged checkpoint, and log the rest, instead of refusing it.
+    /// Sets whether to load the intact part of a damaged checkpoint and log the damage, instead of refusing the
+    /// checkpoint.
     #[must_use]
     pub fn salvage(mut self, yes: bool) -> Self {
         self.salvage = yes;
         self
     }
 
-    /// Whether to add the tables that exist only in the checkpoint, with their stored rules, instead of refusing the
-    /// checkpoint.
+    /// Sets whether to add the tables that exist only in the checkpoint, with their stored rules, instead of refusing
+    /// the checkpoint.
     #[must_use]
     pub fn other_tables(mut self, yes: bool) -> Self {
         self.other_tables = yes;
@@ -179,7 +181,7 @@ impl Checkpoints {
     }
 
     /// Lets other servers load from the folder and write to it until this server first writes. By default, this server
-    /// locks the folder at its start.
+    /// locks the folder at startup.
     #[must_use]
     pub fn shared_until_written(mut self, yes: bool) -> Self {
         self.is_shared = yes;
@@ -187,7 +189,7 @@ impl Checkpoints {
     }
 
     /// # Errors
-    /// Refuses too short an interval.
+    /// The interval is too short.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         match self.every {
             Some(got) if got < MIN_CHECKPOINT_INTERVAL => Err(BuildError::CheckpointInterval { got }),

@@ -30,7 +30,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Endpoint {
     address: Address,
     tls: Option<Tls>,
-    access: Option<Asked>,
+    access: Option<AccessSource>,
     open: Option<(Address, Role)>,
 }
 
@@ -41,7 +41,7 @@ enum Tls {
 }
 
 #[derive(Debug, Clone)]
-enum Asked {
+enum AccessSource {
     Ready(Access),
     File(PathBuf),
     Token { name: String, role: Role, token: String },
@@ -73,10 +73,10 @@ impl Endpoint {
         self
     }
 
-    /// Sets the access rules for clients.
+    /// Sets the access rules.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
-        self.access = Some(Asked::Ready(access));
+        self.access = Some(AccessSource::Ready(access));
         self
     }
 
@@ -84,14 +84,14 @@ impl Endpoint {
     /// changes.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.access = Some(Asked::File(path.into()));
+        self.access = Some(AccessSource::File(path.into()));
         self
     }
 
-    /// Requires this token, which grants the role. Errors refer to the token by its name.
+    /// Requires this token, which grants `role`. Errors refer to the token by its name.
     #[must_use]
     pub fn token(mut self, name: impl Into<String>, role: Role, token: impl Into<String>) -> Self {
-        self.access = Some(Asked::Token { name: name.into(), role, token: token.into() });
+        self.access = Some(AccessSource::Token { name: name.into(), role, token: token.into() });
         self
     }
 
@@ -114,7 +114,7 @@ impl Endpoint {
     /// Reads certificates and tokens, and binds fixed ports.
     pub(crate) async fn check(self) -> Result<Checked> {
         let tls = self.tls.map(Tls::read).transpose().map_err(unusable)?;
-        let access = self.access.map(Asked::read).transpose()?;
+        let access = self.access.map(AccessSource::read).transpose()?;
         let main = self.address.reserve("the address of a server").await?;
         let open = match self.open {
             Some((address, role)) => Some((address.reserve("the open entrance").await?, role)),
@@ -141,7 +141,7 @@ impl Tls {
     }
 }
 
-impl Asked {
+impl AccessSource {
     fn read(self) -> Result<Access> {
         let tokens = match self {
             Self::Ready(access) => return Ok(access),
@@ -209,7 +209,7 @@ impl Bound {
         self.open_address
     }
 
-    /// Combines two endpoints for the same tables; the address is that of `self`.
+    /// Combines two endpoints for the same tables; the combined endpoint has the address of `self`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.entrances.extend(other.entrances);

@@ -29,11 +29,11 @@ pub enum ErrorKind {
     Memory,
     /// The checkpoint contains a state that is impossible under the tables' rules.
     Restore,
-    /// An address is invalid, in use, or not one of this machine.
+    /// An address is invalid, in use, or does not belong to this machine.
     Bind,
     /// A certificate, a key or a token is unusable.
     Security,
-    /// The location has no checkpoint, or cannot have one.
+    /// The location has no checkpoint or cannot contain one.
     Location,
     /// The checkpoint is damaged.
     Damaged,
@@ -54,7 +54,7 @@ impl Error {
     }
 
     /// Replaces the text with one derived from it.
-    pub(crate) fn told(self, text: impl FnOnce(&str) -> String) -> Self {
+    pub(crate) fn with_context(self, text: impl FnOnce(&str) -> String) -> Self {
         Self { text: text(&self.text), ..self }
     }
 
@@ -69,9 +69,9 @@ impl Error {
         let of_checkpoint = error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>());
         if of_checkpoint.is_some() {
             return Self::new(ErrorKind::LastCheckpoint, error)
-                .told(|text| format!("{text}; earlier checkpoints remain valid"));
+                .with_context(|text| format!("{text}; earlier checkpoints remain valid"));
         }
-        Self::new(ErrorKind::Ended, error).told(|text| format!("the listening socket failed: {text}"))
+        Self::new(ErrorKind::Ended, error).with_context(|text| format!("the listening socket failed: {text}"))
     }
 }
 
@@ -116,8 +116,8 @@ impl From<relive_checkpoint::Error> for Error {
     }
 }
 
-/// Programs that both serve and connect then need only one error type, and Python's exceptions derive from one list of
-/// kinds.
+/// With this conversion, programs that both serve and connect need only one error type, and Python's exceptions are
+/// derived from one list of kinds.
 impl From<Error> for relive_client::Error {
     fn from(error: Error) -> Self {
         use relive_client::ErrorKind as Kind;

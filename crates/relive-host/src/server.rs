@@ -131,7 +131,7 @@ impl Server {
         self.http.as_ref().map(HttpServer::address)
     }
 
-    /// The tables, for use in this process without a connection.
+    /// Returns the tables, for use in this process without a connection.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -140,7 +140,7 @@ impl Server {
     /// Completes when the server has ended, by [`stop`](Self::stop) or by itself.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.subscribe();
-        // A dropped sender means the same as a message.
+        // A dropped sender also means that the server has ended.
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
@@ -148,15 +148,15 @@ impl Server {
     /// the last checkpoint is written if one is configured.
     ///
     /// # Errors
-    /// `LastCheckpoint` if the last checkpoint could not be written; `Ended` if the listener had failed before, or the
-    /// task was ended from outside.
+    /// `LastCheckpoint` if the last checkpoint could not be written; `Ended` if the listener had already failed, or if
+    /// other code ended the server's task.
     pub async fn stop(mut self) -> Result<()> {
         let served = match self.listening.take() {
             Some(Listening { stop, task, .. }) => {
                 drop(stop);
                 task.await.map_err(|error| {
                     Error::new(ErrorKind::Ended, error)
-                        .told(|text| format!("the server's task ended unexpectedly: {text}"))
+                        .with_context(|text| format!("the server's task ended unexpectedly: {text}"))
                 })?
             }
             None => match self.engine.shut_down() {
@@ -173,7 +173,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // This signals the task of a listening server to stop.
+        // For a listening server, taking the field signals its task to stop.
         if self.listening.take().is_none() {
             drop(self.engine.shut_down());
             self.ended.send_replace(true);

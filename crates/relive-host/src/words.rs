@@ -1,7 +1,7 @@
 //! The names of settings in messages.
 
-/// The names that messages use for settings, so that users recognize them: the names differ between a command line and
-/// a function. The default uses the names of this crate.
+/// The names that messages use for settings. Command lines and functions have different names for a setting, and users
+/// should recognize theirs. The default uses the names of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// The address of metrics and the dashboard.

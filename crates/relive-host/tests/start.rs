@@ -32,7 +32,7 @@ fn kind<T>(result: relive_host::Result<T>) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn a_server_goes_on_from_what_its_predecessor_wrote_last() {
+async fn a_server_resumes_from_the_final_checkpoint_of_its_predecessor() {
     let folder = tempfile::tempdir().unwrap();
     let server = builder().checkpoints(at(folder.path())).bind(":0").await.unwrap();
     insert(&Client::connect(server.address()).unwrap()).await;
@@ -63,7 +63,7 @@ async fn a_server_without_a_port_writes_its_last_checkpoint_too_and_can_get_a_po
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_before_anything_is_loaded_or_locked() {
+async fn errors_are_reported_before_loading_or_locking() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = folder.path().join("checkpoints");
     let builder = || builder().checkpoints(at(&checkpoints));
@@ -84,7 +84,7 @@ async fn what_is_wrong_is_told_before_anything_is_loaded_or_locked() {
 }
 
 #[tokio::test]
-async fn damage_is_told_with_what_to_do_and_becomes_a_clients_error() {
+async fn damage_is_reported_with_advice_and_converts_to_a_client_error() {
     let folder = tempfile::tempdir().unwrap();
     let reverb = at(folder.path()).format(Format::Reverb);
     builder().checkpoints(reverb).bind(":0").await.unwrap().stop().await.unwrap();
@@ -100,7 +100,7 @@ async fn damage_is_told_with_what_to_do_and_becomes_a_clients_error() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_of_other_tables_is_refused_or_taken_with_them() {
+async fn a_checkpoint_of_other_tables_is_refused_or_loads_its_tables() {
     let folder = tempfile::tempdir().unwrap();
     builder().checkpoints(at(folder.path())).bind(":0").await.unwrap().stop().await.unwrap();
     let other = || Server::builder().table(TableConfig::new("other"));
@@ -117,7 +117,7 @@ async fn a_checkpoint_of_other_tables_is_refused_or_taken_with_them() {
 }
 
 #[tokio::test]
-async fn checkpoints_may_be_written_by_a_function() {
+async fn a_custom_function_can_write_checkpoints() {
     let checkpoints = Checkpoints::default().saved_by(|snapshot, _| {
         let location = format!("{} tables", snapshot.tables.len());
         Ok(SavedCheckpoint { location, written_bytes: 0, total_bytes: 0 })
@@ -130,7 +130,7 @@ async fn checkpoints_may_be_written_by_a_function() {
 }
 
 #[tokio::test]
-async fn a_last_checkpoint_that_cannot_be_written_is_an_error_of_the_end() {
+async fn a_failed_final_checkpoint_is_returned_by_stop() {
     let checkpoints = Checkpoints::default()
         .saved_by(|_, _| Err(relive_engine::EngineError::checkpoint(std::io::Error::other("no room"))));
     let server = builder().checkpoints(checkpoints).bind(":0").await.unwrap();
@@ -142,7 +142,7 @@ async fn a_last_checkpoint_that_cannot_be_written_is_an_error_of_the_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_lets_go_of_its_folders() {
+async fn a_dropped_server_releases_its_folders() {
     let folder = tempfile::tempdir().unwrap();
     let (checkpoints, spill) = (folder.path().join("checkpoints"), folder.path().join("spill"));
     let begin = || builder().checkpoints(at(&checkpoints)).max_bytes(1 << 20).spill(&spill);

@@ -1,4 +1,5 @@
-//! Times a learner's step: host batch to changed parameters. `benches/learner/learner_step.py` runs it beside PyTorch.
+//! Times a learner's step, from a batch in host memory to changed parameters. `benches/learner/learner_step.py`
+//! compares it with PyTorch.
 //!
 //!     cargo run --release -p relive-nn --example learner_step -- mlp64 2000
 //!
@@ -11,11 +12,11 @@ use relive_nn::losses::{self, Selected};
 use relive_nn::tape::{self, Gradients, Weights};
 use relive_nn::{Activation, Adam, Key, Layout, Lstm, Network, Optimizer, Params, Scratch, Steps, Stream};
 
-// As in the binary and the Python module.
+// The same allocator as in the binary and the Python module.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Host batches that steps take in turn.
+/// The number of batches in host memory, which steps use in turn.
 const BATCHES: usize = 8;
 
 type Step = Box<dyn FnMut(usize)>;
@@ -82,7 +83,7 @@ struct Batch {
     targets: Vec<f32>,
 }
 
-/// Forward, Huber's loss of the actions taken, backward, Adam.
+/// Forward pass, Huber loss of the actions taken, backward pass, Adam.
 fn mlp(sizes: Values, on_tape: bool) -> Step {
     let Values { inputs, hidden, actions, batch } = sizes;
     let mut layout = Layout::new();
@@ -119,7 +120,8 @@ fn huber_on_tape(network: &Network, params: &Params, batch: &Batch) -> Vec<f32> 
     Gradients::of(&loss).by_weights(&weights)
 }
 
-/// Nature-DQN's step from pictures of bytes: target network forward, online network forward and backward, Huber, Adam.
+/// A step of the Nature DQN on images of bytes: target network forward, online network forward and backward, Huber
+/// loss, Adam.
 fn conv() -> Step {
     const BATCH: usize = 32;
     const PICTURE: usize = 84 * 84 * 4;
@@ -148,7 +150,7 @@ fn conv() -> Step {
     })
 }
 
-/// An LSTM and a linear head over a sequence, mean squared error, backpropagation through all of it, Adam.
+/// An LSTM and a linear head over a sequence, mean squared error, backpropagation through the whole sequence, Adam.
 fn lstm() -> Step {
     const TIME: usize = 20;
     const BATCH: usize = 32;

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// Why saved parameters or optimiser states were refused.
+/// The reason that saved parameters or optimizer states were rejected.
 ///
-/// This error is for data from outside. A mistake in a program's own code, such as shapes that do not match, is a panic
-/// with the shapes in its message.
+/// This error is for data from outside. A mistake in the program itself, such as shapes that do not match, causes a
+/// panic with the shapes in its message.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -16,7 +16,7 @@ pub struct Error {
 pub enum ErrorKind {
     /// The bytes are not such a file, or are truncated.
     Damaged,
-    /// The data is intact but belongs to another network or optimiser.
+    /// The data is intact but belongs to another network or optimizer.
     Mismatch,
     /// A limit of [`limits`](crate::limits) is exceeded.
     TooLarge,
@@ -35,7 +35,7 @@ impl Error {
         Self { kind: ErrorKind::TooLarge, message: message.into() }
     }
 
-    /// The kind of refusal.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

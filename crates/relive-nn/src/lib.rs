@@ -1,11 +1,13 @@
-//! Networks, losses and optimisers for Relive's agents.
+//! Networks, losses and optimizers for Relive's agents.
 //!
-//! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names; initialised from a [`Key`],
+//! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names; initialized from a [`Key`],
 //!   sent as bytes, saved as safetensors.
-//! * [`Network`]: layers over rows of numbers. [`Network::infer`] acts; [`Network::gradient`] and [`tape`] learn.
-//! * [`Lstm`]: over whole sequences, with resets. [`heads`]: bounds of actions, normal distributions.
+//! * [`Network`]: layers over rows of numbers. [`Network::infer`] is for acting; [`Network::gradient`] and [`tape`] are
+//!   for learning.
+//! * [`Lstm`]: over whole sequences, with resets. [`heads`]: action bounds, normal distributions.
 //! * [`losses`]: losses, targets and returns as pure functions.
-//! * [`Optimizer`]: Adam, RMSProp and gradient descent over flat parameters, with the gradient's global norm bounded.
+//! * [`Optimizer`]: Adam, RMSProp and gradient descent over flat parameters, with a bound on the gradient's global
+//!   norm.
 //!
 //! One step of a learner:
 //!

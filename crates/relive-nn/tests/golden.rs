@@ -1,4 +1,4 @@
-//! Losses against numbers recorded from trfl, rlax and Acme.
+//! Losses, compared with numbers recorded from trfl, rlax and Acme.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn double_q() {
     check_gradient(&q, &by_q, |q, by_q| losses::q_loss(q, selected, &targets, 1.0, by_q).loss);
 }
 
-/// Compares a gradient with differences of the loss.
+/// Compares a gradient with finite differences of the loss.
 fn check_gradient(at: &[f32], gradient: &[f32], loss: impl Fn(&[f32], &mut [f32]) -> f32) {
     const STEP: f32 = 1e-2;
     let mut ignored = vec![0.0; at.len()];
@@ -158,7 +158,7 @@ fn value_rescaling() {
     let h: Vec<f32> = x.iter().map(|x| losses::rescale(*x, epsilon)).collect();
     case.agrees("h", &h);
     let back: Vec<f32> = h.iter().map(|h| losses::unscale(*h, epsilon)).collect();
-    // Ours is the inverse indeed; the recorded one loses digits in f32.
+    // This crate's function is the exact inverse; the recorded one loses digits in f32.
     assert_close("inverse", &back, &x, 3e-7);
     assert_close("recorded", &back, &case.numbers("h_inv_of_h_f32"), 1e-4);
 }
@@ -204,7 +204,7 @@ fn deterministic_policy_gradient() {
     let mut by_actions = vec![9.0; a.len()];
     let clip = DpgClip::Norm(case.number("dqda_clip_norm"));
     case.agrees("loss", &losses::deterministic_policy_gradient(&dqda, 2, clip, &mut by_actions));
-    // Recorded for the sum over both samples, ours is for the mean.
+    // The recorded gradient is that of the sum over both samples; this crate's is that of the mean.
     let summed: Vec<f32> = by_actions.iter().map(|g| 2.0 * g).collect();
     case.agrees("grad_a", &summed);
 }
@@ -212,7 +212,7 @@ fn deterministic_policy_gradient() {
 #[test]
 fn quantile_regression() {
     let case = Case::named("quantile_q");
-    // Recorded as [quantile, action]; ours go action by action.
+    // The recorded order is [quantile, action]; this crate orders by action.
     let by_action = |key: &str| -> Vec<f32> {
         let rows = case.numbers(key);
         (0..3).flat_map(|action| (0..4).map(move |tau| (tau, action))).map(|(t, a)| rows[t * 3 + a]).collect()
@@ -250,7 +250,7 @@ fn mpo() {
 
     let stats = case.of("stats");
     case.agrees("loss", &tape::values(found.loss.clone()));
-    // What Acme calls the policy's loss is the whole.
+    // Acme's `loss_policy` is the total loss.
     stats.agrees("loss_policy", &tape::values(found.loss.clone()));
     assert_close("alpha", &[found.alpha], &stats.numbers("loss_alpha"), 3e-6);
     stats.agrees("loss_temperature", &[found.temperature]);
@@ -265,7 +265,7 @@ fn mpo() {
     let recorded: Vec<f32> = raw.iter().flat_map(|key| dual.numbers(&format!("MPO/{key}:0"))).collect();
     assert_close("duals", &gradients.by_weights(&weights), &recorded, 3e-6);
 
-    // The same in closed form.
+    // The same loss in closed form.
     let (mut by_means, mut by_stddevs, mut by_duals) = ([9.0; 6], [9.0; 6], [9.0; 6]);
     let mut into =
         MpoGradients { by_means: &mut by_means, by_stddevs: &mut by_stddevs, by_duals: &mut by_duals };

@@ -1,4 +1,4 @@
-//! Heads of policies: what acts and what learns agree.
+//! Heads of policies: acting and learning use the same distributions.
 
 mod common;
 
@@ -8,7 +8,7 @@ use relive_nn::tape::{self, Gradients};
 use relive_nn::{Activation, Key, Layout, Network, Scratch};
 
 #[test]
-fn bounds_are_kept() {
+fn squashed_actions_stay_within_bounds() {
     let bounds = ActionBounds::new(vec![-1.0, 0.0], vec![1.0, 10.0]);
     let x = vec![0.0, 0.0, -50.0, 50.0, 0.3, -0.7];
     let mut squashed = x.clone();
@@ -29,7 +29,7 @@ fn bounds_are_kept() {
 }
 
 #[test]
-fn a_normal_head_begins_at_its_scale_and_tells_probabilities() {
+fn a_normal_head_starts_at_its_scale_and_returns_log_probabilities() {
     let head = NormalHead { init_scale: 0.7, ..NormalHead::new(2) };
     let mut layout = Layout::new();
     let builder = Network::builder(&mut layout, "policy", 3).mlp(&[32], Activation::Elu);
@@ -57,7 +57,7 @@ fn a_normal_head_begins_at_its_scale_and_tells_probabilities() {
 }
 
 #[test]
-fn a_fixed_scale_learns_means_only() {
+fn a_fixed_scale_trains_only_the_means() {
     let head = NormalHead { fixed_scale: true, tanh_mean: true, ..NormalHead::new(2) };
     let outputs = tape::variable(randoms(12, 1), [3, 4]);
     let policy = head.on_tape(outputs.clone());
@@ -70,7 +70,7 @@ fn a_fixed_scale_learns_means_only() {
 }
 
 #[test]
-fn distributions_and_their_gradients_are_those_of_the_tape() {
+fn distributions_and_gradients_match_the_tape() {
     let outputs = randoms(5 * 4, 3);
     for (tanh_mean, fixed_scale) in [(false, false), (true, false), (false, true)] {
         let head = NormalHead { tanh_mean, fixed_scale, init_scale: 0.5, ..NormalHead::new(2) };
@@ -80,7 +80,7 @@ fn distributions_and_their_gradients_are_those_of_the_tape() {
         head.distributions(&outputs, &mut means, &mut stddevs);
         assert_close("means", &means, &tape::values(policy.mean.clone()), 1e-6);
         assert_close("stddevs", &stddevs, &tape::values(policy.stddev.clone()), 1e-6);
-        // Any function of both will do.
+        // Any function of both suffices.
         let loss = policy.mean.powi_scalar(2).sum() + policy.stddev.powi_scalar(3).sum();
         let expected = Gradients::of(&loss).by_tensor(&on_tape);
         let by_means: Vec<f32> = means.iter().map(|mean| 2.0 * mean).collect();

@@ -1,4 +1,4 @@
-//! A learner's steps: they learn, they repeat, they resume, and they do not grow.
+//! A learner's steps learn, are repeatable, can be resumed, and do not use more and more memory.
 
 use relive_nn::losses::{self, Selected};
 use relive_nn::tape::{self, Gradients, Weights};
@@ -7,7 +7,8 @@ use relive_nn::{Activation, Adam, Key, Layout, Network, Optimizer, Params, RmsPr
 const BATCH: usize = 32;
 const STATES: usize = 8;
 
-/// Q-learning of a walk along a line: left and right, a reward of 1 at the right end, which ends the episode.
+/// Q-learning of a walk along a line: the actions are left and right; the right end gives a reward of 1 and ends the
+/// episode.
 struct Learner {
     network: Network,
     params: Params,
@@ -78,7 +79,7 @@ fn one_hot(states: &[usize]) -> Vec<f32> {
 }
 
 #[test]
-fn q_values_become_those_of_the_best_policy() {
+fn q_values_converge_to_the_optimal_policy() {
     for on_tape in [false, true] {
         let mut learner = Learner::new(1);
         (0..1500).for_each(|_| {
@@ -111,7 +112,7 @@ fn the_same_seed_gives_the_same_bytes_on_any_thread() {
 }
 
 #[test]
-fn a_learner_that_resumes_gives_the_bytes_of_one_that_went_on() {
+fn a_resumed_learner_is_bit_identical_to_an_uninterrupted_one() {
     let mut whole = Learner::new(1);
     (0..30).for_each(|_| {
         whole.step(false);
@@ -132,7 +133,7 @@ fn a_learner_that_resumes_gives_the_bytes_of_one_that_went_on() {
 }
 
 #[test]
-fn states_of_other_optimisers_and_damaged_ones_are_refused() {
+fn foreign_and_damaged_optimizer_states_are_refused() {
     let params = Learner::new(1).params;
     let mut adam = Optimizer::adam(Adam::default(), &params);
     let before = adam.clone();
@@ -151,7 +152,7 @@ fn states_of_other_optimisers_and_damaged_ones_are_refused() {
     assert_eq!(adam, before);
 }
 
-/// Acting, bootstrapping and frozen networks leave nothing behind, nor does a learner's step.
+/// Acting, bootstrapping, frozen networks and a learner's step leave nothing in memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow() {

@@ -1,4 +1,4 @@
-//! Losses and targets of nothing.
+//! Losses and targets of empty batches and sequences.
 
 use relive_nn::losses::{
     BatchLoss, DpgClip, Munchausen, RetraceSequence, Selected, Support, VTraceClip,
@@ -11,7 +11,7 @@ use relive_nn::losses::{
 const NONE: [f32; 0] = [];
 
 #[test]
-fn targets_of_no_rows_are_none() {
+fn targets_of_zero_rows_are_empty() {
     let support = Support::new(-1.0, 1.0, 3);
     assert_eq!(double_q_targets(&[], &[], &[], &[]), NONE);
     assert_eq!(categorical_targets(support, &[], &[], &[]), NONE);
@@ -22,7 +22,7 @@ fn targets_of_no_rows_are_none() {
 }
 
 #[test]
-fn losses_of_no_rows_are_nothing() {
+fn losses_of_zero_rows_are_zero() {
     let support = Support::new(-1.0, 1.0, 3);
     let selected = Selected { actions: &[], weights: &[] };
     let nothing = BatchLoss { loss: 0.0, rows: Vec::new() };
@@ -33,7 +33,7 @@ fn losses_of_no_rows_are_nothing() {
 }
 
 #[test]
-fn sequences_of_no_transitions_give_nothing() {
+fn sequences_without_transitions_return_nothing() {
     assert_eq!(generalized_advantages(&[3.0], &[], &[], 0.9), NONE);
     assert_eq!(vtrace(&[3.0], &[], &[], &[], VTraceClip::default()).errors, NONE);
     assert_eq!(n_step_returns(&[], &[], &[], 3), NONE);

@@ -1,5 +1,5 @@
-//! Our layers against the same written with the tensors' own operations: outputs, and gradients by parameters and
-//! inputs.
+//! This crate's layers, compared with layers written with the tensors' own operations: outputs, and gradients with
+//! respect to parameters and inputs.
 
 mod common;
 
@@ -9,7 +9,7 @@ use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Pa
 
 const TOLERANCE: f32 = 1e-6;
 
-/// A network of five inputs, and parameters in which also biases are not zero.
+/// A network with five inputs, and parameters whose biases are not zero.
 fn network(build: impl FnOnce(NetworkBuilder<'_>) -> NetworkBuilder<'_>, inputs: usize) -> (Network, Params) {
     let mut layout = Layout::new();
     let network = build(Network::builder(&mut layout, "net", inputs).init(LinearInit::PyTorch)).build();
@@ -19,7 +19,7 @@ fn network(build: impl FnOnce(NetworkBuilder<'_>) -> NetworkBuilder<'_>, inputs:
     (network, params)
 }
 
-/// Runs both on a batch and compares all that can be seen of them.
+/// Runs both networks on a batch, and compares their outputs and gradients.
 fn check(
     network: &Network,
     params: &Params,
@@ -79,7 +79,7 @@ fn layer_norm_mlps() {
 }
 
 #[test]
-fn duelling_heads() {
+fn dueling_heads() {
     for atoms in [1, 3] {
         let (network, params) = network(|b| b.mlp(&[8], Activation::Relu).duelling_atoms(&[6], 4, atoms), 5);
         check(&network, &params, 9, |w, x| {
@@ -97,7 +97,8 @@ fn duelling_heads() {
 
 #[test]
 fn convolutions() {
-    // 9 x 7 pictures of 3 channels: 2 filters of 3 x 3 at stride 2 over 4 x 3 places, then 5 of 2 x 2 at stride 1.
+    // 9 x 7 images with 3 channels: 2 filters of 3 x 3 at stride 2 give 4 x 3 positions; then 5 filters of 2 x 2 at
+    // stride 1.
     let (network, params) = network(
         |b| {
             let b = b.image(9, 7, 3).conv(2, 3, 2).activation(Activation::Relu);
@@ -122,7 +123,7 @@ fn convolutions() {
 }
 
 #[test]
-fn a_torso_with_two_heads_and_a_frozen_network_behind() {
+fn gradients_of_a_torso_with_two_heads_and_a_frozen_network() {
     let mut layout = Layout::new();
     let torso = Network::builder(&mut layout, "torso", 3).mlp(&[6], Activation::Tanh).build();
     let heads = ["a", "b"].map(|name| Network::builder(&mut layout, name, 6).linear(2).build());
@@ -156,7 +157,7 @@ fn a_torso_with_two_heads_and_a_frozen_network_behind() {
 }
 
 #[test]
-fn pictures_of_bytes_are_read_as_numbers_are() {
+fn byte_images_are_read_like_float_images() {
     let bytes: Vec<u8> = (0..6 * 63_u32).map(|n| (n * 37 % 256).to_le_bytes()[0]).collect();
     let mut floats = Vec::new();
     scale_bytes(&bytes, 1.0 / 255.0, &mut floats);

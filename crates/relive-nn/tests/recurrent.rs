@@ -1,4 +1,4 @@
-//! The LSTM against the same written with the tensors' own operations, step by step.
+//! The LSTM, compared step by step with one written with the tensors' own operations.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn state() -> LstmState {
     LstmState { hidden: randoms(BATCH * UNITS, 5), cell: randoms(BATCH * UNITS, 6) }
 }
 
-/// Some at the first step, some within.
+/// Resets at the first step and within sequences.
 fn resets() -> Vec<bool> {
     (0..BATCH * TIME).map(|row| row == 1 || row % 11 == 9).collect()
 }
@@ -62,7 +62,7 @@ fn step_by_step(
 }
 
 #[test]
-fn a_sequence_is_its_steps() {
+fn an_lstm_over_a_sequence_matches_its_single_steps() {
     let (lstm, params) = lstm();
     let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * UNITS, 4));
     let (resets, begin) = (resets(), state());
@@ -85,7 +85,7 @@ fn a_sequence_is_its_steps() {
 }
 
 #[test]
-fn inference_goes_on_from_its_state() {
+fn inference_continues_from_its_state() {
     let (lstm, params) = lstm();
     let (x, resets) = (randoms(TIME * BATCH * INPUTS, 3), resets());
     let weights = Weights::frozen(&params);
@@ -107,7 +107,7 @@ fn inference_goes_on_from_its_state() {
     }
     assert_close("stepwise", &stepwise.cell, &whole.cell, 1e-6);
 
-    // One sequence alone, as an actor has it.
+    // A single sequence, as in an actor.
     let mut alone =
         LstmState { hidden: state().hidden[..UNITS].to_vec(), cell: state().cell[..UNITS].to_vec() };
     for t in 0..TIME {
@@ -120,7 +120,7 @@ fn inference_goes_on_from_its_state() {
 }
 
 #[test]
-fn a_network_with_memory_is_its_parts_on_the_tape() {
+fn a_recurrent_network_matches_its_parts_on_the_tape() {
     let mut layout = Layout::new();
     let torso = Network::builder(&mut layout, "torso", INPUTS).mlp(&[4], Activation::Tanh).build();
     let lstm = Lstm::new(&mut layout, "memory", 4, UNITS);
@@ -149,9 +149,9 @@ fn a_network_with_memory_is_its_parts_on_the_tape() {
     assert_close("inferred", inferred, &expected.0, 1e-6);
 }
 
-/// Where gradients end, the sequence behind is one of its own whose state is given.
+/// A sequence after a cut has the same gradients as a separate sequence that starts with the state at the cut.
 #[test]
-fn gradients_end_at_cuts() {
+fn gradients_stop_at_cuts() {
     const AT: usize = 3;
     let (lstm, params) = lstm();
     let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * UNITS, 4));

@@ -12,12 +12,12 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Sizes of blocks that are placed in small pages: chunks of large steps. Larger blocks are mostly tables' records of
-/// their items, which are accessed in random order, and batches, which are reused.
+/// Sizes of blocks that are placed in small pages; these are chunks of large steps. Larger blocks are mostly tables'
+/// records of their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
-/// Address space for such blocks; beyond it, they are placed with the others. One of mimalloc's arenas can have a
-/// little less than 16 GiB. Only used addresses take memory.
+/// Address space for such blocks; beyond it, they are placed with all other blocks. An arena of mimalloc is limited to
+/// slightly less than 16 GiB. Only used addresses take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
 /// Chunks and items are freed on other threads than those that allocated them, by writers and by servers; mimalloc is
@@ -35,8 +35,8 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl BySize {
-    /// The heap for blocks of this size, if it is not the ordinary one. Addresses that the system refuses are not
-    /// requested again.
+    /// The heap for blocks of this size, if it is not the ordinary one. If the system refuses the address space, it is
+    /// not requested again.
     fn heap_for(size: usize) -> Option<*mut mi::mi_heap_t> {
         static LARGE: OnceLock<Option<Heap>> = OnceLock::new();
         if !LARGE_BYTES.contains(&size) {
@@ -56,8 +56,8 @@ impl BySize {
     }
 }
 
-// SAFETY: all blocks are mimalloc's, which frees and resizes those of any heap alike. The ordinary heap takes the
-// blocks that do not fit a heap of their own.
+// SAFETY: all blocks are mimalloc's, which frees and resizes blocks of any heap in the same way. Blocks that do not fit
+// in the heap of large blocks are placed in the ordinary heap.
 unsafe impl GlobalAlloc for BySize {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -15,7 +15,7 @@ pub(crate) fn raise_host(py: Python<'_>, error: impl Into<relive_host::Error>) -
     raise(py, &Error::from(error.into()))
 }
 
-/// An exception of a given kind with its own text.
+/// An exception of the given kind, with the given text.
 pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = ERRORS.get_or_try_init(py, || py.import("relive.errors").map(Bound::unbind));

@@ -1,10 +1,11 @@
 //! The compiled half of the Python package `relive`; the other half is in `python/relive`.
 //!
 //! This crate never holds a lock of the engine or of a writer while it waits for the interpreter, and every call that
-//! can wait releases the interpreter meanwhile (`interpreter/wait.rs`).
+//! can wait releases the interpreter while it waits (`interpreter/wait.rs`).
 //!
-//! From the bottom: `error` and `interpreter`; `arrays`, `nests`, `connection`; `tables`, `write`, `read`; `server` and
-//! `client`. `flow`, `gpu` and `rl` are Python's modules of these names, beside the server and the client.
+//! The modules, from the bottom: `error` and `interpreter`; `arrays`, `nests`, `connection`; `tables`, `write`, `read`;
+//! `server` and `client`. `flow`, `gpu` and `rl` implement Python's modules of these names, independently of the server
+//! and the client.
 
 mod allocator;
 mod arrays;

@@ -2,8 +2,8 @@
 
 use crate::Stream;
 
-/// Names a random stream. Keys are derived from a seed by names and numbers, so that adding a component, or running
-/// components on other threads, changes no other component's numbers.
+/// Names a random stream. Keys are derived from a seed with names and numbers. Adding a component, or running
+/// components on other threads, therefore does not change the numbers of other components.
 ///
 /// ```
 /// use relive_random::Key;
@@ -24,7 +24,7 @@ impl Key {
     /// The key of a named component.
     #[must_use]
     pub fn child(self, name: &str) -> Self {
-        // FNV-1a, which tells names apart; `mix` spreads what it gives.
+        // FNV-1a distinguishes names; `mix` spreads its bits.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele et al. 2014).
+/// The finalizer of SplitMix64 (Steele et al. 2014).
 fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! Random streams that do not depend on which component draws first: each component has a key, derived from a seed by
-//! name.
+//! Random streams that do not depend on which component draws first: each component has a key, which is derived from a
+//! seed and the component's name.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// A stream of random numbers. Its whole state can be saved, so that a run that resumes goes on with the same numbers.
+/// A stream of random numbers. Its state can be saved, so that a resumed run continues with the same numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     state: [u64; 4],
@@ -15,7 +15,7 @@ impl Stream {
         Self { state, spare: None }
     }
 
-    /// Where the stream stands, for a checkpoint.
+    /// The state of the stream, for a checkpoint.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![u8::from(self.spare.is_some())];
@@ -24,10 +24,10 @@ impl Stream {
         bytes
     }
 
-    /// The stream that goes on where [`to_bytes`](Self::to_bytes) was called.
+    /// Restores a stream from the state that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// # Errors
-    /// If the bytes are not those of a stream.
+    /// The bytes are not the state of a stream.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NoStream> {
         let damaged = || NoStream { bytes: bytes.len() };
         let (&[has_spare], rest) = bytes.split_first_chunk().ok_or_else(damaged)?;
@@ -39,7 +39,7 @@ impl Stream {
         Ok(Self { state, spare: (has_spare == 1).then(|| f64::from_bits(spare)) })
     }
 
-    /// 64 random bits, by Xoshiro256++ (Blackman and Vigna 2019).
+    /// Returns 64 random bits, from Xoshiro256++ (Blackman and Vigna 2019).
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let bits = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
@@ -53,13 +53,13 @@ impl Stream {
         bits
     }
 
-    /// Uniform in `[0, 1)`, of 53 bits.
+    /// Returns a uniform number in `[0, 1)` with 53 random bits.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// Uniform among `0..bound`, without bias (Lemire 2019).
+    /// Returns a uniform integer in `0..bound`, without bias (Lemire 2019).
     ///
     /// # Panics
     /// If `bound` is 0.
@@ -76,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// Standard normal, by the polar method (Marsaglia and Bray 1964).
+    /// Returns a standard normal number, drawn with the polar method (Marsaglia and Bray 1964).
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Standard normal, drawn again when further than two from zero.
+    /// Returns a standard normal number; numbers farther than 2 from zero are drawn again.
     pub fn truncated_normal(&mut self) -> f64 {
         loop {
             let value = self.normal();
@@ -103,7 +103,7 @@ impl Stream {
     }
 }
 
-/// Bytes that are not those of a [`Stream`].
+/// The error for bytes that are not the state of a [`Stream`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoStream {
     bytes: usize,
@@ -123,7 +123,7 @@ mod tests {
     use crate::Key;
 
     #[test]
-    fn bits_are_those_of_the_generator_that_others_have() {
+    fn streams_match_the_reference_xoshiro_generator() {
         use rand_xoshiro::Xoshiro256PlusPlus;
         use rand_xoshiro::rand_core::{Rng, SeedableRng};
         let mut ours = Key::from_seed(2).stream();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_stream_goes_on() {
+    fn a_saved_random_stream_continues() {
         let mut stream = Key::from_seed(2).stream();
         for drawn in 0..4 {
             let mut resumed = Stream::from_bytes(&stream.to_bytes()).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_right() {
+    fn moments_are_correct() {
         let mut stream = Key::from_seed(5).stream();
         let n = 100_000;
         let moments = |values: Vec<f64>| {
@@ -157,7 +157,7 @@ mod tests {
         };
         let (mean, variance) = moments((0..n).map(|_| stream.normal()).collect());
         assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
-        // 0.7737: the variance of a normal cut at two.
+        // 0.7737 is the variance of a normal distribution truncated at 2.
         let (mean, variance) = moments((0..n).map(|_| stream.truncated_normal()).collect());
         assert!(mean.abs() < 0.02 && (variance - 0.7737).abs() < 0.02, "{mean} {variance}");
         let (mean, variance) = moments((0..n).map(|_| stream.uniform()).collect());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn below_reaches_all_and_no_more() {
+    fn below_covers_exactly_its_range() {
         let mut stream = Key::from_seed(7).stream();
         let mut seen = [0; 5];
         (0..1000).for_each(|_| seen[stream.below(5)] += 1);

@@ -52,15 +52,15 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// A sampler of a server requests batches ahead of their use, four by default. With a
+/// For a server, a sampler requests batches before they are needed, by default four. With a
 /// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
 /// caller asks for a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
 /// returned are lost.
 ///
 /// # Errors
 ///
-/// After `Timeout` and `Unavailable`, the caller may ask again: samples that have arrived stay for the next batch. All
-/// other errors are permanent.
+/// After `Timeout` and `Unavailable`, the call can be repeated: samples that have arrived are kept for the next batch.
+/// All other errors are permanent.
 pub struct BatchSampler {
     source: Source,
     table: Arc<str>,
@@ -68,34 +68,34 @@ pub struct BatchSampler {
     batch_size: usize,
     batches_ahead: usize,
     timeout: Option<Duration>,
-    /// Batches until the end; `None` if there is no end.
+    /// Number of batches until the end; `None` if there is no end.
     left: Option<usize>,
 }
 
 enum Source {
-    /// Whole batches of a server.
+    /// Complete batches from a server.
     Bulk(BulkFeed),
-    /// Samples of one server or many, requested only when a batch is needed.
+    /// Samples from one server or many, requested only when a batch is needed.
     Exact(ExactFeed),
-    /// Samples of a server that only supports gRPC, or of many servers.
+    /// Samples from a server that only supports gRPC, or from many servers.
     Remote {
         feed: Streams,
         /// Number of samples that the feed may fetch or has fetched, and that are not in `ready` yet.
         granted: usize,
-        /// Samples that have arrived and are in no batch yet.
+        /// Samples that have arrived and are not in a batch yet.
         ready: VecDeque<Sample>,
     },
     Local {
         feed: LocalFeed,
-        /// Samples that were taken and are in no batch yet, in order.
+        /// Samples that were taken and are not in a batch yet, in order.
         ready: Vec<Sampled>,
-        /// Set if nothing is taken ahead, so items may be copied.
+        /// Set if no samples are taken ahead, so items may be copied.
         rows: Option<Rows>,
     },
 }
 
 impl BatchSampler {
-    /// Creates a reader of batches of `table`, as `Client::batches` does.
+    /// Creates a reader for batches of `table`, as `Client::batches` does.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A server reports an
@@ -148,14 +148,15 @@ impl BatchSampler {
 
     /// Returns the next batch; `None` after `max_batches`.
     ///
-    /// Dropping the future loses no samples that have arrived: they stay for the next call. In the same process, and
-    /// with a [`prefetch`](BatchOptions::prefetch) of 0, it withdraws the request; otherwise, requested samples still
-    /// arrive and are kept for the next call. Over a network, samples that the server is sending while a request is
-    /// withdrawn are lost. The server counts them as `undelivered_samples`. A timeout loses none.
+    /// Dropping the future loses no samples that have arrived: they are kept for the next call. In the same process,
+    /// and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request; otherwise,
+    /// requested samples still arrive and are kept for the next call. Over a network, samples that the server is
+    /// sending while a request is withdrawn are lost. The server counts them as `undelivered_samples`. A timeout loses
+    /// none.
     ///
     /// # Errors
-    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server stays away. After both, the caller
-    /// may ask again. Any other error is permanent, such as `Cancelled` if a table of this process was closed.
+    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server stays away. After both, the call
+    /// can be repeated. Any other error is permanent, such as `Cancelled` if a table of this process was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }
@@ -178,7 +179,7 @@ impl BatchSampler {
             match next {
                 Some(Next::Batch(batch)) => return Some(self.count(batch)),
                 Some(Next::End) => return None,
-                Some(Next::NoWay(samples)) => self.fall_back(samples),
+                Some(Next::BulkUnavailable(samples)) => self.fall_back(samples),
                 None => return Some(Err(self.timed_out(timeout, "it has not arrived from the server"))),
             }
         }
@@ -211,7 +212,7 @@ impl BatchSampler {
     /// Takes a batch of the samples that are ready. There must be enough.
     fn take_batch(&mut self) -> SampleBatch {
         match &mut self.source {
-            // Its batches arrive complete.
+            // The batches of this source arrive complete.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
@@ -236,7 +237,7 @@ impl BatchSampler {
         Some(copied.of_items_like(feed.table().structure()))
     }
 
-    /// Falls back to gRPC, because the program at the address forwards nothing else.
+    /// Falls back to gRPC, because the program at the address only forwards gRPC.
     fn fall_back(&mut self, samples: Vec<Sample>) {
         if let Source::Bulk(feed) = &self.source {
             let options = match self.left {
@@ -266,7 +267,7 @@ impl BatchSampler {
             Source::Exact(feed) => {
                 let filled = feed.fill(self.batch_size, timeout).await;
                 let (had, wanted) = (feed.num_ready(), self.batch_size);
-                Some(filled.map_err(|error| short_of(had, wanted, error)))
+                Some(filled.map_err(|error| incomplete(had, wanted, error)))
             }
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
             // Complete batches need no filling.
@@ -285,7 +286,7 @@ impl BatchSampler {
         }
     }
 
-    /// Lets the streams fetch as many samples as were returned.
+    /// Lets the streams fetch as many new samples as were returned.
     fn ask_ahead(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let wanted = (self.batches_ahead * self.batch_size).saturating_sub(ready.len());
@@ -324,7 +325,7 @@ impl BatchSampler {
             let Source::Local { feed, ready, .. } = &mut self.source else { return Ok(()) };
             let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
             let missing = wanted - ready.len();
-            let asking = Asking { feed, ready };
+            let asking = PendingCall { feed, ready };
             let answer = poll_fn(|cx| asking.feed.poll_answer(missing, left, cx)).await;
             match answer {
                 Ok(mut samples) if asking.ready.is_empty() => *asking.ready = std::mem::take(&mut samples),
@@ -349,8 +350,8 @@ impl BatchSampler {
     }
 }
 
-/// Returns the error of a batch that was not complete in time, with the number of its samples.
-fn short_of(had: usize, wanted: usize, error: Error) -> Error {
+/// Returns the error for a batch that was not complete in time, with the number of samples that have arrived.
+fn incomplete(had: usize, wanted: usize, error: Error) -> Error {
     if error.kind() != ErrorKind::Timeout {
         return error;
     }
@@ -384,14 +385,14 @@ fn grpc(
     Source::Remote { feed: Streams::One(feed), granted, ready }
 }
 
-/// A request while its caller waits. If the caller stops waiting, the request is withdrawn, and samples that were taken
-/// for it are kept.
-struct Asking<'a> {
+/// A request whose caller is waiting. If the caller stops waiting, the request is withdrawn, and samples that were
+/// taken for it are kept.
+struct PendingCall<'a> {
     feed: &'a mut LocalFeed,
     ready: &'a mut Vec<Sampled>,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         self.ready.append(&mut self.feed.take_back());
     }

@@ -10,7 +10,7 @@ use relive_wire::sample::Assembler;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListedItem as WireItem};
 
 use crate::samples::Sample;
-use crate::stream::{Broken, Responses};
+use crate::stream::{Responses, StreamEnd};
 
 /// The state of an item when it was listed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,11 +23,11 @@ pub struct ItemInfo {
     pub times_sampled: i32,
     /// When it was inserted, by the server's clock.
     pub inserted_at: Option<SystemTime>,
-    /// Its place in the order of the table's inserts.
+    /// The item's position in the order of the table's inserts.
     pub sequence: u64,
-    /// Number of its columns.
+    /// The number of the item's columns.
     pub num_columns: usize,
-    /// Bytes of its chunks as stored, including parts that it does not refer to.
+    /// Bytes of the item's chunks as stored, including parts to which the item does not refer.
     pub encoded_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn items_of(
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let request = ListItemsRequest { table: table.to_owned(), from, limit };
     let answer = connection.call("items", timeout, || {
-        let (mut stub, request) = (connection.own_stub(), request.clone());
+        let (mut stub, request) = (connection.replay_stub(), request.clone());
         async move { stub.list_items(request).await }
     });
     let answer = answer.await?;
@@ -73,15 +73,18 @@ pub(crate) async fn get_items_of(
     let found = Deadline::after(timeout).run(receive(connection, request)).await;
     let found = found.ok_or_else(|| timeout_error(operation, timeout, connection.address(), None))?;
     let found = found.map_err(|error| match error {
-        Broken::Status(status) => status_error(operation, status),
-        Broken::Permanent(error) => error,
+        StreamEnd::Status(status) => status_error(operation, status),
+        StreamEnd::Permanent(error) => error,
     })?;
     Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-async fn receive(connection: &Connection, request: GetItemsRequest) -> Result<HashMap<u64, Sample>, Broken> {
+async fn receive(
+    connection: &Connection,
+    request: GetItemsRequest,
+) -> Result<HashMap<u64, Sample>, StreamEnd> {
     let mut channel = connection.channel();
-    let mut responses = Responses::open(&mut channel, GET_ITEMS, Once(Some(request))).await?;
+    let mut responses = Responses::open(&mut channel, GET_ITEMS, OneRequest(Some(request))).await?;
     let (mut assembler, mut received) = (Assembler::default(), Vec::new());
     while let Some(message) = responses.message().await? {
         assembler.push(&message, &mut received)?;
@@ -121,9 +124,9 @@ fn time_of(nanos: i64) -> Option<SystemTime> {
 }
 
 /// A single request.
-struct Once<Q>(Option<Q>);
+struct OneRequest<Q>(Option<Q>);
 
-impl<Q: Unpin> futures_core::Stream for Once<Q> {
+impl<Q: Unpin> futures_core::Stream for OneRequest<Q> {
     type Item = Q;
 
     fn poll_next(

@@ -1,9 +1,8 @@
 //! Readers: samples and batches of tables.
 //!
-//! From the bottom up: `samples` has the results; `stream` prefetches samples of a server over gRPC, and `bulk`
-//! prefetches whole batches; `local` reads tables of this process; `fleet` draws servers for samples of many servers;
-//! `call` serves callers that block their thread. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are the public
-//! types.
+//! From the bottom up: `samples` has the results; `stream` prefetches samples from a server over gRPC, and `bulk`
+//! prefetches whole batches; `local` reads tables of this process; `fleet` draws a server for each sample; `call`
+//! serves callers that block their thread. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are the public types.
 #![forbid(unsafe_code)]
 
 mod batch_options;

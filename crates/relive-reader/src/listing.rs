@@ -1,4 +1,4 @@
-//! Listing and reading the items of a table, wherever it is.
+//! Listing and reading the items of a table of this process, of one server or of many.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use relive_fleet::{Backend, Fleet, Target};
 use crate::items::{ItemInfo, ItemPage, get_items_of, items_of};
 use crate::samples::Sample;
 
-/// The bit of a page's position at which the number of its server begins. The lower bits are the server's own position,
-/// the number of an insert.
+/// The bit of a page's position at which the number of its server begins. The lower bits are the position at that
+/// server, which is the number of an insert.
 const SERVER_SHIFT: u32 = 44;
 const POSITION_MASK: u64 = (1 << SERVER_SHIFT) - 1;
 
@@ -34,7 +34,7 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
 /// Returns the items with these keys and their data, `None` for unknown keys, as `Client::get_items` does.
 ///
 /// # Errors
-/// As [`items`]; `Unavailable` if the server disconnects meanwhile.
+/// As [`items`]; `Unavailable` if the server disconnects in the meantime.
 pub async fn get_items(backend: &Backend, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
     let timeout = backend.timeout();
     match backend.target() {
@@ -56,7 +56,7 @@ async fn get_local_items(local: &Local, table: &str, keys: &[u64]) -> Result<Vec
     Ok(found.map(|item| item.map(|item| Sample::stored(item, &name))).collect())
 }
 
-/// Returns items of the server that `from` names, or of the first one. Those of the next server follow.
+/// Returns items of the server that `from` contains, initially the first one. The items of the next server follow.
 async fn items_of_fleet(
     fleet: &Fleet,
     table: &str,
@@ -92,7 +92,7 @@ async fn items_of_fleet(
     Ok(ItemPage { items, next })
 }
 
-/// Returns the items with these keys, from the servers that have them.
+/// Returns the items with these keys, from the servers that have the items.
 async fn get_items_of_fleet(
     fleet: &Fleet,
     table: &str,

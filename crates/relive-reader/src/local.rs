@@ -73,8 +73,7 @@ impl LocalFeed {
         Poll::Ready(Ok(()))
     }
 
-    /// Withdraws a waiting request. Returns the samples that were taken for it at the same moment, so that none is
-    /// lost.
+    /// Withdraws a waiting request. Returns the samples that were already taken for the request, so that none is lost.
     pub(crate) fn take_back(&mut self) -> Vec<Sampled> {
         self.asked_samples = 0;
         self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()

@@ -66,24 +66,24 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets how many samples a worker may have requested that the caller has not taken yet. Default: 100.
+    /// Sets the largest number of samples that a worker has requested and the caller has not taken yet. Default: 100.
     ///
-    /// Dropping the sampler loses them, which matters for tables that remove items when they are sampled.
+    /// Dropping the sampler loses these samples, which matters for tables that remove items when they are sampled.
     #[must_use]
     pub fn max_in_flight_samples_per_worker(mut self, samples: usize) -> SamplerOptions {
         self.max_in_flight = samples;
         self
     }
 
-    /// Sets after how many samples the sampler ends. It never requests more. Default: no end.
+    /// Sets the number of samples after which the sampler ends. It never requests more samples. Default: no end.
     #[must_use]
     pub fn max_samples(mut self, samples: usize) -> SamplerOptions {
         self.max_samples = Some(samples);
         self
     }
 
-    /// Sets after how many samples a worker opens a new stream, so that several servers behind one address share the
-    /// load. Default: 10,000.
+    /// Sets the number of samples after which a worker opens a new stream, so that several servers behind one address
+    /// share the load. Default: 10,000.
     #[must_use]
     pub fn max_samples_per_stream(mut self, samples: usize) -> SamplerOptions {
         self.max_samples_per_stream = samples;
@@ -93,7 +93,7 @@ impl SamplerOptions {
     /// Sets how long the table's rate limiter may hold samples back before the caller gets a `Timeout` error. Default:
     /// no limit.
     ///
-    /// With zero, only samples that are available immediately are returned. The client sends 1 ms then, since zero
+    /// With zero, only samples that are available immediately are returned. The client then sends 1 ms, since zero
     /// means "no limit" to servers.
     #[must_use]
     pub fn rate_limiter_timeout(mut self, timeout: Duration) -> SamplerOptions {
@@ -101,7 +101,7 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets how long the server may be away before the caller gets an `Unavailable` error. Default: the client's
+    /// Sets how long the server may be unreachable before the caller gets an `Unavailable` error. Default: the client's
     /// timeout.
     #[must_use]
     pub fn unavailable_timeout(mut self, timeout: Duration) -> SamplerOptions {
@@ -128,13 +128,13 @@ impl SamplerOptions {
         Ok(())
     }
 
-    /// Returns how many samples all workers may have requested that were not taken.
+    /// Returns the largest number of samples that all workers together have requested and the caller has not taken.
     pub(crate) fn capacity(&self) -> usize {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
-    /// Returns the options for one of `servers` servers, without the number of samples. Each may have twice its even
-    /// share in flight.
+    /// Returns the options for one of `servers` servers, without a number of samples. Each server may have twice an
+    /// even share of the samples in flight.
     pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
         let servers = servers.max(1);
         let workers = self.num_workers.div_ceil(servers);
@@ -143,7 +143,7 @@ impl SamplerOptions {
         SamplerOptions { num_workers: workers, max_in_flight, max_samples: None, ..*self }
     }
 
-    /// Returns the number of workers, limited by the work.
+    /// Returns the number of workers that have work.
     pub(crate) fn useful_workers(&self) -> usize {
         let needed = self.max_samples.map_or(usize::MAX, |samples| (samples / self.max_in_flight).max(1));
         self.num_workers.min(needed)
@@ -169,9 +169,9 @@ impl Default for SamplerOptions {
     }
 }
 
-/// What a call requests.
+/// The request of a call.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Requested {
     pub(crate) table: String,
     pub(crate) samples: usize,
     pub(crate) timeout: Option<Duration>,

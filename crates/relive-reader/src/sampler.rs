@@ -48,20 +48,21 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// A sampler of a server starts workers that fetch samples in the background, at most as many as
+/// For a server, a sampler starts workers that fetch samples in the background, at most as many as
 /// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. Dropping the sampler
-/// loses the fetched samples that the caller has not taken. A sampler of a table in the same process does not prefetch.
+/// loses the fetched samples that the caller has not taken. For a table in the same process, a sampler does not
+/// prefetch.
 ///
 /// # Errors
 ///
 /// Workers reconnect after a lost connection. The caller gets an error only if the server stays away longer than
-/// [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the caller may ask
-/// again; all other errors are permanent.
+/// [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the call can be
+/// repeated; all other errors are permanent.
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
     /// An error that occurred after a part of a batch.
-    put_off: Option<Error>,
+    deferred_error: Option<Error>,
 }
 
 /// Where the samples come from.
@@ -74,13 +75,13 @@ enum Feed {
     Local {
         feed: LocalFeed,
         timeout: Option<Duration>,
-        /// Samples until the end; `None` if there is no end.
+        /// Number of samples until the end; `None` if there is no end.
         left: Option<usize>,
     },
 }
 
 impl Sampler {
-    /// Creates a reader of samples of `table`, as `Client::sampler` does. It begins to fetch immediately.
+    /// Creates a reader for samples of `table`, as `Client::sampler` does. The reader begins to fetch immediately.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process.
@@ -101,7 +102,7 @@ impl Sampler {
                 Feed::Local { feed, timeout: options.rate_limiter_timeout, left: options.max_samples }
             }
         };
-        Ok(Sampler { feed, taken: VecDeque::new(), put_off: None })
+        Ok(Sampler { feed, taken: VecDeque::new(), deferred_error: None })
     }
 
     /// Returns the name of the table.
@@ -116,7 +117,7 @@ impl Sampler {
     ///
     /// # Errors
     /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server stays away.
-    /// After both, the caller may ask again. Any other error is permanent, such as `Cancelled` if a table of this
+    /// After both, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table of this
     /// process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
@@ -152,7 +153,7 @@ impl Sampler {
                 Some(Ok(sample)) => batch.push(sample),
                 Some(Err(error)) if batch.is_empty() => return Err(error),
                 Some(Err(error)) => {
-                    self.put_off = Some(error);
+                    self.deferred_error = Some(error);
                     break;
                 }
                 None => break,
@@ -163,7 +164,7 @@ impl Sampler {
 
     /// Polls for the next of `wanted` samples that the caller is going to request.
     fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
-        if let Some(error) = self.put_off.take() {
+        if let Some(error) = self.deferred_error.take() {
             return Poll::Ready(Some(Err(error)));
         }
         loop {

@@ -1,4 +1,4 @@
-//! Streams of one server, or of many.
+//! Streams from one server or from many.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -31,7 +31,7 @@ impl Streams {
         }
     }
 
-    /// Lets the streams request that many more samples.
+    /// Allows the streams to request that many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         match self {
             Streams::One(feed) => feed.give_back(credits),

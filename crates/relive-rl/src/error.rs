@@ -15,7 +15,7 @@ use crate::limits::LEARNER_SILENCE;
 /// A result with [`RlError`].
 pub type Result<T, E = RlError> = std::result::Result<T, E>;
 
-/// The reason why an agent cannot continue.
+/// The reason that an agent cannot continue.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RlError {
@@ -52,9 +52,9 @@ pub enum RlError {
     /// The agent cannot act in this environment.
     #[error("this agent takes {expected}, but the environment has {got}")]
     Unsuited {
-        /// What the agent accepts.
+        /// The environments that the agent accepts.
         expected: &'static str,
-        /// What the environment has.
+        /// The corresponding part of the environment.
         got: String,
     },
     /// The environment has no demonstrator.
@@ -91,10 +91,10 @@ pub enum RlError {
         /// The loss.
         loss: f32,
     },
-    /// A saved state is damaged or belongs to something else.
-    #[error("the saved state of {what} cannot be restored: {reason}")]
+    /// Data that was saved, or that another process sent, is damaged or belongs to something else.
+    #[error("the data of {what} is invalid: {reason}")]
     State {
-        /// The expected owner of the state.
+        /// What the data should describe.
         what: &'static str,
         /// The reason.
         reason: String,
@@ -138,14 +138,14 @@ pub enum RlError {
         /// The differences: actual and required settings.
         differences: String,
     },
-    /// The server came back without the run.
+    /// The server restarted without the run.
     #[error(
         "the server restarted without the tables {tables}, because they were not saved; start the server with \
          --checkpoint-dir and --checkpoint-tables, so that it loads its last checkpoint, and start the run \
          again"
     )]
     TablesGone {
-        /// The tables that it had.
+        /// The names of the missing tables.
         tables: String,
     },
     /// A worker process of the run failed.
@@ -188,7 +188,7 @@ pub enum RlError {
         /// The reason.
         reason: String,
     },
-    /// The file is no saved policy.
+    /// The file is not a saved policy.
     #[error("not a saved policy: {reason}")]
     Policy {
         /// The reason.
@@ -262,7 +262,7 @@ impl RlError {
         RlError::Setting { name: name.into(), got: got.to_string(), expected: expected.into() }
     }
 
-    /// Creates the error for a saved state that is damaged or of something else.
+    /// Creates the error for data that is damaged or belongs to something else.
     pub fn state(what: &'static str, reason: impl std::fmt::Display) -> RlError {
         RlError::State { what, reason: reason.to_string() }
     }

@@ -36,8 +36,8 @@ impl Identity {
             version: VERSION,
             agent: agent.to_owned(),
             environment: environment.to_owned(),
-            observations: told(&spec.observations),
-            actions: told(&spec.actions),
+            observations: describe(&spec.observations),
+            actions: describe(&spec.actions),
             seed,
             settings: settings.into_iter().collect(),
         }
@@ -110,7 +110,7 @@ impl Identity {
 
 const WHAT: &str = "the identity of a run";
 
-fn told(nest: &Nest<ArraySpec>) -> String {
+fn describe(nest: &Nest<ArraySpec>) -> String {
     let leaves = nest
         .flatten_with_paths()
         .into_iter()

@@ -9,18 +9,18 @@ pub const MAX_LEAVES: usize = 4_096;
 /// The maximum number of workers of a run; the largest published runs have a few thousand.
 pub const MAX_WORKERS: u32 = 65_536;
 
-/// A learner on a server that sends no heartbeat for this long counts as dead: five of its heartbeats are
-/// missing then.
+/// A learner on a server that sends no heartbeat for this long counts as dead: by then, five of its heartbeats are
+/// missing.
 pub const LEARNER_SILENCE: Duration = Duration::from_secs(5);
 
-/// The maximum number of learners of a run: the sum of gradients passes through all of them at each step.
+/// The maximum number of learners of a run: the sum of gradients passes through all learners at each step.
 pub const MAX_LEARNERS: u32 = 64;
-/// A node that sends no heartbeat for this long counts as silent, and nothing waits for weights from it:
-/// two of its heartbeats are missing then.
+/// A node that sends no heartbeat for this long counts as silent, and no process waits for weights from it: by then,
+/// two of its heartbeats are missing.
 pub const NODE_SILENCE: Duration = Duration::from_secs(2);
 
-/// A node that sends no heartbeat for this long counts as gone, and the numbers of its workers are given
-/// to others. The same time as for a learner.
+/// A node that sends no heartbeat for this long counts as gone, and the numbers of its workers are reassigned. The same
+/// time as for a learner.
 pub const NODE_GONE: Duration = LEARNER_SILENCE;
 
 /// The maximum number of nodes of a run, including those that have been gone for less than a minute; the

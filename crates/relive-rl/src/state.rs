@@ -6,8 +6,8 @@ use crate::{Result, RlError};
 
 /// A part of a run with a state that can be saved and restored.
 pub trait Saveable {
-    /// Its complete state, including random streams. External inputs are not part of it, such as a learner's
-    /// weights in a policy.
+    /// The complete state, including random streams. External inputs are not part of it, such as a learner's weights in
+    /// a policy.
     fn save(&mut self) -> Vec<u8>;
 
     /// Resumes from the [saved](Self::save) state of an object with the same settings.
@@ -27,7 +27,7 @@ impl<S: Saveable + ?Sized> Saveable for Box<S> {
     }
 }
 
-/// Serializes what `visit` writes.
+/// Serializes the fields that `visit` writes.
 pub(crate) fn save(visit: impl FnOnce(&mut State<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     visit(&mut State::writer(&mut bytes));

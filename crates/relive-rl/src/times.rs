@@ -85,7 +85,7 @@ impl Times {
         self.0.iter_mut().zip(others.0).for_each(|(sum, other)| *sum = sum.saturating_add(other));
     }
 
-    /// The seconds of each part with its name, for parts that took any.
+    /// The name and the seconds of each part with a nonzero time.
     #[must_use]
     pub fn seconds(&self) -> BTreeMap<String, f64> {
         let taken = Part::ALL.into_iter().filter(|part| !self.of(*part).is_zero());
@@ -97,7 +97,7 @@ impl Times {
     }
 }
 
-/// The times of operators that run in the driver's process. Clones share them.
+/// The times of operators that run in the driver's process. Clones share the times.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedTimes(Arc<Mutex<Times>>);
 
@@ -142,7 +142,7 @@ mod tests {
     use crate::state;
 
     #[test]
-    fn parts_add_up_and_come_back() {
+    fn parts_are_summed_and_round_trip() {
         let mut times = Times::default();
         times.add(Part::Learn, Duration::from_millis(1500));
         let shared = SharedTimes::default();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_has_a_place_of_its_own() {
+    fn each_part_has_its_own_index() {
         for (place, part) in Part::ALL.into_iter().enumerate() {
             assert_eq!(part as usize, place, "{}", part.name());
         }

@@ -11,12 +11,12 @@ use crate::monitor::Monitor;
 pub struct ServerOptions {
     /// Threads that serve connections, at least 1; by default, one per core.
     pub workers: usize,
-    /// Time that open connections have to end after the server was told to stop.
+    /// How long open connections may take to end after the server has begun to stop.
     pub drain_timeout: Duration,
     /// Open connections; more are refused.
     pub max_connections: usize,
     /// Bytes in flight between clients and tables, over all connections, at least 1; further requests and samples wait.
-    /// The server closes a connection whose client does not move the bytes that others wait for.
+    /// The server closes a connection whose client does not transfer its bytes while others wait for room.
     pub max_bytes_in_flight: u64,
     /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

@@ -1,4 +1,4 @@
-//! Connections of the bulk path: what comes of frames as they should be, and of everything else.
+//! Connections of the bulk path: valid frames, and invalid data.
 
 #[allow(
     unreachable_pub,
@@ -41,7 +41,7 @@ async fn fill(server: &TestServer, keys: std::ops::RangeInclusive<u64>) {
 }
 
 #[tokio::test]
-async fn items_go_in_and_batches_come_out() {
+async fn items_are_inserted_and_read_as_batches() {
     let server = TestServer::start([fifo()]).await;
     fill(&server, 1..=6).await;
     let mut raw = Raw::sampler(&server, open(3)).await;
@@ -60,7 +60,7 @@ async fn items_go_in_and_batches_come_out() {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_that_was_not_asked_for_and_what_nobody_gets_stays() {
+async fn only_requested_samples_are_removed_and_undelivered_ones_stay() {
     let server = TestServer::start([fifo()]).await;
     fill(&server, 1..=4).await;
     let size = || server.engine.table("t").unwrap().info().current_size;
@@ -68,8 +68,8 @@ async fn nothing_is_taken_that_was_not_asked_for_and_what_nobody_gets_stays() {
     asked.ask(1).await;
     asked.next().await;
     assert_eq!(size(), 1);
-    // The fourth is sent alone, so that it does not wait for the others; then there is nothing, and nobody waits for
-    // it.
+    // The fourth sample is sent alone, so that it does not wait for the others. Then the table is empty, and the
+    // request ends with the connection.
     asked.ask(1).await;
     assert_eq!(asked.next().await.0, FrameKind::Samples);
     asked.0.shutdown().await.unwrap();
@@ -80,7 +80,7 @@ async fn nothing_is_taken_that_was_not_asked_for_and_what_nobody_gets_stays() {
 }
 
 #[tokio::test]
-async fn what_does_not_belong_here_is_refused_with_its_name() {
+async fn invalid_requests_are_refused_by_name() {
     let server = TestServer::start([fifo()]).await;
     let cases: [(Raw, Code, &str); 5] = [
         (Raw::sampler(&server, open(0)).await, Code::InvalidArgument, "batch_size"),
@@ -136,12 +136,12 @@ async fn garbage_ends_its_own_connection_only() {
             })
             .collect();
         if round % 2 == 0 {
-            // A header that could be one, so that what follows it is looked at.
+            // A plausible header, so that the bytes after it are parsed.
             let kind = bytes[0] % 11;
             let header = [kind, 0, 0, 0, bytes[0] % 40, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0];
             bytes.splice(..0, header);
         }
-        // The server may have had enough of it already.
+        // The server may already have closed the connection.
         drop(raw.0.write_all(&bytes).await);
         drop(raw.0.shutdown().await);
         raw.end().await;
@@ -151,7 +151,7 @@ async fn garbage_ends_its_own_connection_only() {
 }
 
 #[tokio::test]
-async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
+async fn a_bad_request_is_reported_after_earlier_items_are_confirmed() {
     let server = TestServer::start([fifo()]).await;
     let mut raw = Raw::writer(&server).await;
     raw.send(FrameKind::Insert, &[], &step_in_run("t", 1).encode_to_vec()).await;
@@ -167,13 +167,13 @@ async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
     server.stop().await;
 }
 
-type Spoil = fn(&mut ItemRun);
+type Corrupt = fn(&mut ItemRun);
 
 #[tokio::test]
-async fn items_before_a_bad_one_are_in_their_table() {
+async fn items_before_a_bad_one_are_inserted() {
     let server = TestServer::start([fifo()]).await;
     let slice = |chunk_key, length| [RunSlice { chunk_key, index: 0, offset: 0, length }].into_iter();
-    let cases: [(u64, Spoil, Code, &str); 3] = [
+    let cases: [(u64, Corrupt, Code, &str); 3] = [
         (
             1,
             |run| run.chunk_keys[1] = 99,
@@ -183,7 +183,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
         (2, |run| run.lengths[1] = 5, Code::InvalidArgument, "item 12"),
         (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities, but expected 3"),
     ];
-    for (confirmed, spoil, code, text) in cases {
+    for (confirmed, corrupt, code, text) in cases {
         let mut raw = Raw::writer(&server).await;
         let mut request = step_in_run("t", confirmed);
         let run = &mut request.runs[0];
@@ -194,7 +194,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
         run.begin_item(20 + confirmed, 1.0);
         run.push_column(slice(confirmed, 1));
         run.chunks[2] = 0;
-        spoil(run);
+        corrupt(run);
         raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
         if confirmed > 0 {
             assert_eq!(raw.confirmed().await, [confirmed]);
@@ -208,7 +208,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
 }
 
 #[tokio::test]
-async fn chunks_stay_as_long_as_they_are_listed() {
+async fn chunks_are_kept_while_their_keys_are_listed() {
     let server = TestServer::start([fifo()]).await;
     let mut raw = Raw::writer(&server).await;
     let mut request = step_in_run("t", 1);
@@ -236,7 +236,7 @@ async fn chunks_stay_as_long_as_they_are_listed() {
 }
 
 #[tokio::test]
-async fn heads_are_short_until_a_writer_is_let_in() {
+async fn frame_heads_are_limited_until_a_writer_is_admitted() {
     let server = TestServer::start([fifo()]).await;
     let long = OpenSampler { token: "x".repeat(20 << 10), ..open(1) };
     let mut raw = Raw::sampler(&server, long).await;
@@ -248,7 +248,7 @@ async fn heads_are_short_until_a_writer_is_let_in() {
 }
 
 #[tokio::test]
-async fn who_announces_much_and_sends_nothing_costs_nothing() {
+async fn announced_but_unsent_bytes_take_no_memory() {
     let server = TestServer::start([fifo()]).await;
     let mut idle = Vec::new();
     for _ in 0..50 {
@@ -263,7 +263,7 @@ async fn who_announces_much_and_sends_nothing_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so() {
+async fn a_stopping_server_notifies_its_connections() {
     let mut server = TestServer::start([fifo()]).await;
     let (mut reader, mut writer) = (Raw::sampler(&server, open(1)).await, Raw::writer(&server).await);
     reader.ask(1).await;

@@ -35,7 +35,7 @@ fn saved(location: impl Into<String>) -> SavedCheckpoint {
 }
 
 #[tokio::test]
-async fn a_connection_goes_on_while_a_checkpoint_is_written() {
+async fn a_connection_is_served_while_a_checkpoint_is_written() {
     let (begin, begun) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let (begin, released) = (Mutex::new(begin), Mutex::new(released));
@@ -58,7 +58,7 @@ async fn a_connection_goes_on_while_a_checkpoint_is_written() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_and_the_next_checkpoint_may_work() {
+async fn a_failure_is_reported_and_the_next_checkpoint_can_succeed() {
     let failures = Mutex::new(vec![std::io::Error::other("disk full")]);
     let server = server(move |_, _| match failures.lock().unwrap().pop() {
         Some(error) => Err(EngineError::checkpoint(error)),
@@ -67,15 +67,15 @@ async fn a_failure_is_told_and_the_next_checkpoint_may_work() {
     .await;
     let mut client = server.client().await;
     let status = client.checkpoint(CheckpointRequest {}).await.unwrap_err();
-    let told = "the checkpoint was not written: disk full";
-    assert_eq!((status.code(), status.message()), (Code::Internal, told));
+    let expected = "the checkpoint was not written: disk full";
+    assert_eq!((status.code(), status.message()), (Code::Internal, expected));
     let answer = client.checkpoint(CheckpointRequest {}).await.unwrap().into_inner();
     assert_eq!(answer.checkpoint_path, "/done");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_checkpointer_that_panics_ends_one_call_only() {
+async fn a_panicking_checkpointer_fails_only_one_call() {
     let server = server(|_, _| panic!("a bug in a checkpointer")).await;
     let mut client = server.client().await;
     for _ in 0..2 {
@@ -87,14 +87,14 @@ async fn a_checkpointer_that_panics_ends_one_call_only() {
     server.stop().await;
 }
 
-/// A checkpointer that tells when it begins, and writes when it may.
-struct Held {
+/// A checkpointer that signals when it begins, and writes when the test permits it.
+struct HeldCheckpointer {
     begun: mpsc::Receiver<()>,
     release: mpsc::Sender<()>,
 }
 
-impl Held {
-    async fn server() -> (TestServer, Held) {
+impl HeldCheckpointer {
+    async fn server() -> (TestServer, HeldCheckpointer) {
         let (begin, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let (begin, released) = (Mutex::new(begin), Mutex::new(released));
@@ -106,10 +106,10 @@ impl Held {
             Ok(saved("/held"))
         })
         .await;
-        (server, Held { begun, release })
+        (server, HeldCheckpointer { begun, release })
     }
 
-    async fn begun(self) -> Held {
+    async fn begun(self) -> HeldCheckpointer {
         let wait = move || self.begun.recv_timeout(DUE).map(|()| self);
         tokio::task::spawn_blocking(wait).await.expect("it does not panic").expect("a checkpoint begins")
     }
@@ -117,7 +117,7 @@ impl Held {
 
 async fn status(server: &TestServer) -> CheckpointStatus {
     let mut client = ReplayServiceClient::new(server.channel().await);
-    let told = client
+    let actual = client
         .checkpoint_status(CheckpointStatusRequest {})
         .await
         .expect("it is answered")
@@ -125,15 +125,15 @@ async fn status(server: &TestServer) -> CheckpointStatus {
         .status;
     let described =
         client.describe(DescribeRequest {}).await.expect("it is answered").into_inner().checkpoints;
-    let told = checkpoint_status::from_wire(told.expect("it is told")).expect("we know all of it");
+    let actual = checkpoint_status::from_wire(actual.expect("it is told")).expect("we know all of it");
     let described = checkpoint_status::from_wire(described.expect("here, too")).expect("we know all of it");
-    assert_eq!((&described.last, described.queued), (&told.last, told.queued));
-    told
+    assert_eq!((&described.last, described.queued), (&actual.last, actual.queued));
+    actual
 }
 
 #[tokio::test]
-async fn the_status_tells_of_the_one_that_runs_and_of_the_last() {
-    let (server, held) = Held::server().await;
+async fn the_status_reports_the_running_and_the_last_checkpoint() {
+    let (server, held) = HeldCheckpointer::server().await;
     let before = status(&server).await;
     assert!(before.enabled && before.running.is_none() && before.last.is_none());
     let mut client = server.client().await;
@@ -152,8 +152,8 @@ async fn the_status_tells_of_the_one_that_runs_and_of_the_last() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_goes_on_when_the_connection_that_asked_for_it_is_gone() {
-    let (server, held) = Held::server().await;
+async fn a_checkpoint_continues_after_its_requester_disconnects() {
+    let (server, held) = HeldCheckpointer::server().await;
     let mut client = server.client().await;
     let call = tokio::spawn(async move { client.checkpoint(CheckpointRequest {}).await });
     let held = held.begun().await;
@@ -188,7 +188,7 @@ async fn a_server_writes_its_last_checkpoint_when_its_tables_are_closed() {
 }
 
 #[tokio::test]
-async fn a_last_checkpoint_that_fails_is_what_the_server_ends_with() {
+async fn a_failed_final_checkpoint_is_the_result_of_the_server() {
     let save = |_: Snapshot, _: &CheckpointProgress| {
         Err(EngineError::checkpoint(std::io::Error::other("disk full")))
     };

@@ -1,4 +1,4 @@
-//! Replays what the fuzzer found worth keeping of whole connections, under the same checks; see `fuzz/README.md`.
+//! Replays the fuzzer's corpus of whole connections with the same checks; see `fuzz/README.md`.
 
 #[expect(unreachable_pub, reason = "it is the fuzz crate's own")]
 #[path = "../../../fuzz/src/connection.rs"]

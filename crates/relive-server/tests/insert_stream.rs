@@ -1,4 +1,4 @@
-//! InsertStream as clients can tell.
+//! InsertStream, as clients observe it.
 
 #[allow(
     unreachable_pub,
@@ -70,7 +70,7 @@ async fn requests_that_break_the_protocol_end_the_stream_with_the_right_code() {
 }
 
 #[tokio::test]
-async fn items_before_a_failed_precondition_are_in() {
+async fn items_before_a_failed_precondition_are_inserted() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut inserter = Inserter::open(&mut server.client().await).await;
     inserter.send(InsertStreamRequest { keep_chunk_keys: vec![5], ..step("t", 1) });
@@ -80,7 +80,7 @@ async fn items_before_a_failed_precondition_are_in() {
 }
 
 #[tokio::test]
-async fn keep_keys_of_a_request_without_items_are_passed_over() {
+async fn keep_keys_of_a_request_without_items_are_ignored() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut inserter = Inserter::open(&mut server.client().await).await;
     inserter.send(InsertStreamRequest {
@@ -96,7 +96,7 @@ async fn keep_keys_of_a_request_without_items_are_passed_over() {
 }
 
 #[tokio::test]
-async fn items_behind_a_bad_one_are_not_in() {
+async fn items_after_a_bad_one_are_not_inserted() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut inserter = Inserter::open(&mut server.client().await).await;
     let items =
@@ -152,7 +152,7 @@ async fn a_half_closed_stream_ends_without_waiting_for_blocked_inserts() {
 }
 
 #[tokio::test]
-async fn a_saturated_table_stops_its_streams_from_reading() {
+async fn a_saturated_table_pauses_reading_from_its_streams() {
     let server = TestServer::start([TableConfig::queue("q", 10)]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;

@@ -1,4 +1,4 @@
-//! Streams before the bound on memory.
+//! Streams at the bound on memory.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -21,7 +21,7 @@ use relive_wire::v1::{DescribeRequest, DescribeResponse};
 use tonic::Code;
 use tonic::transport::Channel;
 
-/// A server with room for a chunk of [`large`], and for some of one step beside it.
+/// A server with memory for a chunk of [`large`] and for a few chunks of one step.
 async fn server(longest_wait: Duration) -> TestServer {
     let engine = Engine::builder()
         .table(TableConfig::new("t").sampler(SelectorKind::Fifo))
@@ -34,7 +34,7 @@ async fn server(longest_wait: Duration) -> TestServer {
 
 const FOR_EVER: Duration = Duration::from_secs(1_000);
 
-/// Values that no codec makes much smaller.
+/// Values that no codec compresses much.
 fn large_values(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
     let noise = || {
@@ -44,7 +44,7 @@ fn large_values(seed: u64, count: usize) -> Vec<f32> {
     std::iter::repeat_with(noise).take(count).collect()
 }
 
-/// A request with one item of some 4,000 bytes.
+/// A request with one item of about 4,000 bytes.
 fn large(key: u64) -> InsertStreamRequest {
     let values = large_values(key, 1_300);
     InsertStreamRequest {
@@ -80,7 +80,7 @@ async fn delete(server: &TestServer, keys: Vec<u64>) {
 }
 
 #[tokio::test]
-async fn a_stream_waits_for_memory_and_everything_else_goes_on() {
+async fn a_stream_waiting_for_memory_blocks_nothing_else() {
     let server = server(FOR_EVER).await;
     let channel = server.channel().await;
     let mut client = server.client().await;
@@ -114,7 +114,7 @@ async fn a_stream_waits_for_memory_and_everything_else_goes_on() {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_gets_the_reason_and_what_was_confirmed_stays() {
+async fn a_timed_out_stream_gets_the_reason_and_keeps_confirmed_items() {
     let server = server(Duration::from_millis(150)).await;
     let mut client = server.client().await;
     let idle = Inserter::open(&mut client).await;
@@ -138,7 +138,7 @@ async fn who_waits_in_vain_gets_the_reason_and_what_was_confirmed_stays() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_waits_no_longer() {
+async fn a_closed_stream_stops_waiting_for_memory() {
     let server = server(FOR_EVER).await;
     let channel = server.channel().await;
     let mut client = server.client().await;
@@ -171,7 +171,7 @@ async fn a_server_that_stops_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn many_streams_stay_near_the_bound_while_items_come_and_go() {
+async fn many_streams_stay_near_the_memory_bound() {
     let engine = Engine::builder()
         .table(TableConfig::queue("t", 1_000))
         .max_bytes(50_000)
@@ -195,7 +195,7 @@ async fn many_streams_stay_near_the_bound_while_items_come_and_go() {
         samples += response.entries.iter().filter(|entry| entry.end_of_sequence).count();
         most = most.max(server.engine.ledger().snapshot().resident_bytes());
     }
-    // A request of each thread, and the samples on their way.
+    // One request per thread, and the samples in transit.
     assert!(most < 50_000 + 400 * 5_000 / 4, "{most} bytes were in memory");
     for (stream, inserter) in (0..8_u64).zip(&mut streams) {
         inserter.confirmed((0..50).map(|number| stream * 50 + number)).await;
@@ -204,7 +204,7 @@ async fn many_streams_stay_near_the_bound_while_items_come_and_go() {
 }
 
 #[tokio::test]
-async fn streams_that_begin_at_once_bring_no_more_than_there_is_place_for() {
+async fn streams_that_start_together_stay_within_the_memory_bound() {
     let engine = Engine::builder()
         .table(TableConfig::queue("t", 1_000))
         .max_bytes(5_000_000)
@@ -216,7 +216,7 @@ async fn streams_that_begin_at_once_bring_no_more_than_there_is_place_for() {
     let noise: Vec<f32> = large_values(7, 1_000_000);
     let mut streams = Vec::new();
     for key in 0..6_u64 {
-        // 3 to 4 MB each, so that two are too much.
+        // Items of 3 to 4 MB each, so that two exceed the bound.
         let inserter = Inserter::open(&mut client).await;
         inserter.send(InsertStreamRequest {
             chunks: vec![chunk_of(key, &noise)],
@@ -246,11 +246,11 @@ async fn streams_that_begin_at_once_bring_no_more_than_there_is_place_for() {
     server.stop().await;
 }
 
-/// Bytes that one stream may send unread.
+/// Bytes that one stream may send before the server reads them.
 const WINDOW: usize = relive_server::limits::STREAM_WINDOW_BYTES as usize;
 
 #[tokio::test]
-async fn streams_that_wait_with_full_windows_block_no_call_on_their_connection() {
+async fn waiting_streams_with_full_windows_block_no_other_call() {
     let server = server(FOR_EVER).await;
     let mut client = server.client().await;
     let mut first = Inserter::open(&mut client).await;
@@ -270,7 +270,7 @@ async fn streams_that_wait_with_full_windows_block_no_call_on_their_connection()
         }
     };
     tokio::time::timeout(DUE, seen).await.expect("the streams wait");
-    // The windows fill up while these come and go.
+    // The windows fill up while these calls are made.
     for _ in 0..200 {
         let called = client.server_info(ServerInfoRequest {});
         tokio::time::timeout(DUE, called).await.expect("calls go on").unwrap();

@@ -1,4 +1,4 @@
-//! SampleStream as clients can tell.
+//! SampleStream, as clients observe it.
 
 #[allow(
     unreachable_pub,
@@ -19,7 +19,7 @@ use relive_wire::{Message, codec, structure};
 use tonic::Code;
 
 #[tokio::test]
-async fn five_hundred_small_samples_come_in_growing_batches() {
+async fn small_samples_arrive_in_growing_batches() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -36,7 +36,7 @@ async fn five_hundred_small_samples_come_in_growing_batches() {
 }
 
 #[tokio::test]
-async fn what_was_taken_for_a_request_that_is_taken_back_is_sent() {
+async fn samples_taken_for_a_withdrawn_request_are_sent() {
     let server = TestServer::start([TableConfig::new("t").max_times_sampled(1)]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -55,7 +55,7 @@ async fn what_was_taken_for_a_request_that_is_taken_back_is_sent() {
 }
 
 #[tokio::test]
-async fn what_items_look_like_is_told_when_it_is_news() {
+async fn column_structures_are_sent_when_new() {
     let server = TestServer::start(["t", "u"].map(TableConfig::new)).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -65,22 +65,22 @@ async fn what_items_look_like_is_told_when_it_is_news() {
     }
     let (t, names) = (server.engine.table("t").unwrap(), Nest::dict([("x", ())]));
     let mut sampler = Sampler::open(&mut client).await;
-    let mut told = async |table: &str| {
+    let mut describe = async |table: &str| {
         sampler.ask(table, 1, -1);
         let response = sampler.next().await.unwrap().unwrap();
-        response.relive_structure.map(|told| structure::items_of(&told).unwrap())
+        response.relive_structure.map(|describe| structure::items_of(&describe).unwrap())
     };
-    assert_eq!(told("t").await, None, "nobody has said it, as was the case before");
+    assert_eq!(describe("t").await, None, "nobody has said it, as was the case before");
     let agreed = t.agree_on_columns(names).unwrap();
-    assert_eq!(told("t").await, Some(Some(Arc::clone(&agreed))));
-    assert_eq!(told("t").await, None);
-    assert_eq!(told("u").await, Some(None), "another table, of which nothing is known");
-    assert_eq!(told("t").await, Some(Some(agreed)));
+    assert_eq!(describe("t").await, Some(Some(Arc::clone(&agreed))));
+    assert_eq!(describe("t").await, None);
+    assert_eq!(describe("u").await, Some(None), "another table, of which nothing is known");
+    assert_eq!(describe("t").await, Some(Some(agreed)));
     server.stop().await;
 }
 
 #[tokio::test]
-async fn large_samples_are_spread_over_messages_and_come_back_whole() {
+async fn large_samples_are_split_over_messages_and_reassembled() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -134,7 +134,7 @@ async fn one_stream_serves_many_requests_to_different_tables() {
 }
 
 #[tokio::test]
-async fn wrong_requests_get_their_codes() {
+async fn invalid_requests_get_their_codes() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     for (table, count, timeout, code, text) in [
@@ -160,7 +160,7 @@ async fn wrong_requests_get_their_codes() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_swallows_nothing_from_a_queue() {
+async fn a_cancelled_request_removes_nothing_from_a_queue() {
     let server = TestServer::start([TableConfig::queue("q", 5)]).await;
     let mut client = server.client().await;
     let waiting = || server.engine.table("q").unwrap().status().waiters.len();
@@ -183,7 +183,7 @@ async fn a_cancelled_request_swallows_nothing_from_a_queue() {
 }
 
 #[tokio::test]
-async fn probabilities_and_counts_are_told() {
+async fn samples_report_probabilities_and_counts() {
     let table = TableConfig::new("t").sampler(SelectorKind::MaxHeap).max_times_sampled(2);
     let server = TestServer::start([table]).await;
     let mut client = server.client().await;
@@ -194,7 +194,7 @@ async fn probabilities_and_counts_are_told() {
     let mut sampler = Sampler::open(&mut client).await;
     sampler.ask("t", 3, -1);
     let entries = sampler.next().await.unwrap().unwrap().entries;
-    let told: Vec<_> = entries
+    let actual: Vec<_> = entries
         .into_iter()
         .map(|entry| {
             assert!(entry.end_of_sequence);
@@ -203,12 +203,12 @@ async fn probabilities_and_counts_are_told() {
             (item.key, item.times_sampled, info.probability, info.table_size, info.rate_limited)
         })
         .collect();
-    assert_eq!(told, [(1, 1, 1.0, 2, false), (1, 2, 1.0, 2, false), (2, 1, 1.0, 1, false)]);
+    assert_eq!(actual, [(1, 1, 1.0, 2, false), (1, 2, 1.0, 2, false), (2, 1, 1.0, 1, false)]);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn an_item_of_very_many_slices_does_not_swell_its_batch() {
+async fn an_item_with_many_slices_does_not_inflate_its_batch() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -235,7 +235,7 @@ async fn an_item_of_very_many_slices_does_not_swell_its_batch() {
 }
 
 #[tokio::test]
-async fn readers_that_know_a_codec_get_what_was_sent_and_others_snappy() {
+async fn readers_get_the_stored_codec_if_supported_and_snappy_otherwise() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -244,7 +244,7 @@ async fn readers_that_know_a_codec_get_what_was_sent_and_others_snappy() {
     inserter.send(InsertStreamRequest { chunks: vec![chunk.clone()], items, keep_chunk_keys: vec![] });
     inserter.confirmed([1]).await;
     let mut sampler = Sampler::open(&mut client).await;
-    // One stream may ask as either.
+    // The supported codecs may differ between requests of one stream.
     for (codecs, is_same) in [(codec::known(), true), (vec![], false), (vec![2, 77], false), (vec![3], true)]
     {
         sampler.ask_as(&codecs, "t", 1, -1);

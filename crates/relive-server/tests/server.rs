@@ -1,4 +1,4 @@
-//! Unary calls, starting, stopping, and what arrives on a port that no client sent.
+//! Unary calls, starting, stopping, and data on the port that no client would send.
 
 #[allow(
     unreachable_pub,
@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 #[tokio::test]
-async fn server_info_tells_configuration_and_counters() {
+async fn server_info_reports_configuration_and_counters() {
     let spec = TensorSpec {
         name: "obs".into(),
         shape: Some(vec![None, Some(3)]),
@@ -47,10 +47,10 @@ async fn server_info_tells_configuration_and_counters() {
     inserter.send(step("t", 1));
     inserter.confirmed([1]).await;
     let info = client.server_info(ServerInfoRequest {}).await.unwrap().into_inner();
-    let told: BTreeMap<_, _> =
+    let actual: BTreeMap<_, _> =
         info.table_info.iter().map(|t| (t.name.clone(), table::info_from_wire(t).unwrap())).collect();
-    assert_eq!(*told["t"].config, config);
-    assert_eq!((told["t"].current_size, told["t"].inserts, told["t"].num_episodes), (1, 1, 1));
+    assert_eq!(*actual["t"].config, config);
+    assert_eq!((actual["t"].current_size, actual["t"].inserts, actual["t"].num_episodes), (1, 1, 1));
     assert!(info.table_info.iter().any(|t| t.name == "plain" && t.signature.is_none()));
     let again = client.server_info(ServerInfoRequest {}).await.unwrap().into_inner();
     assert_eq!(again.tables_state_id, info.tables_state_id);
@@ -59,7 +59,7 @@ async fn server_info_tells_configuration_and_counters() {
 }
 
 #[tokio::test]
-async fn priorities_change_and_deletes_come_first() {
+async fn deletes_are_applied_before_priority_updates() {
     let table = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
     let server = TestServer::start([table]).await;
     let mut client = server.client().await;
@@ -91,7 +91,7 @@ async fn priorities_change_and_deletes_come_first() {
 }
 
 #[tokio::test]
-async fn reset_checkpoint_and_initialize_answer() {
+async fn reset_checkpoint_and_initialize_are_answered() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -117,7 +117,7 @@ async fn reset_checkpoint_and_initialize_answer() {
 }
 
 #[tokio::test]
-async fn describe_lists_who_waits_for_what() {
+async fn describe_lists_waiters_with_their_reasons() {
     let server = TestServer::start([TableConfig::queue("q", 1)]).await;
     let mut client = server.client().await;
     let mut inserter = Inserter::open(&mut client).await;
@@ -142,7 +142,7 @@ async fn describe_lists_who_waits_for_what() {
 }
 
 #[tokio::test]
-async fn stopping_confirms_what_happened_and_nothing_else() {
+async fn stopping_confirms_only_finished_inserts() {
     let mut server = TestServer::start([TableConfig::queue("q", 1), TableConfig::new("empty")]).await;
     let mut client = server.client().await;
     let mut blocked = Inserter::open(&mut client).await;
@@ -174,7 +174,7 @@ async fn two_servers_cannot_share_a_port() {
 }
 
 #[tokio::test]
-async fn noise_on_the_port_harms_nobody() {
+async fn garbage_on_the_port_affects_no_other_client() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut frames = preface.to_vec();
@@ -198,7 +198,7 @@ async fn noise_on_the_port_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_message_said_to_be_two_gigabytes_long_is_refused() {
+async fn a_message_claiming_two_gigabytes_is_refused() {
     use bytes::Bytes;
     use http_body_util::{BodyExt, StreamBody};
     let server = TestServer::start([TableConfig::new("t")]).await;
@@ -228,7 +228,7 @@ async fn a_message_said_to_be_two_gigabytes_long_is_refused() {
 }
 
 #[tokio::test]
-async fn streams_cut_anywhere_leave_the_server_whole() {
+async fn streams_cut_at_any_point_leave_the_server_intact() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     for cut in 0..6 {
         let mut client = server.client().await;
@@ -346,7 +346,7 @@ async fn messages_may_be_cut_anywhere_between_frames() {
 }
 
 #[tokio::test]
-async fn a_long_name_is_cut_in_the_error() {
+async fn a_long_name_is_truncated_in_the_error() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let table = "x".repeat(1 << 20);
     let status = server.client().await.reset(ResetRequest { table }).await.unwrap_err();
@@ -368,12 +368,12 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn the_first_structure_of_columns_is_kept_and_described() {
+async fn the_first_column_structure_is_kept_and_described() {
     let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int64, bounds: None };
     let signed = TableConfig::new("signed").signature(Nest::dict([("x", spec)]));
     let server = TestServer::start([TableConfig::new("t"), signed]).await;
     let mut tools = v1::replay_service_client::ReplayServiceClient::new(server.channel().await);
-    // As deep as it may be, of the containers that take most messages.
+    // The deepest permitted structure, made of the containers with the most nested messages.
     let named = |inner, _| Nest::NamedTuple { name: "N".into(), fields: vec![("f".into(), inner)] };
     let deep = (0..32).fold(Nest::Leaf(()), named);
     let request = |table: &str, structure: &Nest<()>| v1::NameColumnsRequest {
@@ -392,16 +392,16 @@ async fn the_first_structure_of_columns_is_kept_and_described() {
         assert_eq!(answer.kept, kept, "{table} {columns:?}");
     }
     let status = tools.describe(v1::DescribeRequest {}).await.unwrap().into_inner();
-    let told = |name: &str| {
+    let summarize = |name: &str| {
         let table = status.tables.iter().find(|table| table.info.as_ref().unwrap().name == name).unwrap();
         table.columns.as_ref().map(|columns| structure::from_wire(columns).unwrap())
     };
-    assert_eq!((told("t"), told("signed")), (Some(deep), None));
+    assert_eq!((summarize("t"), summarize("signed")), (Some(deep), None));
     server.stop().await;
 }
 
 #[tokio::test]
-async fn structures_that_are_none_or_too_large_are_refused() {
+async fn invalid_or_too_large_structures_are_refused() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let mut tools = v1::replay_service_client::ReplayServiceClient::new(server.channel().await);
     let list = |columns| Some(structure::to_wire(&Nest::List(vec![Nest::Leaf(()); columns])));

@@ -14,23 +14,23 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableChange {
-    /// If it shrinks, the remover evicts the excess items.
+    /// If this bound shrinks, the remover evicts the excess items.
     pub max_size: Option<u64>,
-    /// The same for bytes. `Some(None)` removes the bound.
+    /// The largest number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
-    /// Items that were already sampled that often are removed by their next sample.
+    /// Items that have already been sampled this often are removed by their next sample.
     pub max_times_sampled: Option<i32>,
     /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
     /// Number of items that the table must hold before it can be sampled.
     pub min_size_to_sample: Option<i64>,
-    /// The lowest cursor that a sample may leave behind.
+    /// The lowest cursor that is permitted after a sample.
     pub min_diff: Option<f64>,
-    /// The highest cursor that an insert may leave behind.
+    /// The highest cursor that is permitted after an insert.
     pub max_diff: Option<f64>,
-    /// Whether inserts wait, whatever the rate limiter says.
+    /// Whether inserts wait, regardless of the rate limiter.
     pub pause_inserts: Option<bool>,
-    /// Whether samples wait, whatever the rate limiter says.
+    /// Whether samples wait, regardless of the rate limiter.
     pub pause_samples: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ pub struct TableChange {
 pub struct LoggedChange {
     /// Time of the change, by the server's clock.
     pub at: Timestamp,
-    /// Who requested it: the address of a peer, or a process.
+    /// The requester: the address of a peer, or a process.
     pub who: String,
     /// Name of the table.
     pub table: String,
@@ -78,7 +78,7 @@ impl TableChange {
         self
     }
 
-    /// Sets after how many samples an item is removed; below 1: never.
+    /// Sets the number of samples after which an item is removed. Below 1, items are never removed.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = Some(max_times_sampled);
         self

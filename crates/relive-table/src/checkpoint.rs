@@ -9,21 +9,21 @@ use crate::time::Timestamp;
 /// The state of a server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
-    /// That moment, by the server's clock.
+    /// The time of this state, by the server's clock.
     pub at: Timestamp,
     /// Whether the server has a checkpointer.
     pub enabled: bool,
     /// The checkpoint that is being written.
     pub running: Option<RunningCheckpoint>,
-    /// Whether another checkpoint begins when the running one ends. A request made now shares that one.
+    /// Whether another checkpoint begins when the running one ends. A request made now shares the queued checkpoint.
     pub queued: bool,
     /// The checkpoint that ended last, whether it succeeded or failed.
     pub last: Option<FinishedCheckpoint>,
-    /// The last checkpoint that was written, which a restart loads. The same as `last` unless that one failed.
+    /// The last checkpoint that was written, which a restart loads. Equal to `last` unless `last` failed.
     pub last_saved: Option<FinishedCheckpoint>,
-    /// How many were written since the server started.
+    /// Number of checkpoints written since the server started.
     pub num_saved: u64,
-    /// How many could not be written.
+    /// Number of checkpoints that could not be written.
     pub num_failed: u64,
     /// Time until the next periodic checkpoint; `None` if there are no periodic checkpoints.
     pub next_due: Option<Duration>,
@@ -34,9 +34,9 @@ pub struct CheckpointStatus {
 /// A checkpoint that is being written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningCheckpoint {
-    /// Why it is written.
+    /// Why the checkpoint is written.
     pub trigger: CheckpointTrigger,
-    /// What it is doing.
+    /// The current phase of the work.
     pub phase: CheckpointPhase,
     /// When it began.
     pub began_at: Timestamp,
@@ -49,9 +49,9 @@ pub struct RunningCheckpoint {
 /// A checkpoint that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedCheckpoint {
-    /// Why it is written.
+    /// Why the checkpoint was written.
     pub trigger: CheckpointTrigger,
-    /// When it began. It holds the content of the tables shortly after.
+    /// When it began. The checkpoint holds the content of the tables shortly after this time.
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,
@@ -61,10 +61,10 @@ pub struct FinishedCheckpoint {
     pub outcome: Result<SavedCheckpoint, String>,
 }
 
-/// Why a checkpoint is written. If there are several reasons, the greatest.
+/// Why a checkpoint is written. If there are several reasons, the greatest applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CheckpointTrigger {
-    /// It was due.
+    /// A periodic checkpoint is due.
     Interval,
     /// A caller requested it.
     Request,
@@ -72,12 +72,12 @@ pub enum CheckpointTrigger {
     Close,
 }
 
-/// What a checkpoint is doing.
+/// The phase of a checkpoint that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckpointPhase {
     /// It collects references to the items, a few at a time.
     Capturing,
-    /// It writes them, and no longer accesses the tables.
+    /// It writes the items, and no longer accesses the tables.
     Writing,
 }
 

@@ -14,13 +14,13 @@ pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 /// The longest name of a table, in bytes. The name is part of each of its metrics.
 pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 
-/// The largest number of shards of a table: more than most machines have cores, and few enough for each sample to check
-/// them all.
+/// The largest number of shards of a table: more than most machines have cores, and few enough that each sample can
+/// check all shards.
 pub const MAX_SHARDS: u32 = 64;
 
 /// The rules of a table.
 ///
-/// [`TableConfig::new`] sets the defaults. Methods of the same names as the fields change them.
+/// [`TableConfig::new`] sets the defaults. Each field has a builder method of the same name.
 ///
 /// # Presets
 ///
@@ -60,10 +60,11 @@ pub struct TableConfig {
     pub remover: SelectorKind,
     /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The largest number of bytes of the items' chunks as stored, at least 1. A chunk counts once, however many items
-    /// share it, in memory or on disk. An item that alone exceeds the bound is refused. Default: no bound.
+    /// The largest number of bytes of the items' chunks as stored, at least 1. A chunk counts once, no matter how many
+    /// items share it and whether it is in memory or on disk. An item that alone exceeds the bound is refused. Default:
+    /// no bound.
     pub max_bytes: Option<u64>,
-    /// After how many samples an item is removed; below 1: never. Default: 0.
+    /// The number of samples after which an item is removed. Below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,
     /// The ratio of samples to inserts, and how far it may deviate. Default: samples wait while the table is empty.
     pub rate_limiter: RateLimiterConfig,
@@ -108,7 +109,7 @@ pub enum ConfigError {
     MaxSize {
         /// Name of the table.
         table: String,
-        /// The size asked for.
+        /// The requested size.
         actual: u64,
         /// The largest size, [`MAX_TABLE_SIZE`].
         limit: u64,
@@ -126,7 +127,7 @@ pub enum ConfigError {
         table: String,
         /// `sampler` or `remover`.
         role: &'static str,
-        /// The exponent asked for.
+        /// The requested exponent.
         exponent: f64,
     },
     /// The number of shards is 0 or too large.
@@ -134,7 +135,7 @@ pub enum ConfigError {
     Shards {
         /// Name of the table.
         table: String,
-        /// The number asked for.
+        /// The requested number.
         actual: u32,
         /// The largest number, [`MAX_SHARDS`].
         limit: u32,
@@ -144,7 +145,7 @@ pub enum ConfigError {
     NotShardable {
         /// Name of the table.
         table: String,
-        /// The number asked for.
+        /// The requested number.
         shards: u32,
         /// The reason, and an alternative.
         reason: String,
@@ -181,7 +182,7 @@ pub enum ConfigError {
         table: String,
         /// The highest cursor that inserts reach before any sample or deletion.
         highest: f64,
-        /// The highest cursor that an insert may leave behind.
+        /// The highest cursor that is permitted after an insert.
         max_diff: f64,
         /// The cursor that a sample needs.
         needed: f64,
@@ -252,7 +253,7 @@ impl TableConfig {
         self
     }
 
-    /// Sets after how many samples an item is removed; below 1: never.
+    /// Sets the number of samples after which an item is removed. Below 1, items are never removed.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = max_times_sampled;
         self
@@ -291,9 +292,9 @@ impl TableConfig {
     /// Validates the rules for a new table.
     ///
     /// # Errors
-    /// As [`validate_ranges`](Self::validate_ranges). Unless [`allow_never_sampled`](Self::allow_never_sampled) is set,
-    /// also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so close to `min_diff` that inserts
-    /// stop before the first sample may proceed. Samples of such a table would wait forever.
+    /// Those of [`validate_ranges`](Self::validate_ranges). Unless [`allow_never_sampled`](Self::allow_never_sampled)
+    /// is set, also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so close to `min_diff` that
+    /// inserts stop before the first sample may proceed. Samples of such a table would wait forever.
     ///
     /// ```
     /// use relive_table::{RateLimiterConfig, TableConfig};
@@ -423,8 +424,8 @@ mod tests {
         assert_eq!(text(TableConfig::new("")), "the name of a table must not be empty");
         let long = text(TableConfig::new("x".repeat(1025)));
         assert!(long.contains("at most 1024 bytes") && long.ends_with("has 1025"), "{long}");
-        let told = "the name of a table must not have control characters, got \"a\\u{1b}\"";
-        assert_eq!(text(TableConfig::new("a\u{1b}")), told);
+        let message = "the name of a table must not have control characters, got \"a\\u{1b}\"";
+        assert_eq!(text(TableConfig::new("a\u{1b}")), message);
         let large = TableConfig::new("t").max_size(1 << 31);
         assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, got 2147483648");
         let empty = TableConfig::new("t").max_bytes(0);
@@ -446,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_by_which_nothing_could_be_sampled_are_refused_with_both_numbers() {
+    fn rules_that_prevent_sampling_are_refused_with_both_numbers() {
         let never =
             TableConfig::new("t").max_size(10).rate_limiter(RateLimiterConfig::min_size(100).unwrap());
         assert_eq!(
@@ -471,23 +472,23 @@ mod tests {
     }
 
     #[test]
-    fn what_shards_cannot_do_is_told_with_what_to_do_instead() {
-        let told = |config: TableConfig| config.validate().unwrap_err().to_string();
+    fn unsupported_sharded_configurations_are_refused_with_advice() {
+        let message = |config: TableConfig| config.validate().unwrap_err().to_string();
         assert_eq!(
-            told(TableConfig::new("t").max_size(3).shards(4)),
+            message(TableConfig::new("t").max_size(3).shards(4)),
             "table \"t\" cannot have 4 shards: max_size is 3, but each shard needs room for one item; raise max_size, or use shards = 1"
         );
         assert_eq!(
-            told(TableConfig::new("t").sampler(SelectorKind::Fifo).shards(2)),
+            message(TableConfig::new("t").sampler(SelectorKind::Fifo).shards(2)),
             "table \"t\" cannot have 2 shards: its sampler Fifo needs all items in one place; use Uniform or Prioritized, or use shards = 1"
         );
         assert_eq!(
-            told(TableConfig::new("t").rate_limiter(RateLimiterConfig::queue(5)).shards(2)),
+            message(TableConfig::new("t").rate_limiter(RateLimiterConfig::queue(5)).shards(2)),
             "table \"t\" cannot have 2 shards: its rate limiter counts all inserts and samples (min_diff is \
              0.0, max_diff is 5.0); use MinSize, or use shards = 1"
         );
         assert_eq!(
-            told(TableConfig::new("t").max_bytes(7).shards(2)),
+            message(TableConfig::new("t").max_bytes(7).shards(2)),
             "table \"t\" cannot have 2 shards: max_bytes is 7, which applies to all shards together; use \
              max_size, or max_bytes of the server, or use shards = 1"
         );

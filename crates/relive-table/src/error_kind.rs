@@ -128,7 +128,7 @@ mod tests {
     const PYTHON: &str = include_str!("../../../python/relive/errors.py");
 
     #[test]
-    fn what_is_sent_comes_back_and_every_code_means_one_kind() {
+    fn error_kinds_round_trip_through_grpc_codes() {
         for kind in ErrorKind::all() {
             if let Some(code) = kind.grpc_code() {
                 assert_eq!(ErrorKind::from_grpc_code(code), kind);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_an_exception_of_its_own_in_python_and_python_has_no_others() {
+    fn every_error_kind_has_exactly_one_python_exception() {
         let declared = |kind: ErrorKind| format!("\nclass {}(ReverbError, ", kind.python_class());
         assert!(ErrorKind::all().all(|kind| PYTHON.contains(&declared(kind))));
         assert_eq!(PYTHON.matches("(ReverbError, ").count(), TABLE.len());

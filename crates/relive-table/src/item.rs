@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_tensor::{AtHand, Trajectory};
+use relive_tensor::{ResidenceGuard, Trajectory};
 
 use crate::time::Timestamp;
 
@@ -30,7 +30,7 @@ pub struct ItemData {
     pub trajectory: Trajectory,
     /// The item's identity in its table.
     pub key: u64,
-    /// Its place in the order of the table's inserts. It grows with each insert, also across a reset.
+    /// The item's position in the order of the table's inserts. It grows with each insert, even across a reset.
     pub sequence: u64,
     /// When it was inserted.
     pub inserted_at: Timestamp,
@@ -60,7 +60,7 @@ pub struct SampledRow {
     pub table_size: u64,
     /// When it was inserted.
     pub inserted_at: Timestamp,
-    /// How often it has been sampled, this time included.
+    /// How often it has been sampled, including this sample.
     pub times_sampled: i32,
 }
 
@@ -75,12 +75,12 @@ pub struct Sampled {
     pub probability: f64,
     /// Number of items in the table, before a removal that this sample caused.
     pub table_size: u64,
-    /// How often it has been sampled, this time included.
+    /// How often it has been sampled, including this sample.
     pub times_sampled: i32,
     /// Whether the sample had to wait for the rate limiter. The table itself does not wait and sets this to false; the
     /// code that waits sets it.
     pub rate_limited: bool,
-    /// Keeps the item's data in memory, where a disk tier could otherwise evict it. The table leaves it empty; the code
-    /// that loads the data fills it in.
-    pub at_hand: AtHand,
+    /// Prevents a disk tier from moving the item's data out of memory. The table leaves this field empty; the code that
+    /// loads the data sets it.
+    pub residence_guard: ResidenceGuard,
 }

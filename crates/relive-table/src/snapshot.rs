@@ -1,4 +1,4 @@
-//! The content of tables at one moment, as plain data that outlives a server.
+//! The content of tables at one moment, as plain data for checkpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,8 +36,8 @@ pub struct TableSnapshot {
 pub struct TableCounters {
     /// Completed inserts of new items.
     pub inserts: i64,
-    /// Completed samples. If the limiter's ratio was changed in use, the number that gives its cursor with the current
-    /// ratio.
+    /// Completed samples. If the limiter's ratio was changed while the table was in use, this is the number that gives
+    /// the same cursor with the current ratio.
     pub samples: i64,
     /// Number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,
@@ -92,13 +92,13 @@ pub struct SavedCheckpoint {
 }
 
 impl CheckpointProgress {
-    /// Sets how much is to be written.
+    /// Sets how many items and bytes are to be written.
     pub fn expect(&self, items: u64, bytes: u64) {
         self.items_total.store(items, Ordering::Relaxed);
         self.bytes_total.store(bytes, Ordering::Relaxed);
     }
 
-    /// Adds to what was written.
+    /// Adds to the counts of written items and bytes.
     pub fn advance(&self, items: u64, bytes: u64) {
         self.items_done.fetch_add(items, Ordering::Relaxed);
         self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
@@ -118,13 +118,13 @@ impl CheckpointProgress {
 impl TableSnapshot {
     /// Sorts the items by insertion order.
     pub fn sort(&mut self) {
-        // The sequence number is behind a reference, so fetch it once per item and not once per comparison.
+        // The sequence number is behind a reference, so it is fetched once per item, not once per comparison.
         self.items.sort_by_cached_key(|item| item.data.sequence);
     }
 }
 
 impl Snapshot {
-    /// Returns the table of this name.
+    /// Returns the table with this name.
     pub fn table(&self, name: &str) -> Option<&TableSnapshot> {
         self.tables.iter().find(|table| table.config.name == name)
     }

@@ -12,9 +12,9 @@ const MAX_SHOWN_BYTES: usize = 600;
 pub struct ItemStructure {
     /// Containers and names around the columns.
     pub names: Arc<Nest<()>>,
-    /// Whether the structure is from the table's signature; otherwise it is from its first writer.
+    /// Whether the structure comes from the table's signature; otherwise, it comes from the table's first writer.
     pub is_signature: bool,
-    /// Another structure with other column names, with which items were written.
+    /// A structure with other column names that was used to write items.
     pub disputed_by: Option<Arc<Nest<()>>>,
 }
 
@@ -71,7 +71,7 @@ impl ItemStructure {
 }
 
 /// Whether the columns of both structures have the same names in the same order. Lists match tuples, and dicts match
-/// named tuples; parts without columns do not count. A single column without a container has no name and matches any
+/// named tuples; parts without columns are ignored. A single column without a container has no name and matches any
 /// other column.
 #[must_use]
 pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_their_order_count_and_kinds_of_containers_do_not() {
+    fn names_and_their_order_matter_but_container_kinds_do_not() {
         let dict = Nest::dict([("obs", ()), ("act", ())]);
         let list = Nest::List(vec![leaf(), leaf()]);
         let gap = Nest::Dict(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn structures_are_shown_as_they_are_typed_and_not_without_end() {
+    fn structures_are_shown_as_typed_and_truncated() {
         let nest = Nest::Dict(
             [("b".to_owned(), Nest::Tuple(vec![leaf(), named(&["x"])])), ("a".to_owned(), leaf())].into(),
         );

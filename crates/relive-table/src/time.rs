@@ -3,7 +3,7 @@
 /// Nanoseconds since the Unix epoch, UTC; negative before it.
 ///
 /// This crate reads no clock: every operation that stores a time takes it as an argument, so histories can be replayed.
-/// The range is from 1677 to 2262.
+/// The range is from the year 1677 to the year 2262.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 

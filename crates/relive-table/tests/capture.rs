@@ -1,4 +1,4 @@
-//! A table that is captured in pieces while it goes on is captured as it was when that began.
+//! A capture of a table, taken in parts while the table is in use, holds the state at the start of the capture.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     vec(piece, 150)
 }
 
-/// Changes the priority of another item with every operation: the way by which items change that nobody named.
-struct Meddler;
+/// Changes the priority of another item with every operation, so that items change that the operation does not name.
+struct ChangesOtherPriorities;
 
-impl Extension for Meddler {
+impl Extension for ChangesOtherPriorities {
     fn on_sample(&mut self, context: &mut Context<'_>, item: ItemView<'_>) {
         context.update_priority(item.data.key / 2, 2.0);
     }
@@ -45,13 +45,13 @@ impl Extension for Meddler {
     }
 }
 
-/// A capture beside what it must give.
-struct Running {
+/// A running capture and its expected result.
+struct RunningCapture {
     expected: TableSnapshot,
     got: TableSnapshot,
 }
 
-/// All there is to an item. Its data is the very same, not its like.
+/// Everything that identifies an item. Its data is compared by address, not by value.
 fn identities(items: &[StoredItem]) -> Vec<(u64, usize, u64, i32)> {
     let identity = |item: &StoredItem| {
         (item.data.sequence, Arc::as_ptr(&item.data).addr(), item.priority.to_bits(), item.times_sampled)
@@ -61,13 +61,13 @@ fn identities(items: &[StoredItem]) -> Vec<(u64, usize, u64, i32)> {
     all
 }
 
-impl Running {
-    fn begin(table: &mut Table) -> Running {
+impl RunningCapture {
+    fn begin(table: &mut Table) -> RunningCapture {
         let expected = table.snapshot();
         let got = table.begin_capture();
         assert_eq!(got.counters, expected.counters);
         assert!(Arc::ptr_eq(&got.config, &expected.config));
-        Running { expected, got }
+        RunningCapture { expected, got }
     }
 
     fn finish(mut self, table: &mut Table, piece: usize) {
@@ -85,7 +85,7 @@ fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlu
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| data::chunk(number.into(), (number / 3).into(), 0, 1)).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
-            // A priority that is refused changes nothing, which is to be seen in the capture, too.
+            // A refused priority must change nothing, including in the capture.
             let _ = table.insert(item, now, rng, freed);
         }
         Op::Sample(limit) => {
@@ -110,14 +110,14 @@ fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlu
     freed.clear();
 }
 
-/// Runs the history and the pieces in turn.
+/// Alternates between the operations of the history and the parts of the capture.
 fn follow(table: &mut Table, history: &[Op], pieces: &[Piece], seed: u64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut freed = Freed::default();
-    let mut running: Option<Running> = None;
+    let mut running: Option<RunningCapture> = None;
     for ((nanos, op), piece) in (0..).zip(history).zip(pieces) {
         match (*piece, &mut running) {
-            (Piece::Begin, None) => running = Some(Running::begin(table)),
+            (Piece::Begin, None) => running = Some(RunningCapture::begin(table)),
             (Piece::Fetch(slots), Some(running)) => drop(table.fetch_captured(slots, &mut running.got.items)),
             (Piece::End, Some(_)) => running.take().expect("one runs").finish(table, 1),
             _ => {}
@@ -133,27 +133,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_capture_is_of_the_moment_of_its_beginning(
+    fn a_capture_reflects_the_moment_it_began(
         config in configs(),
         history in histories(),
         pieces in pieces(),
         meddle: bool,
         seed: u64,
     ) {
-        let extensions: Vec<Box<dyn Extension>> = if meddle { vec![Box::new(Meddler)] } else { Vec::new() };
+        let extensions: Vec<Box<dyn Extension>> = if meddle { vec![Box::new(ChangesOtherPriorities)] } else { Vec::new() };
         follow(&mut Table::new(config, extensions).unwrap(), &history, &pieces, seed);
     }
 
     #[test]
-    fn a_capture_changes_nothing_about_the_table(config in configs(), history in histories(), seed: u64) {
+    fn a_capture_does_not_change_the_table(config in configs(), history in histories(), seed: u64) {
         let states = [false, true].map(|captured| {
             let mut table = Table::new(config.clone(), Vec::new()).unwrap();
             let pieces = [Piece::Fetch(2), Piece::Begin, Piece::Nothing, Piece::Fetch(1), Piece::End];
             let pieces: Vec<_> = pieces.into_iter().cycle().take(history.len()).collect();
             follow(&mut table, &history, if captured { &pieces } else { &[Piece::Nothing; 150] }, seed);
             let items = table.snapshot().items;
-            let told = items.iter().map(|item| (item.data.key, item.data.sequence, item.priority.to_bits()));
-            (told.collect::<Vec<_>>(), table.snapshot().counters)
+            let actual = items.iter().map(|item| (item.data.key, item.data.sequence, item.priority.to_bits()));
+            (actual.collect::<Vec<_>>(), table.snapshot().counters)
         });
         prop_assert_eq!(&states[0], &states[1]);
     }
@@ -171,19 +171,19 @@ fn filled(items: u64) -> (Table, Xoshiro256PlusPlus) {
 }
 
 #[test]
-fn a_capture_that_is_given_up_leaves_nothing_behind() {
+fn an_abandoned_capture_leaves_nothing_behind() {
     let (mut table, _) = filled(10);
     let first = table.begin_capture();
     table.reset(&mut Freed::default());
     assert!(first.items.is_empty());
     assert!(table.end_capture().is_some());
     assert!(table.end_capture().is_none());
-    let running = Running::begin(&mut table);
+    let running = RunningCapture::begin(&mut table);
     running.finish(&mut table, 5);
 }
 
 #[test]
-fn items_live_on_in_a_capture_after_a_reset_and_no_longer() {
+fn items_survive_a_reset_while_a_capture_holds_them() {
     let (mut table, _) = filled(3);
     let item = Arc::downgrade(table.get(2).unwrap().data);
     let mut captured = table.begin_capture();
@@ -197,9 +197,9 @@ fn items_live_on_in_a_capture_after_a_reset_and_no_longer() {
 }
 
 #[test]
-fn each_item_is_kept_once_however_often_it_changes() {
+fn a_capture_keeps_each_changed_item_once() {
     let (mut table, mut rng) = filled(2);
-    let running = Running::begin(&mut table);
+    let running = RunningCapture::begin(&mut table);
     for round in 0..100 {
         table.update_priority(1, f64::from(round)).unwrap();
         table.sample(&mut rng, &mut Freed::default()).unwrap();
@@ -210,15 +210,15 @@ fn each_item_is_kept_once_however_often_it_changes() {
 }
 
 #[test]
-fn an_extension_that_spreads_priorities_does_not_reach_into_a_capture() {
+fn priority_diffusion_does_not_change_a_running_capture() {
     let diffusion = PriorityDiffusion::new(0.5, 3, 3).unwrap();
     let mut table = Table::new(TableConfig::new("t"), vec![Box::new(diffusion)]).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     for key in 0..8 {
         table.insert(data::item(key, 1.0), Timestamp::EPOCH, &mut rng, &mut Freed::default()).unwrap();
     }
-    let running = Running::begin(&mut table);
+    let running = RunningCapture::begin(&mut table);
     table.update_priority(4, 100.0).unwrap();
-    assert_eq!(table.get(5).unwrap().priority, 50.0, "the neighbour has changed");
+    assert_eq!(table.get(5).unwrap().priority, 50.0, "the neighbor has changed");
     running.finish(&mut table, 1);
 }

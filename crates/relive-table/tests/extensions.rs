@@ -1,4 +1,4 @@
-//! Extensions run inside the operation and get what they ask for.
+//! Extensions run inside the operation and their requests are carried out.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,10 +39,10 @@ impl Fixture {
     }
 }
 
-/// Writes down which hooks ran, and what the table looked like from within.
-struct Diary(Arc<Mutex<Vec<String>>>);
+/// Records which hooks ran, and the table's state as each hook saw it.
+struct HookRecorder(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl HookRecorder {
     fn note(&self, hook: &str, context: &Context<'_>, item: ItemView<'_>) {
         let key = item.data.key;
         let there = if context.get(key).is_some() { "there" } else { "gone" };
@@ -53,7 +53,7 @@ impl Diary {
     }
 }
 
-impl Extension for Diary {
+impl Extension for HookRecorder {
     fn on_insert(&mut self, context: &mut Context<'_>, item: ItemView<'_>) {
         self.note("insert", context, item);
     }
@@ -72,10 +72,10 @@ impl Extension for Diary {
 }
 
 #[test]
-fn hooks_run_in_the_order_of_what_happens() {
+fn hooks_run_in_the_order_of_events() {
     let diary = Arc::new(Mutex::new(Vec::new()));
     let config = TableConfig::new("t").sampler(SelectorKind::Fifo).max_size(1).max_times_sampled(1);
-    let mut fixture = Fixture::new(config, Diary(Arc::clone(&diary)));
+    let mut fixture = Fixture::new(config, HookRecorder(Arc::clone(&diary)));
     fixture.add(1, 0.5);
     fixture.add(2, 1.5);
     fixture.add(2, 2.5);
@@ -96,7 +96,7 @@ fn hooks_run_in_the_order_of_what_happens() {
 }
 
 #[test]
-fn the_first_sample_of_an_item_sends_a_copy_to_another_table() {
+fn the_first_sample_requests_a_copy_to_another_table() {
     let config = TableConfig::new("queue").sampler(SelectorKind::Fifo);
     let mut fixture = Fixture::new(config, InsertOnFirstSample::new("replay"));
     fixture.add(7, 2.5);
@@ -112,7 +112,7 @@ fn the_first_sample_of_an_item_sends_a_copy_to_another_table() {
 }
 
 #[test]
-fn statistics_tell_what_became_of_the_items() {
+fn statistics_count_how_items_ended() {
     let config = TableConfig::new("t").sampler(SelectorKind::Fifo).max_size(2);
     let mut fixture = Fixture::new(config, Statistics::default());
     let metric = |fixture: &Fixture, name| {
@@ -144,7 +144,7 @@ fn statistics_tell_what_became_of_the_items() {
 }
 
 #[test]
-fn a_high_priority_spreads_to_the_steps_around_it() {
+fn a_high_priority_spreads_to_neighboring_steps() {
     let diffusion = PriorityDiffusion::new(0.5, 2, 1).unwrap();
     let config = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
     let mut fixture = Fixture::new(config, diffusion);
@@ -184,14 +184,14 @@ fn a_diffusion_out_of_bounds_is_refused() {
     let many = PriorityDiffusion::new(0.5, 1, 1025).unwrap_err();
     assert_eq!(
         many.to_string(),
-        "a priority diffusion can reach at most 1024 neighbours on either side, got 1025"
+        "a priority diffusion can reach at most 1024 neighbors on either side, got 1025"
     );
 }
 
-/// Asks for a priority that no prioritized selector takes, and for one of an item that is not there.
-struct Unreasonable;
+/// Requests a priority that every prioritized selector refuses, and a priority for an item that does not exist.
+struct InvalidRequests;
 
-impl Extension for Unreasonable {
+impl Extension for InvalidRequests {
     fn on_insert(&mut self, context: &mut Context<'_>, item: ItemView<'_>) {
         context.update_priority(item.data.key, -1.0);
         context.update_priority(item.data.key + 1, 1.0);
@@ -199,9 +199,9 @@ impl Extension for Unreasonable {
 }
 
 #[test]
-fn a_request_that_cannot_be_met_is_counted_and_harms_nothing() {
+fn an_impossible_extension_request_is_counted_and_ignored() {
     let config = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
-    let mut fixture = Fixture::new(config, Unreasonable);
+    let mut fixture = Fixture::new(config, InvalidRequests);
     fixture.add(1, 2.0);
     assert_eq!((fixture.priorities(), fixture.table.info().num_refused_requests), (vec![2.0], 1));
 }

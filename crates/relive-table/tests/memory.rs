@@ -1,4 +1,4 @@
-//! What an item costs beyond its data.
+//! The memory that an item needs beyond its data.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ const ITEMS: u32 = 1_000_000;
 /// Bytes of data per item: one step of 100 floats.
 const DATA_BYTES: usize = 400;
 
-/// What is promised: bytes per item beyond its data.
+/// The permitted bytes per item beyond its data.
 const BUDGET_BYTES: usize = 400;
 
 /// Bytes in use, as the C library counts them.
@@ -21,23 +21,24 @@ static IN_USE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-/// A block of the C library's heap has a header of 8 bytes and comes in steps of 16.
+/// A block of the C library's heap has a header of 8 bytes and its size is a multiple of 16.
 fn block_bytes(layout: &Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16).max(32)
 }
 
 #[expect(unsafe_code, reason = "only an allocator sees every allocation")]
-// SAFETY: every call goes to the system's allocator as it came; counting touches no memory of the caller.
+// SAFETY: every call is passed unchanged to the system's allocator; counting accesses no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE_BYTES.fetch_add(block_bytes(&layout), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        // SAFETY: the caller upholds the contract of `alloc`, which is the same here.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE_BYTES.fetch_sub(block_bytes(&layout), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`, which is the same, and `alloc` is the system's.
+        // SAFETY: the caller upholds the contract of `dealloc`, which is the same here, and `alloc` used the system's
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -45,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// An item of one column with one slice of its own chunk.
+/// An item with one column, which is one slice of its own chunk.
 fn item(key: u32) -> NewItem {
     let range = SequenceRange { episode_id: u64::from(key / 1000), start: 0, end: 0, sparse: false };
     let row = Tensor::from_slice(&[0.5_f32; 100], [1, 100]).expect("100 floats make a row of 100");

@@ -1,4 +1,4 @@
-//! A table made of the state of another one.
+//! Restoring a table from the state of another one.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn sample(table: &mut Table) -> Sampled {
 }
 
 #[test]
-fn a_restored_table_goes_on_where_the_other_one_stood() {
+fn a_restored_table_continues_where_the_saved_one_stopped() {
     let config = TableConfig::new("t").sampler(SelectorKind::Fifo).max_size(4).max_times_sampled(2);
     let mut table = filled(config, 0..6);
     sample(&mut table);
@@ -70,7 +70,7 @@ fn a_restored_table_goes_on_where_the_other_one_stood() {
 }
 
 #[test]
-fn the_limiter_is_not_asked_and_keeps_its_counts() {
+fn restoring_bypasses_the_limiter_and_keeps_its_counts() {
     let mut table = filled(TableConfig::queue("q", 3), 0..3);
     assert_eq!(sample(&mut table).item.key, 0);
     let again = restored(snapshot(&table)).unwrap();
@@ -79,7 +79,7 @@ fn the_limiter_is_not_asked_and_keeps_its_counts() {
 }
 
 #[test]
-fn a_smaller_table_lets_its_remover_choose() {
+fn a_smaller_restored_table_evicts_by_its_remover() {
     let taken = snapshot(&filled(TableConfig::new("t"), 0..10));
     let config = TableConfig::new("t").max_size(3).remover(SelectorKind::MinHeap);
     let mut freed = Freed::default();
@@ -89,7 +89,7 @@ fn a_smaller_table_lets_its_remover_choose() {
 }
 
 #[test]
-fn a_table_of_fewer_bytes_lets_go_of_what_can_never_fit_first() {
+fn reducing_max_bytes_first_evicts_items_that_can_never_fit() {
     let mut table = filled(TableConfig::new("t"), 0..3);
     let large = NewItem { trajectory: data::trajectory(&[data::chunk(9, 1, 0, 10)]), ..data::item(3, 3.0) };
     table.insert(large, Timestamp::EPOCH, &mut rng(), &mut Freed::default()).unwrap();
@@ -110,7 +110,7 @@ fn a_table_of_fewer_bytes_lets_go_of_what_can_never_fit_first() {
 }
 
 #[test]
-fn counters_must_fit_the_items() {
+fn inconsistent_counters_are_refused() {
     let mut taken = snapshot(&filled(TableConfig::new("t"), 0..3));
     taken.items.pop();
     let error = restored(taken.clone()).map(drop).unwrap_err();
@@ -155,9 +155,9 @@ fn items_that_no_table_can_hold_are_refused() {
 }
 
 /// Fails on the calls that a restored item must not cause.
-struct Quiet(PriorityDiffusion);
+struct FailsOnHooks(PriorityDiffusion);
 
-impl Extension for Quiet {
+impl Extension for FailsOnHooks {
     fn on_insert(&mut self, _context: &mut Context<'_>, item: ItemView<'_>) {
         assert_eq!(item.data.key, 100, "a restored item is no insert");
     }
@@ -176,14 +176,14 @@ impl Extension for Quiet {
 }
 
 #[test]
-fn extensions_know_restored_items_and_leave_their_priorities() {
+fn extensions_see_restored_items_without_changing_priorities() {
     let mut table = filled(TableConfig::new("t"), 0..0);
     for step in 0..5 {
         let item = data::item(step, 1.0);
         table.insert(item, Timestamp::EPOCH, &mut rng(), &mut Freed::default()).unwrap();
     }
     let taken = snapshot(&table);
-    let extension = Quiet(PriorityDiffusion::new(0.5, 1, 1).unwrap());
+    let extension = FailsOnHooks(PriorityDiffusion::new(0.5, 1, 1).unwrap());
     let config = TableConfig::new("t");
     let mut again = Table::restored(
         config,
@@ -197,5 +197,5 @@ fn extensions_know_restored_items_and_leave_their_priorities() {
     let priorities = |table: &Table| table.iter().map(|view| view.priority).collect::<Vec<_>>();
     assert_eq!(priorities(&again), [1.0; 5]);
     again.update_priority(2, 8.0).unwrap();
-    assert_eq!(priorities(&again), [1.0, 4.0, 8.0, 4.0, 1.0], "neighbours are known");
+    assert_eq!(priorities(&again), [1.0, 4.0, 8.0, 4.0, 1.0], "neighbors are known");
 }

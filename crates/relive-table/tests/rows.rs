@@ -1,4 +1,4 @@
-//! Samples that are copied are those that would have been handed out.
+//! Copied samples are equal to the samples that would have been returned.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ mod common {
         }
     }
 
-    /// One column of so many floats.
+    /// One column of this many floats.
     pub(super) fn layout(rows: u32) -> Arc<[ColumnLayout]> {
         [ColumnLayout { dtype: DType::Float32, cell_shape: Shape::scalar(), rows: Some(rows) }].into()
     }
@@ -56,7 +56,7 @@ mod common {
         (sampled.iter().map(row).collect(), bytes.collect())
     }
 
-    /// What a table copies, and the samples that it gives instead.
+    /// The bytes that a table copies, and the samples that it returns instead.
     pub(super) fn copy(
         table: &mut Table,
         layout: &Arc<[ColumnLayout]>,
@@ -67,7 +67,8 @@ mod common {
         (rows, bytes, others.len())
     }
 
-    /// An item of three columns, in one chunk or in one for each, of which the last is compressed.
+    /// An item of three columns, in one chunk or in one chunk per column; in the latter case, the last chunk is
+    /// compressed.
     pub(super) fn transition(key: u64, value: f32, in_one: bool) -> NewItem {
         let observation = Tensor::from_slice(&[value, -value], [1, 2]).unwrap();
         let columns = [
@@ -103,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn copies_are_the_samples_that_would_have_been_handed_out(
+    fn copied_rows_match_the_samples_that_sampling_would_return(
         sampler in prop::sample::select(vec![
             SelectorKind::Uniform, SelectorKind::Fifo, SelectorKind::Lifo, SelectorKind::Prioritized { exponent: 0.7 },
         ]),
@@ -129,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn items_of_another_layout_are_handed_out_with_the_others() {
+fn items_with_a_different_layout_are_sampled_with_the_others() {
     let mut table = filled(TableConfig::new("t"), (0..20).map(|key| data::item(key, 1.0)));
     assert_eq!(
         copy(&mut table, &layout(2), 8),
@@ -147,7 +148,7 @@ fn items_of_another_layout_are_handed_out_with_the_others() {
 }
 
 #[test]
-fn parts_of_chunks_and_what_takes_their_place_are_copied() {
+fn partial_chunks_and_their_replacements_are_copied() {
     let chunk = data::chunk(7, 1, 0, 5);
     let part = |key: u64, first: u32| {
         let mut builder = TrajectoryBuilder::new();
@@ -164,7 +165,7 @@ fn parts_of_chunks_and_what_takes_their_place_are_copied() {
 }
 
 #[test]
-fn what_the_rate_limiter_does_not_allow_is_not_taken() {
+fn copying_obeys_the_rate_limiter() {
     let limiter = RateLimiterConfig::sample_to_insert_ratio(2.0, 1, ErrorBuffer::Around(4.0)).unwrap();
     let config = TableConfig::new("t").rate_limiter(limiter);
     let mut table = filled(config, (0..3).map(|key| data::item(key, 1.0)));
@@ -179,7 +180,7 @@ fn what_the_rate_limiter_does_not_allow_is_not_taken() {
 }
 
 #[test]
-fn nothing_is_copied_where_sampling_does_more_than_that() {
+fn rows_are_not_copied_if_sampling_has_side_effects() {
     let items = || (0..9).map(|key| data::item(key, 1.0));
     let mut deleting = filled(TableConfig::new("t").max_times_sampled(3), items());
     assert_eq!(copy(&mut deleting, &layout(1), 4).0, []);
@@ -198,7 +199,7 @@ fn nothing_is_copied_where_sampling_does_more_than_that() {
 }
 
 #[test]
-fn a_restored_table_copies() {
+fn a_restored_table_copies_rows() {
     let mut table = filled(TableConfig::new("t"), (0..9).map(|key| data::item(key, 1.0)));
     copy(&mut table, &layout(1), 5);
     let (config, snapshot) = (TableConfig::new("t"), table.snapshot());
@@ -209,7 +210,7 @@ fn a_restored_table_copies() {
 }
 
 #[test]
-fn columns_are_copied_to_places_of_their_own_however_they_lie() {
+fn columns_of_any_layout_are_copied_to_their_own_offsets() {
     let mut table =
         filled(TableConfig::new("t"), (0..40).map(|key| transition(key, key as f32, key % 3 != 0)));
     let columns = Arc::clone(table.row_columns().unwrap());
@@ -231,7 +232,7 @@ fn columns_are_copied_to_places_of_their_own_however_they_lie() {
 }
 
 #[test]
-fn layouts_that_are_gone_make_room_for_others() {
+fn unused_layouts_are_replaced() {
     let length = |key: u64| u16::try_from(key % 1_500 + 1).expect("few rows");
     let mut table = filled(TableConfig::new("t").max_size(3), []);
     for key in 0..1_500 {

@@ -1,4 +1,4 @@
-//! Every selector passes the conformance suite, on its own and as a member of the closed set.
+//! Every selector passes the conformance suite, both on its own and as a variant of the enum.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -14,7 +14,7 @@ fn every_kind_conforms() {
 }
 
 #[test]
-fn every_selector_conforms_on_its_own() {
+fn every_selector_passes_conformance() {
     conformance(SelectorKind::Fifo, Fifo::default);
     conformance(SelectorKind::Lifo, Lifo::default);
     conformance(SelectorKind::Uniform, Uniform::default);
@@ -25,7 +25,7 @@ fn every_selector_conforms_on_its_own() {
 }
 
 #[test]
-fn each_priority_that_has_no_weight_is_refused_with_its_own_reason() {
+fn each_unweightable_priority_is_refused_with_its_own_reason() {
     let kind = SelectorKind::Prioritized { exponent: 2.0 };
     let mut selector = Selector::new(kind);
     let refusal = |selector: &Selector, priority| selector.admit(None, priority).unwrap_err();
@@ -43,7 +43,7 @@ fn each_priority_that_has_no_weight_is_refused_with_its_own_reason() {
 }
 
 #[test]
-fn a_negative_exponent_turns_the_order_around() {
+fn a_negative_exponent_reverses_the_order() {
     let kind = SelectorKind::Prioritized { exponent: -1.0 };
     let mut selector = Selector::new(kind);
     for (slot, priority) in [(0, 1.0), (1, 4.0), (2, 0.0)] {
@@ -57,7 +57,7 @@ fn a_negative_exponent_turns_the_order_around() {
 }
 
 #[test]
-fn without_replacement_every_slot_comes_once_in_an_epoch() {
+fn without_replacement_every_slot_is_sampled_once_per_epoch() {
     let mut selector = WithoutReplacement::default();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let add = |selector: &mut WithoutReplacement, slot| {
@@ -71,7 +71,7 @@ fn without_replacement_every_slot_comes_once_in_an_epoch() {
         assert_eq!(seen, (0..50).collect::<Vec<_>>());
         assert_eq!(selector.remaining(), 0);
     }
-    // Of a half epoch: some that were picked and some that were not leave, others come.
+    // In the middle of an epoch, some picked and some unpicked slots are removed, and new ones are inserted.
     let picked: Vec<_> = (0..25).map(|_| selector.pick(&mut rng).unwrap().slot).collect();
     let mut left: Vec<_> = (0..50).filter(|slot| !picked.contains(slot)).collect();
     assert!(selector.remove(picked[0]) && selector.remove(picked[24]));
@@ -84,7 +84,7 @@ fn without_replacement_every_slot_comes_once_in_an_epoch() {
     rest.sort_unstable();
     left.sort_unstable();
     assert_eq!(rest, left);
-    // The last of an epoch is certain, and after it all are possible again.
+    // The last pick of an epoch is certain; after it, all slots can be picked again.
     assert_eq!(selector.remaining(), 0);
     assert_eq!(selector.pick(&mut rng).unwrap().probability, 1.0 / selector.len() as f64);
 }

@@ -1,4 +1,4 @@
-//! The edges of each operation, one by one.
+//! The edge cases of each operation.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn chunk(key: u64, bytes: u16) -> Arc<Chunk> {
 }
 
 #[test]
-fn as_many_items_leave_as_the_bytes_of_a_new_one_need() {
+fn items_are_evicted_until_a_new_one_fits_max_bytes() {
     let mut fixture = Fixture::new(config().max_bytes(100));
     for key in 1..=3 {
         assert_eq!(fixture.insert(item_of(key, &[chunk(key, 32)])), Ok(evicting(&[])));
@@ -89,7 +89,7 @@ fn as_many_items_leave_as_the_bytes_of_a_new_one_need() {
 }
 
 #[test]
-fn an_item_whose_chunks_stay_for_others_makes_no_room() {
+fn evicting_an_item_with_shared_chunks_frees_no_bytes() {
     let mut fixture = Fixture::new(config().max_bytes(100));
     let shared = chunk(1, 60);
     fixture.insert(item_of(1, &[Arc::clone(&shared)])).unwrap();
@@ -100,7 +100,7 @@ fn an_item_whose_chunks_stay_for_others_makes_no_room() {
 }
 
 #[test]
-fn the_new_item_itself_may_be_what_makes_too_many_bytes() {
+fn the_new_item_itself_may_be_evicted_for_max_bytes() {
     let mut fixture = Fixture::new(config().max_bytes(100).remover(SelectorKind::Lifo));
     fixture.insert(item_of(1, &[chunk(1, 60)])).unwrap();
     assert_eq!(fixture.insert(item_of(2, &[chunk(2, 60)])), Ok(evicting(&[2])));
@@ -125,7 +125,7 @@ fn an_item_larger_than_the_table_is_refused() {
 }
 
 #[test]
-fn tables_of_one_ledger_know_what_they_share() {
+fn tables_of_one_ledger_report_shared_bytes() {
     let ledger = Arc::new(Ledger::default());
     let mut tables = ["a", "b"].map(|name| {
         let table = Table::in_ledger(TableConfig::new(name), Vec::new(), Arc::clone(&ledger)).unwrap();
@@ -158,7 +158,7 @@ fn tables_of_one_ledger_know_what_they_share() {
 }
 
 #[test]
-fn a_known_key_changes_its_priority_and_nothing_else() {
+fn inserting_a_known_key_changes_only_its_priority() {
     let mut fixture = Fixture::new(config().sampler(SelectorKind::Fifo));
     fixture.add(1, 1.0);
     fixture.add(2, 1.0);
@@ -224,7 +224,7 @@ fn equal_priorities_leave_a_heap_in_the_order_of_their_last_change() {
 }
 
 #[test]
-fn the_last_sample_deletes_and_still_shows_the_size_before() {
+fn the_last_sample_deletes_the_item_and_reports_the_size_before() {
     let mut fixture = Fixture::new(config().max_times_sampled(2));
     fixture.add(1, 1.0);
     assert_eq!(fixture.sample().map(|s| (s.times_sampled, s.table_size)), Some((1, 1)));
@@ -238,7 +238,7 @@ fn the_last_sample_deletes_and_still_shows_the_size_before() {
 }
 
 #[test]
-fn a_count_of_samples_that_comes_with_the_item_is_kept() {
+fn an_inserted_item_keeps_its_times_sampled() {
     let mut fixture = Fixture::new(config().max_times_sampled(3));
     fixture.insert(NewItem { times_sampled: 2, ..data::item(1, 1.0) }).unwrap();
     fixture.insert(NewItem { times_sampled: 7, ..data::item(2, 1.0) }).unwrap();
@@ -251,7 +251,7 @@ fn a_count_of_samples_that_comes_with_the_item_is_kept() {
 }
 
 #[test]
-fn a_limit_of_samples_below_one_is_none() {
+fn a_sample_limit_below_one_means_no_limit() {
     let mut fixture = Fixture::new(config().max_times_sampled(-3));
     fixture.insert(NewItem { times_sampled: -4, ..data::item(1, 1.0) }).unwrap();
     assert_eq!(fixture.sample().map(|sampled| sampled.times_sampled), Some(-3));
@@ -311,7 +311,7 @@ fn a_reset_empties_everything_and_frees_nothing_itself() {
 }
 
 #[test]
-fn what_was_freed_can_be_collected_from_several_tables() {
+fn freed_items_of_several_tables_can_be_collected() {
     let mut fixture = Fixture::new(config().max_size(1));
     for key in 0..3 {
         fixture.add(key, 1.0);

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back() {
+    fn every_dtype_name_parses_back() {
         for dtype in DType::ALL {
             assert_eq!(dtype.name().parse(), Ok(dtype));
         }

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without I/O, async or a clock.
+//! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without I/O, async code or a clock.
 //!
 //! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of
 //! some columns form a *chunk* ([`Chunk`]), which the writer encodes once ([`Chunker`], [`encode_chunk`]) and which is
@@ -40,12 +40,12 @@ mod trajectory;
 
 pub use accounts::{Account, AccountSnapshot, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
 pub use chunk::{
-    AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError, ColdStore, ColumnHeader,
-    EncodedTensor, SequenceRange, SharedHeaders, encode_chunk,
+    Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError, ColdStore, ColumnHeader, EncodedTensor,
+    ResidenceGuard, SequenceRange, SharedHeaders, encode_chunk,
 };
 pub use chunker::{
     AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,
-    Placed, PlainColumn, PlainCut, Rows,
+    PlacedRows, PlainColumn, PlainCut, Rows,
 };
 pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};

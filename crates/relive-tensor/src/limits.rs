@@ -16,17 +16,17 @@ pub const MAX_CHUNK_COLUMNS: usize = 65_536;
 /// same chunk many times; without a limit, one message could make its reader allocate petabytes.
 pub const MAX_TRAJECTORY_BYTES: u64 = 1 << 35;
 
-/// The largest cell that a [`Chunker`](crate::Chunker) accepts, 1 GiB: with [`CHUNKER_CUT_BYTES`] it keeps every chunk,
-/// even of incompressible data, below [`MAX_CHUNK_BYTES`].
+/// The largest cell that a [`Chunker`](crate::Chunker) accepts, 1 GiB: together with [`CHUNKER_CUT_BYTES`], this limit
+/// keeps every chunk below [`MAX_CHUNK_BYTES`], even with incompressible data.
 pub const MAX_CELL_BYTES: u64 = 1 << 30;
 
 /// A [`Chunker`](crate::Chunker) cuts its chunk early once it holds this many bytes, 512 MiB.
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
-/// The largest size of a chunk that exceeds the tuned length because no item was created meanwhile: 32 KiB. An item
-/// that uses one of its steps keeps all of them alive, and larger chunks are no cheaper per byte.
+/// The largest size of a chunk that exceeds the tuned length because no item was created in the meantime: 32 KiB. An
+/// item that uses one of its steps keeps all of them alive, and larger chunks are no cheaper per byte.
 pub const PACED_CHUNK_BYTES: u64 = 1 << 15;
 
-/// Memory that dm-reverb counts per string element besides its characters, in bytes. It makes
+/// Memory that dm-reverb counts per string element in addition to its characters, in bytes. It makes
 /// `data_uncompressed_size` the same number on both sides.
 pub const STRING_ELEMENT_BYTES: u64 = 24;

@@ -29,8 +29,8 @@ use std::fmt;
 ///
 /// # Empty structures
 ///
-/// [`None`](Self::None), empty containers and containers of these have no leaves. A single leaf without a container has
-/// the empty path `""`.
+/// [`None`](Self::None), empty containers and containers of such values have no leaves. A single leaf without a
+/// container has the empty path `""`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nest<T> {
     /// A leaf, which may be the whole structure.
@@ -55,7 +55,7 @@ pub enum Nest<T> {
 /// Why leaves do not match a structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NestError {
-    /// The structure has more places than there are leaves.
+    /// The structure has more leaves than were given.
     #[error("structure has {places} leaves, but only {given} were given")]
     TooFew {
         /// Number of leaves of the structure.
@@ -222,7 +222,7 @@ impl<T> Nest<T> {
 /// Iterator over the leaves of a [`Nest`] in flattening order.
 #[derive(Clone, Debug)]
 pub struct Leaves<'a, T> {
-    /// The nests that are still to be visited, the next one last.
+    /// The nests that are still to be visited; the next one is the last.
     todo: Vec<&'a Nest<T>>,
 }
 

@@ -34,7 +34,7 @@ pub enum ShapeError {
     /// More dimensions than [`MAX_RANK`].
     #[error("shape has {rank} or more dimensions; the limit is {MAX_RANK}")]
     Rank {
-        /// A lower bound of their number.
+        /// A lower bound on the number of dimensions.
         rank: usize,
     },
 }
@@ -67,7 +67,7 @@ impl Shape {
         &self.0
     }
 
-    /// Whether these are its sizes.
+    /// Whether the shape has these sizes.
     #[must_use]
     pub fn is(&self, dims: &[u32]) -> bool {
         are_same(self.dims(), dims)
@@ -79,8 +79,8 @@ impl Shape {
         self.0.len()
     }
 
-    /// Returns the number of elements; `None` if it, or the product of the dimensions other than 0, does not fit a
-    /// signed 64-bit number.
+    /// Returns the number of elements; `None` if this number or the product of the nonzero sizes does not fit a signed
+    /// 64-bit number.
     #[must_use]
     pub fn num_elements(&self) -> Option<u64> {
         num_elements(&self.0)
@@ -108,15 +108,15 @@ impl Shape {
     }
 }
 
-/// Whether sizes are equal. There are few sizes, so an inline comparison is faster than a call. It also avoids a masked
-/// vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
+/// Whether two lists of sizes are equal. There are few sizes, so an inline comparison is faster than a call. It also
+/// avoids a masked vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
 pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }
 
 /// Returns the product of `dims`; `None` if it does not fit a signed 64-bit number.
 ///
-/// A zero makes the product zero, but the product of the others must fit, too: readers that multiply from left to
+/// A zero makes the product zero, but the product of the other sizes must also fit: readers that multiply from left to
 /// right, such as TensorFlow, must not overflow before they reach the zero.
 pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
     let nonzero = dims.iter().filter(|dim| **dim != 0);
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zero_dimension_does_not_excuse_an_overflow() {
+    fn a_zero_dimension_does_not_hide_an_overflow() {
         assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX]).num_elements(), None);
         assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX, 0]).num_elements(), None);
         assert_eq!(Shape::from([0, u32::MAX, 5]).num_elements(), Some(0));

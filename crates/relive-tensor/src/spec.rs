@@ -18,7 +18,7 @@ use crate::tensor::Tensor;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// Name of the column, may be empty.
+    /// Name of the column; may be empty.
     pub name: String,
     /// Sizes of the dimensions; `None` is an unknown rank, a `None` inside is an unknown size.
     pub shape: Option<Vec<Option<u32>>>,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parts_are_shown() {
+    fn unknown_shapes_and_dimensions_are_shown() {
         let shown = |shape| TensorSpec::new("", DType::Int8, shape).display_shape().to_string();
         assert_eq!(shown(None), "<unknown>");
         assert_eq!(shown(Some(vec![])), "[]");

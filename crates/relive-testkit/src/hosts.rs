@@ -1,4 +1,4 @@
-//! Two hosts in one machine, whose cable can be unplugged.
+//! Two hosts on one machine, connected by a cable that can be unplugged.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -77,7 +77,7 @@ impl TwoHosts {
         Ok(())
     }
 
-    /// Names contain the process id, so that concurrent tests use others.
+    /// Names contain the process id, so that concurrent tests use different ones.
     fn name(&self, part: &str) -> String {
         format!("relive-{}-{}-{part}", std::process::id(), self.number)
     }
@@ -90,7 +90,7 @@ impl TwoHosts {
         }
     }
 
-    /// Makes a command run on a host: its process becomes that of the command.
+    /// Wraps a command so that it runs on a host; the process becomes that of the command itself.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there
@@ -109,8 +109,8 @@ impl TwoHosts {
     /// Moves this thread, and threads that it will start, to a host until the visit is dropped.
     ///
     /// # Panics
-    /// If it may not.
-    pub fn enter(&self, host: Host) -> Visit {
+    /// If the thread is not permitted to enter the host.
+    pub fn enter(&self, host: Host) -> NamespaceGuard {
         self.entrance(host).enter()
     }
 
@@ -154,22 +154,22 @@ impl Entrance {
     /// Moves this thread, and threads that it will start, to the host until the visit is dropped.
     ///
     /// # Panics
-    /// If it may not.
-    pub fn enter(&self) -> Visit {
+    /// If the thread is not permitted to enter the host.
+    pub fn enter(&self) -> NamespaceGuard {
         let before = File::open("/proc/thread-self/ns/net").expect("each thread has a namespace");
         enter(&self.0);
-        Visit { before }
+        NamespaceGuard { before }
     }
 }
 
-/// A thread's stay on a host. Threads that it has started stay there.
+/// A thread's visit to a host. Threads that were started during the visit stay on the host.
 #[derive(Debug)]
 #[must_use = "the thread leaves the host when this is dropped"]
-pub struct Visit {
+pub struct NamespaceGuard {
     before: File,
 }
 
-impl Drop for Visit {
+impl Drop for NamespaceGuard {
     fn drop(&mut self) {
         enter(&self.before);
     }
@@ -182,7 +182,7 @@ fn enter(namespace: &File) {
 
 impl Drop for TwoHosts {
     fn drop(&mut self) {
-        // The cables are removed with them. If not all could be created, some do not exist.
+        // The cables are removed together with the namespaces. Some may not exist, if they could not be created.
         for part in ["switch", Host::Near.name(), Host::Far.name()] {
             let _ = ip(&["netns", "delete", &self.name(part)]);
         }

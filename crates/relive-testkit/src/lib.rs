@@ -1,5 +1,5 @@
-//! Reference models, conformance suites and other tools for tests of Relive. For development only: everything here
-//! panics when an expectation is not met.
+//! Reference models, conformance suites and other tools for tests of Relive. For development only: all of these tools
+//! panic when an expectation is not met.
 
 pub mod data;
 pub mod hosts;

@@ -18,20 +18,20 @@ use crate::limits::{
 #[derive(Debug)]
 pub struct Frames {
     writer: FrameWriter,
-    ahead: Ahead,
+    ahead: ReadAhead,
     descriptors: Vec<OwnedFd>,
     max_head: usize,
 }
 
 /// Bytes that were read ahead: a part of a buffer.
 #[derive(Debug, Default)]
-struct Ahead {
+struct ReadAhead {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl Ahead {
         self.end - self.start
     }
 
-    fn use_up(&mut self, bytes: usize) {
+    fn consume(&mut self, bytes: usize) {
         self.start = self.end.min(self.start + bytes);
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -55,7 +55,7 @@ impl Ahead {
     }
 
     /// Returns room after the existing bytes, so that `needed` bytes fit in total.
-    fn room_for(&mut self, needed: usize) -> &mut [u8] {
+    fn spare_room(&mut self, needed: usize) -> &mut [u8] {
         if self.start + needed > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.len());
@@ -87,7 +87,7 @@ impl Frames {
     /// Creates frames on `socket`.
     #[must_use]
     pub fn new(socket: Socket) -> Self {
-        let (ahead, descriptors) = (Ahead::default(), Vec::new());
+        let (ahead, descriptors) = (ReadAhead::default(), Vec::new());
         let writer = FrameWriter { socket: Arc::new(socket), taken: None };
         Self { writer, ahead, descriptors, max_head: MAX_BULK_HEAD_BYTES }
     }
@@ -109,8 +109,8 @@ impl Frames {
         self.max_head = bytes;
     }
 
-    /// Reads the header and the head of the next frame; `None` if the peer has closed. The caller must then read the
-    /// body with [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
+    /// Reads the header and the head of the next frame; `None` if the peer has closed the connection. The caller must
+    /// then read the body with [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection broke or ended within a frame, or the bytes are not a frame.
@@ -131,11 +131,11 @@ impl Frames {
         loop {
             if let Some(head) = self.ahead.bytes().get(HEADER_BYTES..whole) {
                 let head = head.to_vec();
-                self.ahead.use_up(whole);
+                self.ahead.consume(whole);
                 self.ahead.shrink();
                 return Ok(Some((header, head)));
             }
-            // Memory is allocated as bytes arrive, so an announced length alone costs nothing.
+            // Memory is allocated as bytes arrive, so an announced length alone costs no memory.
             let soon = (self.ahead.len() * 2).max(READ_AHEAD_BYTES);
             if self.fill(whole.min(soon), true).await? == 0 {
                 return Err(cut_short().into());
@@ -148,9 +148,9 @@ impl Frames {
     /// # Errors
     /// The connection broke or ended.
     pub async fn read_body(&mut self, out: &mut [u8]) -> io::Result<()> {
-        let at_hand = self.ahead.len().min(out.len());
-        let (first, mut rest) = out.split_at_mut(at_hand);
-        first.copy_from_slice(self.take_ahead(at_hand));
+        let available = self.ahead.len().min(out.len());
+        let (first, mut rest) = out.split_at_mut(available);
+        first.copy_from_slice(self.take_ahead(available));
         self.ahead.shrink();
         while !rest.is_empty() {
             match self.writer.socket.try_read(rest, &mut self.descriptors) {
@@ -159,29 +159,30 @@ impl Frames {
                     self.descriptors.truncate(MAX_DESCRIPTORS);
                     rest = rest.get_mut(read..).unwrap_or_default();
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_readable().await?,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Waits for bytes of a frame's body and appends them to `out`: at least one and at most `most`. Without TLS, it
-    /// does not write to the memory before. Received descriptors are closed. Dropping the future loses nothing.
+    /// Waits for bytes of a frame's body and appends them to `out`: at least one and at most `most`. Without TLS, the
+    /// memory is not written to before bytes have arrived. Received descriptors are closed. Dropping the future loses
+    /// nothing.
     ///
     /// # Errors
     /// The connection broke or ended.
     pub async fn append_some(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-        let at_hand = self.ahead.len().min(most);
-        if at_hand > 0 {
-            out.extend_from_slice(self.take_ahead(at_hand));
+        let available = self.ahead.len().min(most);
+        if available > 0 {
+            out.extend_from_slice(self.take_ahead(available));
             self.ahead.shrink();
-            return Ok(at_hand);
+            return Ok(available);
         }
         loop {
             match self.writer.socket.try_append(out, most) {
                 Ok(0) => return Err(cut_short()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_readable().await?,
                 read => return read,
             }
         }
@@ -190,13 +191,13 @@ impl Frames {
     /// Takes bytes that were read ahead.
     fn take_ahead(&mut self, bytes: usize) -> &[u8] {
         let start = self.ahead.start;
-        self.ahead.use_up(bytes);
+        self.ahead.consume(bytes);
         self.ahead.buffer.get(start..start + bytes).unwrap_or_default()
     }
 
-    /// Waits for more of a frame that has begun, with a timeout, in case the peer announces bytes and does not send
-    /// them.
-    async fn more(&self) -> io::Result<()> {
+    /// Waits for more bytes of a frame that has begun. There is a timeout, in case the peer announces bytes and does
+    /// not send them.
+    async fn wait_readable(&self) -> io::Result<()> {
         match timeout(STALL_TIMEOUT, self.writer.socket.readable()).await {
             Ok(readable) => readable,
             Err(_) => {
@@ -207,7 +208,7 @@ impl Frames {
     }
 
     /// As [`read_body`](Self::read_body), into memory that is allocated as the bytes arrive, so an announced length
-    /// alone costs nothing.
+    /// alone costs no memory.
     ///
     /// # Errors
     /// As [`read_body`](Self::read_body).
@@ -230,13 +231,15 @@ impl Frames {
     /// timeout.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
-            match self.writer.socket.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
+            match self.writer.socket.try_read(self.ahead.spare_room(needed), &mut self.descriptors) {
                 Ok(read) => {
                     self.descriptors.truncate(MAX_DESCRIPTORS);
                     self.ahead.end += read;
                     return Ok(read);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => self.more().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => {
+                    self.wait_readable().await?
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writer.socket.readable().await?;
                 }
@@ -248,7 +251,7 @@ impl Frames {
     /// As [`FrameWriter::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`FrameWriter::send`].
     pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.writer.send(parts).await
     }
@@ -256,7 +259,7 @@ impl Frames {
     /// As [`FrameWriter::send_frame`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`FrameWriter::send_frame`].
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         self.writer.send_frame(kind, head, body).await
     }

@@ -1,4 +1,4 @@
-//! The parts of the bulk path that both sides use: sockets, frames, and memory that two processes share.
+//! The parts of the bulk path that both sides use: sockets, frames, and memory that is shared by two processes.
 //! [`relive_wire::bulk`] defines the frames and their content; the server and the client define when they are sent.
 //!
 //! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket, which can also carry descriptors of [shared

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Bytes that are read ahead of a frame: enough for several small frames, without copying much of a large body twice.
+/// Bytes that are read ahead of a frame: enough for several small frames, and few enough that only a small part of a
+/// large body is copied twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
 /// The system's buffer of a connection between processes of one machine, in bytes: enough for a request of small items,
@@ -12,26 +13,26 @@ pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// The largest number of parts of one write: the limit of Linux (`IOV_MAX`).
 pub(crate) const MAX_PARTS: usize = 1024;
 
-/// The largest number of descriptors in one read. Each frame that announces a descriptor has its own; further ones are
-/// closed.
+/// The largest number of descriptors in one read. Each frame that announces a descriptor comes with one; further
+/// descriptors are closed.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
-/// The largest piece of shared memory: a batch of this size is a mistake.
+/// The largest piece of shared memory: a larger batch would be a mistake.
 pub(crate) const MAX_SHARED_BYTES: usize = 4 << 30;
 
 /// Memory for reading ahead that is kept after a larger head was read.
 pub(crate) const KEPT_AHEAD_BYTES: usize = 4 * READ_AHEAD_BYTES;
 
-/// How long a peer may send nothing of a frame that has begun.
+/// How long a peer may stop sending within a frame.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A silent connection is probed after this time, ……
+/// The silence after which a connection is probed.
 pub(crate) const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// … then at this interval, ……
+/// The interval of further probes.
 pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// … and closed after this many unanswered probes: 20 s, as with gRPC.
+/// The number of unanswered probes after which the connection is closed. In total, this takes 20 s, as with gRPC.
 pub(crate) const KEEP_ALIVE_PROBES: u32 = 4;
 
 /// Memory that is allocated for an announced body before it arrives.
@@ -40,9 +41,9 @@ pub(crate) const TRUSTED_BYTES: usize = 2 << 20;
 /// Encrypted bytes that are read from the system at once.
 pub(crate) const TLS_READ_BYTES: usize = 128 << 10;
 
-/// The largest number of encrypted bytes that are not sent yet. Beyond it, a writer waits.
+/// The largest number of encrypted bytes that are not sent yet. Beyond this limit, a writer waits.
 pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How long a client waits for a server that has requested its certificate to refuse it. A server that accepts it may
-/// stay silent.
-pub(crate) const VERDICT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a client waits for a refusal by a server that has requested the client's certificate. A server that accepts
+/// the certificate may stay silent.
+pub(crate) const HANDSHAKE_RESULT_TIMEOUT: Duration = Duration::from_secs(1);

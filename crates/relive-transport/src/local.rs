@@ -1,5 +1,5 @@
-//! Unix sockets without a file: the name disappears with the process, so nothing is left behind however either side
-//! ends. Only processes of the same user can connect.
+//! Unix sockets without a file: the name disappears with the process, so nothing is left behind, no matter how either
+//! side ends. Only processes of the same user can connect.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -56,7 +56,7 @@ impl LocalListener {
         &self.address
     }
 
-    /// Accepts the next connection of a process of the same user; others are closed immediately.
+    /// Accepts the next connection from a process of the same user; other connections are closed immediately.
     ///
     /// # Errors
     /// As the system's `accept`.
@@ -64,16 +64,16 @@ impl LocalListener {
         loop {
             let (socket, _) = self.listener.accept().await?;
             if is_own_peer(&socket) {
-                widen(&socket);
+                enlarge_buffers(&socket);
                 return socket.into_std();
             }
         }
     }
 }
 
-/// Requests buffers for a whole request or batch, so that both sides do not wake each other for its parts. With smaller
-/// buffers, the connection is only slower.
-fn widen(socket: &UnixStream) {
+/// Requests buffers that hold a whole request or batch, so that the two sides do not wake each other for parts of it.
+/// With smaller buffers, the connection is slower but works.
+fn enlarge_buffers(socket: &UnixStream) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
 
@@ -87,23 +87,23 @@ pub fn is_own_peer(socket: &UnixStream) -> bool {
 /// Connects to a server of the same user on this machine. Must be called inside a Tokio runtime.
 ///
 /// # Errors
-/// No process listens there, or one of another user; [`WouldBlock`](io::ErrorKind::WouldBlock) while the server's queue
-/// of connections is full.
+/// No process listens at the address, or the listening process belongs to another user;
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) while the server's queue of connections is full.
 pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
-    // Set before it connects; otherwise, the system would block the thread until there is room.
+    // The flags are set before the socket connects; otherwise, the system would block the thread until there is room.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(address.0.as_bytes())?)?;
     let socket = UnixStream::from_std(StdStream::from(socket))?;
     if is_own_peer(&socket) {
-        widen(&socket);
+        enlarge_buffers(&socket);
         Ok(socket)
     } else {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server belongs to another user"))
     }
 }
 
-/// Returns an id of this machine: the same for all processes that share a kernel, and another one after each boot.
+/// Returns an id of this machine: the same for all processes that share a kernel, and a different id after each boot.
 /// Empty if the system does not provide it.
 #[must_use]
 pub fn host_id() -> String {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_ends_know_each_other() {
+    async fn both_ends_recognize_their_peer_process() {
         let listener = LocalListener::bind(address("both")).unwrap();
         let socket = connect_local(listener.address()).unwrap();
         listener.accept().await.unwrap().set_nonblocking(true).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_without_room_holds_up_nobody() {
+    async fn a_full_listener_does_not_block_the_client() {
         let address = address("full");
         let listener =
             socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();

@@ -1,5 +1,5 @@
-//! Memory that two processes share. It is anonymous, so it disappears with the last process that has it, and of a fixed
-//! size, so neither side can remove memory that the other reads.
+//! Memory that two processes share. It is anonymous, so it disappears with the last process that has it. It has a fixed
+//! size, so neither side can remove memory that the other side reads.
 #![expect(
     unsafe_code,
     reason = "a mapping is memory that another process may write to; each block says why it is sound"
@@ -16,13 +16,14 @@ use rustix::fs::{
 
 use crate::limits::MAX_SHARED_BYTES;
 
-/// Seals against resizing, without which the other side could remove this memory and crash a reader.
+/// Seals against resizing. Without them, the other side could remove this memory and crash a reader.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change it at any time. Rust code therefore only reads or writes it by copying ranges of bytes,
-/// for which every pattern is valid: reads may be torn, never undefined. numpy reads batches where they lie.
+/// The other process may change it at any time. Rust code therefore only reads or writes the memory by copying ranges
+/// of bytes, for which every bit pattern is valid: reads may be torn, but are never undefined. NumPy reads batches in
+/// place.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
@@ -44,7 +45,7 @@ impl SharedMemory {
     /// Maps the memory of a descriptor from the other process.
     ///
     /// # Errors
-    /// It is not memory of a fixed size, or does not have `len` bytes.
+    /// The descriptor is not memory of a fixed size, or does not have `len` bytes.
     pub fn open(file: OwnedFd, len: usize) -> io::Result<Self> {
         let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why.to_owned()));
         if !fcntl_get_seals(&file)?.contains(FIXED_SIZE) {
@@ -81,7 +82,7 @@ impl SharedMemory {
         self.map.len() == 0
     }
 
-    /// Returns its address, for code that reads it like memory that other threads may write to.
+    /// Returns the address of the memory, for code that reads it like memory to which other threads may write.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
@@ -92,15 +93,16 @@ impl SharedMemory {
     /// Do not rely on bytes read back: the other side may have changed them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the mapping has `len` bytes and outlives the borrow; its size is sealed. `&mut self` prevents a
-        // second borrow in this process. The other process may write to it meanwhile. For bytes in memory of the
-        // system, that yields no undefined value, and by protocol it does not write until it is allowed to.
+        // second borrow in this process. The other process could write to it in the meantime. For bytes in memory of
+        // the system, that yields no undefined value, and by protocol the other process does not write until it is
+        // allowed to.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
     }
 
     /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: as above; by protocol, the other side does not write to memory that it has handed over.
+        // SAFETY: as above; by protocol, the other side does not write to memory after it has passed it on.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 }

@@ -49,7 +49,7 @@ fn prepared(socket: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl Socket {
-    /// Whether descriptors can be sent over it.
+    /// Whether descriptors can be sent over the socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
@@ -63,16 +63,16 @@ impl Socket {
         Ok(Self::Tcp(prepared(socket)?))
     }
 
-    /// The same with TLS, after the server's side of the handshake.
+    /// As [`over_tcp`](Self::over_tcp), with TLS, after the server's side of the handshake.
     ///
     /// # Errors
-    /// The socket is broken; the client does not use TLS, does not trust this server, or has no certificate although it
-    /// must.
+    /// The socket is broken; the client does not use TLS, does not trust this server, or lacks a required certificate.
     pub async fn accept_tls(socket: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         Ok(Self::Tls(Box::new(TlsSocket::accept(prepared(socket)?, tls).await?)))
     }
 
-    /// The same to the server at `host`, for gRPC or the bulk path, after the client's side of the handshake.
+    /// Creates a TCP socket with TLS to the server at `host`, for gRPC or the bulk path, after the client's side of the
+    /// handshake.
     ///
     /// # Errors
     /// The socket is broken; the server does not use TLS; its certificate is not trusted or is for another name; or it
@@ -92,7 +92,7 @@ impl Socket {
         let socket = match self {
             Self::Tcp(socket) => socket.as_fd(),
             Self::Tls(socket) => {
-                socket.say_goodbye();
+                socket.send_close_notify();
                 socket.tcp().as_fd()
             }
             Self::Unix(socket) => socket.as_fd(),
@@ -220,7 +220,7 @@ impl Socket {
     }
 }
 
-/// On a Unix socket, every read that does not request descriptors loses them.
+/// On a Unix socket, a read that does not request descriptors loses them.
 fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -300,7 +300,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Tls(socket) => {
-                socket.say_goodbye();
+                socket.send_close_notify();
                 ready!(socket.poll_flush(cx))?;
                 Poll::Ready(Ok(rustix::net::shutdown(socket.tcp().as_fd(), rustix::net::Shutdown::Write)?))
             }

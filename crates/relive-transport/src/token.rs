@@ -1,6 +1,6 @@
 //! Comparing secrets.
 
-/// Whether a token is the expected one, in time that does not depend on where they differ.
+/// Whether a token is the expected one. The duration of the comparison does not depend on where the tokens differ.
 ///
 /// ```
 /// assert!(relive_transport::is_same_token(b"secret", b"secret"));

@@ -67,7 +67,8 @@ pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig
     Ok((config, counters))
 }
 
-/// Returns an item's record. `key_of` returns the keys of its chunks, which are their own unless two have the same.
+/// Returns an item's record. `key_of` returns the keys of the item's chunks in the checkpoint; they differ from the
+/// chunks' own keys only if two chunks have the same key.
 #[must_use]
 pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>) -> u64) -> PrioritizedItem {
     let (seconds, nanos) = item.data.inserted_at.to_parts();
@@ -120,8 +121,8 @@ pub fn item_from_wire(
     Ok(StoredItem { data: Arc::new(data), priority, times_sampled })
 }
 
-/// Returns the trajectory of an item of the old form: a number of rows of every column, from an offset in the first
-/// chunk on.
+/// Returns the trajectory of an item of the old form: a number of rows of every column, starting at an offset in the
+/// first chunk.
 fn old_trajectory(
     item: u64,
     keys: &[u64],
@@ -195,7 +196,7 @@ pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     }
 }
 
-/// Converts the record of an old chunk to the current form; `None` if it already has it.
+/// Converts the record of an old chunk to the current form; `None` if the record already has the current form.
 fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
     let malformed = |e: MalformedMessage| WireError::malformed(0, e);
     let is_old = |found: bool, number| found || number == DEPRECATED_DATA;
@@ -251,7 +252,7 @@ fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 /// Parses a record of a table.
 ///
 /// # Errors
-/// Bytes that are not such a message.
+/// The bytes are not such a message.
 pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> {
     PriorityTableCheckpoint::decode(message).map_err(unreadable)
 }
@@ -259,7 +260,7 @@ pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> 
 /// Parses a record of an item.
 ///
 /// # Errors
-/// Bytes that are not such a message.
+/// The bytes are not such a message.
 pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
     PrioritizedItem::decode(message).map_err(unreadable)
 }
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_rows_lie_across_chunks() {
+    fn row_ranges_may_span_chunks() {
         let rows = |offset, length| {
             let columns = read(&old_item(offset, length)).unwrap().data.trajectory.decode().unwrap();
             columns[0].as_slice::<i32>().unwrap().to_vec()
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn times_out_of_range_and_records_that_are_none_are_refused() {
+    fn times_out_of_range_and_invalid_records_are_refused() {
         for (seconds, nanos) in [(i64::MAX, 0), (0, -1)] {
             let inserted_at = Some(prost_types::Timestamp { seconds, nanos });
             let error = read(&PrioritizedItem { inserted_at, ..old_item(0, 1) }).unwrap_err();

@@ -43,7 +43,7 @@ pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
 /// Converts a message to a status.
 ///
 /// # Errors
-/// A checkpoint without a known reason, phase or outcome, from a server of another version.
+/// A checkpoint without a known reason, phase or outcome, from a server with a different version.
 pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, WireError> {
     let last = message.last.map(finished_from_wire).transpose()?;
     let last_saved = message.last_saved.map(finished_from_wire).transpose()?;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_comes_back_as_it_was() {
+    fn a_checkpoint_status_round_trips() {
         let running = RunningCheckpoint {
             trigger: CheckpointTrigger::Close,
             phase: CheckpointPhase::Writing,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_do_not_know_is_told() {
+    fn unsupported_outcomes_are_reported() {
         let mut message = to_wire(&CheckpointStatus { last: Some(saved()), ..CheckpointStatus::default() });
         message.last.as_mut().unwrap().outcome = None;
         let error = from_wire(message).unwrap_err().to_string();

@@ -1,8 +1,9 @@
 //! Chunks and encoded `ChunkData` messages.
 //!
 //! A message is inspected in place: only the description of its tensors is parsed, the payloads are validated but not
-//! decoded, and the message itself becomes the chunk's frame. Such a chunk is sent as the same bytes. A message with
-//! unknown fields is the exception: its payloads are framed again, so readers never get unchecked bytes.
+//! decoded, and the message itself becomes the chunk's frame. When such a chunk is sent, the same bytes are sent. A
+//! message with unknown fields is an exception: its payloads are copied to a new frame, so readers never get unchecked
+//! bytes.
 
 use std::ops::Range;
 
@@ -237,7 +238,7 @@ impl TensorDescription {
 /// Dimensions of a tensor; few have more than four.
 type Dims = SmallVec<[u32; 4]>;
 
-/// Parses a `SequenceRange` into `range`: protobuf merges a message that comes in several parts. Returns whether all
+/// Parses a `SequenceRange` into `range`: protobuf merges a message that is sent in several parts. Returns whether all
 /// fields are known.
 fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Result<bool, MalformedMessage> {
     let mut is_plain = true;
@@ -299,7 +300,7 @@ pub fn encode(chunk: &Chunk) -> Bytes {
     out.freeze()
 }
 
-/// Returns the message of an uncompressed chunk, written directly from its rows.
+/// Returns the message of an uncompressed chunk. It is written directly from the chunk's rows.
 #[must_use]
 pub fn encode_plain(cut: &PlainCut<'_>) -> Bytes {
     let columns = cut.columns().iter().map(|column| DescribedColumn {
@@ -343,14 +344,14 @@ struct DescribedColumn<'a> {
     dtype: DType,
     codec: Codec,
     shape: &'a Shape,
-    /// Bytes of its payload.
+    /// Bytes of the column's payload.
     payload: usize,
 }
 
-/// The small parts of a framed chunk, encoded, and the lengths of the rest.
+/// The small encoded parts of a chunk's message, and the lengths of the other parts.
 struct Layout {
     head: Vec<u8>,
-    /// The description of each tensor, and the bytes of its payload.
+    /// The description of each tensor, and the number of bytes of its payload.
     tensors: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
     data_len: usize,

@@ -1,8 +1,8 @@
 //! Codecs of chunks and their numbers on the wire.
 //!
-//! dm-reverb's chunks are compressed with Snappy and do not record it. In Relive, each tensor may have another codec,
-//! in a field of its message that dm-reverb does not know. A peer only receives codecs that it has declared: servers in
-//! their response to Describe, readers in their requests.
+//! dm-reverb's chunks are compressed with Snappy and do not record their codec. In Relive, each tensor may have a
+//! different codec, which is recorded in a field that dm-reverb does not know. A peer only receives codecs that it has
+//! declared: servers in their response to Describe, readers in their requests.
 
 use relive_tensor::{Codec, CodecSet};
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_there_and_back() {
+    fn codec_numbers_round_trip() {
         for codec in Codec::ALL {
             assert_eq!(from_wire(u64::try_from(to_wire(codec)).unwrap()), Some(codec));
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_may_know_more_or_say_nothing() {
+    fn unknown_and_missing_codec_announcements_are_tolerated() {
         assert_eq!(known_to_peer(&known()), CodecSet::ALL);
         assert_eq!(known_to_peer(&[]), CodecSet::REVERB);
         assert_eq!(known_to_peer(&[2, 99, -1]), CodecSet::REVERB.with(Codec::Lz4));

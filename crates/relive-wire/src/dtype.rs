@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_dtype_has_a_number_and_comes_back() {
+    fn every_dtype_number_round_trips() {
         for (ours, _) in PAIRS {
             let wire = to_wire(ours);
             assert_ne!(wire, DataType::DtInvalid);

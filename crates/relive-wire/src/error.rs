@@ -34,7 +34,7 @@ pub enum WireError {
         key: u64,
         /// Position of the tensor in the chunk.
         column: usize,
-        /// The number as sent.
+        /// The number that was sent.
         number: u64,
     },
     /// A column of a chunk has a shape that is unknown, negative or too large.
@@ -44,7 +44,7 @@ pub enum WireError {
         key: u64,
         /// Position of the tensor in the chunk.
         column: usize,
-        /// The dimension as sent.
+        /// The dimension that was sent.
         size: i64,
     },
     /// A part of the status of a checkpoint is missing or unknown.
@@ -67,7 +67,7 @@ pub enum WireError {
         /// The missing chunk.
         chunk: u64,
     },
-    /// An item without trajectory, or in a form dropped in January 2021.
+    /// An item without a trajectory, or in a form that was dropped in January 2021.
     #[error(
         "item {item} has no trajectory: every item needs at least one column with at least one chunk slice"
     )]
@@ -94,7 +94,7 @@ pub enum WireError {
         chunk: u64,
         /// `offset`, `length` or `index`.
         what: &'static str,
-        /// The value as sent.
+        /// The value that was sent.
         value: i32,
     },
     /// The item has more columns or slices than a server accepts.
@@ -104,7 +104,7 @@ pub enum WireError {
         item: u64,
         /// `columns` or `chunk slices`.
         what: &'static str,
-        /// How many were sent.
+        /// The number that was sent.
         count: usize,
         /// The bound.
         limit: usize,
@@ -122,10 +122,10 @@ pub enum WireError {
     StoredItem {
         /// The item.
         item: u64,
-        /// What is wrong with it.
+        /// The fault of the item.
         reason: String,
     },
-    /// Bytes that are not the message they should be.
+    /// Bytes that are not a message of the expected kind.
     #[error("not a message of this kind: {reason}")]
     Record {
         /// The parser's error.
@@ -136,7 +136,7 @@ pub enum WireError {
     Signature {
         /// Path into the nested structure, parts joined with `/`.
         path: String,
-        /// What was found.
+        /// The fault that was found.
         reason: String,
     },
     /// An invalid structure of columns.
@@ -144,7 +144,7 @@ pub enum WireError {
     Structure {
         /// Path into the nested structure, parts joined with `/`.
         path: String,
-        /// What was found.
+        /// The fault that was found.
         reason: String,
     },
     /// A table description that lacks a part.
@@ -152,7 +152,7 @@ pub enum WireError {
     Table {
         /// Name of the table.
         table: String,
-        /// What is missing or wrong.
+        /// The missing or invalid part.
         reason: String,
     },
     /// A table description with values out of range.
@@ -164,7 +164,7 @@ pub enum WireError {
     /// A request that describes too much or cannot be parsed.
     #[error("request: {reason}")]
     Request {
-        /// What is too much.
+        /// The part that exceeds a limit, or the fault.
         reason: String,
     },
     /// A stream of sample entries that violates the protocol.
@@ -187,7 +187,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// Returns the kind of error for the sender of the message.
+    /// Returns the kind of the error, for the sender of the message.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

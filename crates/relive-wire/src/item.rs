@@ -12,10 +12,10 @@ use crate::reverb::{FlatTrajectory, PrioritizedItem};
 
 /// Converts a message to an item. `chunk_of` finds its chunks.
 ///
-/// `inserted_at` is ignored: the server sets the time itself.
+/// `inserted_at` is ignored: the server itself sets the time.
 ///
 /// # Errors
-/// Unknown chunks; missing or empty columns; slices outside their chunk; columns of mixed types; a squeezed column of
+/// Unknown chunks; missing or empty columns; slices outside their chunk; columns with mixed types; a squeezed column of
 /// more than one row; more columns or slices than a server accepts.
 pub fn decode(
     message: &PrioritizedItem,

@@ -1,7 +1,7 @@
-//! Runs of items: many items of one table in columns, for the bulk path.
+//! Runs of items: many items of one table, in columns, for the bulk path.
 //!
-//! An item of one step takes a dozen bytes here besides its key and priority, and needs no memory of its own on either
-//! side until it becomes a trajectory.
+//! In this form, an item of one step takes a dozen bytes in addition to its key and priority, and it needs no separate
+//! allocation on either side until it becomes a trajectory.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::WireError;
 use crate::item::check_counts;
 use crate::v1::ItemRun;
 
-/// The number of recent chunks that are searched before a slice's chunk is named again: at least one for each column,
-/// but not so many that naming it again would be cheaper.
+/// The number of recent chunks among which a slice's chunk is searched before it is added to the list again: at least
+/// one for each column, but not so many that adding it again would be cheaper.
 const RECENT_CHUNKS: RangeInclusive<usize> = 16..=256;
 
 /// The largest number of characters of a table's name in an error.
-const MAX_NAME_TOLD: usize = 100;
+const MAX_NAME_CHARS_IN_ERROR: usize = 100;
 
 /// A slice of a chunk in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl ItemRun {
         Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
     }
 
-    /// Whether an item for `table` with such columns belongs in this run.
+    /// Whether an item for `table` with these columns belongs in this run.
     #[must_use]
-    pub fn takes(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
+    pub fn accepts(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
         self.table == table && squeeze.eq(self.squeeze.iter().copied())
     }
 
@@ -91,11 +91,11 @@ impl ItemRun {
 }
 
 /// Iterates over the items of `run`. `chunk_of` finds chunks and is called once for each chunk of the run. `builder`
-/// reuses what it knows from earlier items.
+/// reuses state from earlier items.
 ///
 /// # Errors
-/// [`WireError::ItemRun`] if the run has no items or its columns differ in length. An invalid item yields an error in
-/// its place, as of [`item::decode`](crate::item::decode).
+/// [`WireError::ItemRun`] if the run has no items or its columns differ in length. For an invalid item, the iterator
+/// yields an error of [`item::decode`](crate::item::decode).
 pub fn decode<'a>(
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,
@@ -111,7 +111,7 @@ pub fn decode<'a>(
 pub struct Items<'a> {
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,
-    /// In the order of their keys; `None` for unknown chunks.
+    /// The chunks, in the order of the run's keys; `None` for unknown chunks.
     chunks: Vec<Option<Arc<Chunk>>>,
     /// The next item.
     item: usize,
@@ -209,5 +209,5 @@ fn expect(run: &ItemRun, what: &str, count: usize, expected: usize) -> Result<()
 }
 
 fn contradiction(run: &ItemRun, reason: String) -> WireError {
-    WireError::ItemRun { table: run.table.chars().take(MAX_NAME_TOLD).collect(), reason }
+    WireError::ItemRun { table: run.table.chars().take(MAX_NAME_CHARS_IN_ERROR).collect(), reason }
 }

@@ -1,10 +1,10 @@
-//! Protocol messages of Relive and their conversions to and from the domain's types. No sockets.
+//! Protocol messages of Relive and their conversions to and from domain types. This crate uses no sockets.
 //!
 //! There are two protocols: [`reverb`], bit-compatible with dm-reverb's `deepmind.reverb.ReverbService`, and [`v1`],
 //! Relive's own service. This is the only crate that uses protobuf; all others use tables, items and chunks.
 //!
-//! Messages come from untrusted peers. Conversions into domain types are the one place where this input is validated.
-//! Each failure says what was wrong and where ([`WireError`]).
+//! Messages come from untrusted peers. This input is validated only in the conversions to domain types. Each error
+//! states the fault and its location ([`WireError`]).
 
 pub mod bulk;
 pub mod checkpoint;

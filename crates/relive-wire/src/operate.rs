@@ -82,7 +82,7 @@ pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
     }
 }
 
-/// Returns the requested table, not validated.
+/// Returns the requested table, without validating it.
 ///
 /// # Errors
 /// Missing selectors, invalid signatures.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_comes_back_as_it_was() {
+    fn a_table_change_round_trips() {
         let limiter = RateLimiterConfig {
             samples_per_insert: 2.0,
             min_size_to_sample: 3,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_comes_back_as_it_was() {
+    fn a_logged_change_round_trips() {
         let text = |text: &str| text.to_owned();
         let change = LoggedChange {
             at: Timestamp::from_nanos(5),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_table_keeps_all_its_rules() {
+    fn a_new_table_keeps_all_its_settings() {
         let config = TableConfig::new("t")
             .sampler(SelectorKind::WithoutReplacement)
             .remover(SelectorKind::Prioritized { exponent: 0.5 })

@@ -1,4 +1,5 @@
-//! The generated messages. The modules are nested like the packages, because generated code refers across them.
+//! The generated messages. The modules are nested like the packages, because generated code has references between
+//! them.
 
 #![expect(missing_docs, reason = "the .proto files carry the documentation of their fields")]
 #![expect(

@@ -19,7 +19,7 @@ pub(crate) enum MalformedMessage {
     Repeated(u64),
 }
 
-/// Largest number of a field, given by protobuf's encoding.
+/// Largest field number in protobuf's encoding.
 const MAX_FIELD_NUMBER: u64 = (1 << 29) - 1;
 
 /// One field in the message.
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parses the varint at the beginning of `bytes`. Returns it and its number of bytes.
+/// Parses the varint at the beginning of `bytes`. Returns the value and its number of bytes.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     if let [byte @ 0..0x80, ..] = bytes {
@@ -140,14 +140,14 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     for (i, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
-            // The tenth byte has one bit left.
+            // Only one bit of the tenth byte is used.
             return if i < 9 || *byte <= 1 { Ok((value, i + 1)) } else { Err(MalformedMessage::LongVarint) };
         }
     }
     Err(if bytes.len() < 10 { MalformedMessage::Truncated } else { MalformedMessage::LongVarint })
 }
 
-/// Returns the int32 of a varint: protobuf keeps the low 32 bits.
+/// Converts a varint's value to an int32: protobuf keeps the low 32 bits.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "protobuf defines int32 as the low 32 bits of the varint"
@@ -156,7 +156,7 @@ pub(crate) fn int32(value: u64) -> i32 {
     value as i32
 }
 
-/// Returns the int64 of a varint.
+/// Converts a varint's value to an int64.
 pub(crate) fn int64(value: u64) -> i64 {
     i64::from_le_bytes(value.to_le_bytes())
 }

@@ -24,7 +24,7 @@ pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
 /// Checks an encoded `InsertItems` before it is decoded.
 ///
 /// # Errors
-/// As [`check_insert`]; more than [`MAX_RUNS_PER_REQUEST`] runs.
+/// As [`check_insert`]; or it has more than [`MAX_RUNS_PER_REQUEST`] runs.
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
     if runs > MAX_RUNS_PER_REQUEST {
@@ -48,7 +48,7 @@ fn expect_little(bytes: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Returns the memory of the parts besides payload.
+/// Returns the memory of the decoded parts other than the payload.
 fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
     let mut total = 0_usize;
@@ -69,7 +69,8 @@ struct Counted {
     runs: usize,
 }
 
-/// Counts a request with runs of items. It has few fields on the top level, so small requests are counted, too.
+/// Counts a request with runs of items. Such a request has few fields at the top level, so small requests are also
+/// counted.
 fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
     let mut counted = Counted { bytes: 0, runs: 0 };
@@ -118,23 +119,23 @@ const SLICE_BYTES: usize = size_of::<crate::reverb::flat_trajectory::ChunkSlice>
 const KEY_BYTES: usize = size_of::<u64>();
 const RUN_BYTES: usize = size_of::<crate::v1::ItemRun>();
 
-/// A list may allocate twice the memory that it needs.
+/// A growing list may allocate twice the memory that it needs.
 const LIST_GROWTH: usize = 2;
 
-/// A byte of a run is at most one number of four bytes.
+/// One encoded byte of a run becomes at most one number of four bytes.
 const RUN_GROWTH: usize = LIST_GROWTH * size_of::<u32>();
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `count` empty fields of this number.
+    /// `count` empty fields with this number.
     fn empty_fields(number: u8, count: usize) -> Vec<u8> {
         [number << 3 | 2, 0].repeat(count)
     }
 
     #[test]
-    fn small_things_in_great_number_are_refused() {
+    fn too_many_small_messages_are_refused() {
         let items = check_insert(&empty_fields(2, 4 << 20)).unwrap_err().to_string();
         assert!(items.contains("send fewer at once"), "{items}");
         let columns = empty_fields(1, 12 << 20);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn small_things_in_columns_are_refused_in_great_number() {
+    fn too_many_small_runs_are_refused() {
         assert!(check_items(&empty_fields(1, 16 << 20)).is_err());
         let runs = check_items(&empty_fields(2, 70_000)).unwrap_err().to_string();
         assert!(runs.contains("70000 runs of items; the limit is 65536"), "{runs}");
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_does_not_count() {
+    fn payload_bytes_do_not_count_as_description() {
         let mut request = vec![1 << 3 | 2];
         prost::encoding::encode_varint(300 << 20, &mut request);
         request.resize(request.len() + (300 << 20), 7);

@@ -22,7 +22,8 @@ pub fn to_wire(signature: &Signature) -> StructuredValue {
 ///
 /// # Errors
 /// Leaves that are not tensor specs; unknown data types; shapes with negative dimensions other than -1; nesting deeper
-/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH); bounds that repeat a value over more than 64 MiB.
+/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH); bounds given as lists of values that fill more
+/// than 64 MiB.
 pub fn from_wire(message: &StructuredValue) -> Result<Signature, WireError> {
     nested::from_wire(message, &mut Specs { filled_bytes_left: MAX_FILLED_BYTES })
 }
@@ -139,7 +140,8 @@ fn unreadable_bound(dtype: DType) -> String {
     )
 }
 
-/// Returns the bytes of a plain tensor, which are given completely, or as a list of values whose last one repeats.
+/// Returns the bytes of a plain tensor, which are given either completely or as a list of values whose last value is
+/// repeated.
 fn bound_bytes(
     message: &TensorProto,
     dtype: DType,
@@ -163,9 +165,9 @@ fn bound_bytes(
     Some(bytes.into())
 }
 
-/// The largest size of all bounds of a signature that are lists of values, in bytes. A list of one value fills any
-/// shape, so a message of a few bytes could make the receiver allocate gigabytes. Bounds are scalars or have the shape
-/// of one step.
+/// The largest size of all bounds of a signature that are lists of values, in bytes. A list of one value can fill any
+/// shape, so a message of a few bytes could make the receiver allocate gigabytes. Real bounds are scalars or have the
+/// shape of one step.
 const MAX_FILLED_BYTES: usize = 1 << 26;
 
 /// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.

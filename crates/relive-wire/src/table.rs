@@ -17,7 +17,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     let (distribution, is_deterministic) = match kind {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
-        // dm-reverb's protocol has no name for the second, whose long-run frequencies equal those of the first.
+        // dm-reverb's protocol has no name for the second kind, whose long-run frequencies equal those of the first.
         SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
@@ -129,7 +129,7 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
 
 /// Converts a table of a dm-reverb server configuration.
 ///
-/// Counters and items in the message are ignored, as in dm-reverb. The signature is kept; dm-reverb loses it.
+/// Counters and items in the message are ignored, as in dm-reverb. The signature is kept, whereas dm-reverb drops it.
 ///
 /// # Errors
 /// Missing selectors, a missing rate limiter, values out of range.
@@ -186,7 +186,8 @@ fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A correct peer never sends negative sizes. The result 0 then fails the configuration's own check.
+/// A correct peer never sends negative sizes. For a negative size, the result 0 is later refused by the validation of
+/// the configuration.
 fn to_u64(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

@@ -14,7 +14,7 @@ use crate::reverb::ReverbServerConfig;
 pub struct TextError {
     /// The line of the fault, from 1; `None` if there is none.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault of the text.
     pub reason: String,
 }
 
@@ -41,7 +41,7 @@ pub fn server_config(text: &str) -> Result<ReverbServerConfig, TextError> {
         pool.get_message_by_name("deepmind.reverb.ReverbServerConfig").expect("the message is among them");
     let dynamic = DynamicMessage::parse_text_format(descriptor, text)
         .map_err(|error| TextError { line: line(&error, text), reason: error.to_string() })?;
-    // This encodes and decodes the message, which has its own limits.
+    // This encodes and decodes the message, which is subject to further limits.
     dynamic.transcode_to().map_err(|error| TextError { line: None, reason: error.to_string() })
 }
 
@@ -54,7 +54,8 @@ fn line_at(offset: usize, text: &str) -> Option<usize> {
     Some(1 + before.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// Returns where the text is nested too deeply. The parser is recursive, so this is checked before it runs.
+/// Returns where the text is nested too deeply. The parser is recursive, so the depth is checked before the parser
+/// runs.
 fn too_deep(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     let mut depth = 0_usize;
@@ -71,7 +72,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// Skips to after the quote that ends the string.
+/// Skips past the quote that ends the string.
 fn skip_string(quote: u8, mut bytes: impl Iterator<Item = u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_and_comments_are_no_nesting() {
+    fn brackets_in_strings_and_comments_do_not_count_as_nesting() {
         let many = "{".repeat(200);
         let text = format!("tables {{ table_name: \"{many}\\\"<\" # {many} '\n }} tables <> tables {{}}");
         let config = server_config(&text).unwrap();

@@ -1,5 +1,5 @@
-//! Chunks under codecs that dm-reverb does not know: told on the wire, and coded anew for readers that do not know
-//! them.
+//! Chunks with codecs that dm-reverb does not support: the codecs are recorded on the wire, and chunks are recoded for
+//! readers that do not support them.
 #![expect(clippy::unwrap_used, reason = "data made here is valid")]
 
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use relive_table::{ItemData, Sampled, Timestamp};
 use relive_tensor::{
-    AtHand, Chunk, ChunkLength, ChunkSink, Chunker, Codec, CodecSet, Cut, DType, Encoding, Placed, Rows,
-    SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk,
+    Chunk, ChunkLength, ChunkSink, Chunker, Codec, CodecSet, Cut, DType, Encoding, PlacedRows,
+    ResidenceGuard, Rows, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk,
 };
 use relive_wire::reverb::{ChunkData, SampleStreamResponse};
 use relive_wire::sample::Packer;
@@ -31,7 +31,7 @@ fn tensors(message: &[u8]) -> Vec<relive_wire::tensorflow::TensorProto> {
 }
 
 #[test]
-fn the_codec_of_a_chunk_comes_with_it() {
+fn a_chunk_message_carries_its_codec() {
     for codec in Codec::ALL {
         let message = chunk::encode(&chunk_of(7, codec));
         let numbers: Vec<i32> = tensors(&message).iter().map(|tensor| tensor.relive_codec).collect();
@@ -51,7 +51,7 @@ fn the_codec_of_a_chunk_comes_with_it() {
 }
 
 #[test]
-fn codecs_that_do_not_fit_are_refused() {
+fn invalid_codecs_are_refused() {
     let mut message = ChunkData::decode(chunk::encode(&chunk_of(7, Codec::Zstd))).unwrap();
     let set = |message: &mut ChunkData, column: usize, number| {
         message.data.as_mut().unwrap().tensors[column].relive_codec = number;
@@ -85,7 +85,7 @@ fn sampled(chunks: Vec<Arc<Chunk>>) -> Sampled {
         priority: 1.0,
         times_sampled: 1,
         rate_limited: false,
-        at_hand: AtHand::default(),
+        residence_guard: ResidenceGuard::default(),
     }
 }
 
@@ -99,7 +99,7 @@ fn sent_to(codecs: Option<CodecSet>, sampled: &Sampled) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn readers_get_what_they_know_and_snappy_instead_of_the_rest() {
+fn readers_get_supported_codecs_and_snappy_instead_of_others() {
     let received = |key, codec| Arc::new(chunk::decode(&chunk::encode(&chunk_of(key, codec))).unwrap());
     let chunks: Vec<_> = (1..).zip(Codec::ALL).map(|(key, codec)| received(key, codec)).collect();
     let item = sampled(chunks.clone());
@@ -153,16 +153,16 @@ proptest! {
     }
 }
 
-/// Writes the message of each chunk that is cut in two ways.
+/// Writes the message of each cut chunk in two ways.
 #[derive(Default)]
-struct TwoWays(Vec<[bytes::Bytes; 2]>);
+struct BothEncodings(Vec<[bytes::Bytes; 2]>);
 
-impl ChunkSink for TwoWays {
-    fn draw_key(&mut self) -> u64 {
+impl ChunkSink for BothEncodings {
+    fn new_key(&mut self) -> u64 {
         u64::MAX - 7
     }
 
-    fn place(&mut self, _: Placed) {}
+    fn place(&mut self, _: PlacedRows) {}
 
     fn cut(&mut self, cut: &Cut<'_>) {
         for way in [Encoding::Stored, Encoding::Bare] {
@@ -176,8 +176,8 @@ impl ChunkSink for TwoWays {
 }
 
 #[test]
-fn a_message_that_is_written_at_once_is_the_same() {
-    let mut seen = TwoWays::default();
+fn a_message_written_in_one_pass_is_identical() {
+    let mut seen = BothEncodings::default();
     let mut chunker = Chunker::new(ChunkLength::constant(2, 2).unwrap(), false).unwrap();
     for _ in 0..2 {
         chunker.add_column();

@@ -1,4 +1,4 @@
-//! Replays what the fuzzers found worth keeping, under the same checks; see `fuzz/README.md`.
+//! Replays the fuzzers' corpus with the same checks; see `fuzz/README.md`.
 
 #[expect(unreachable_pub, reason = "the fuzz crate's own library")]
 #[path = "../../../fuzz/src/lib.rs"]
@@ -7,7 +7,7 @@ mod checks;
 use std::fs;
 use std::path::Path;
 
-/// Runs `check` over every file of a corpus, which must hold inputs that are accepted and inputs that are refused.
+/// Runs `check` over every file of a corpus, which must contain both accepted and refused inputs.
 fn replay(target: &str, check: fn(&[u8]) -> bool) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|e| panic!("the corpus of {target} is missing: {e}"));

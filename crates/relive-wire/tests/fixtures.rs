@@ -1,4 +1,4 @@
-//! What the real dm-reverb client sends is understood to the last value.
+//! Messages of the real dm-reverb client are decoded completely and correctly.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -52,7 +52,7 @@ fn every_dtype_decodes() {
     assert_eq!((scalars, matrices), (14, 14));
 }
 
-/// The real part of every element, whatever the type.
+/// The real part of every element, for any type.
 fn as_f64(tensor: &Tensor) -> Vec<f64> {
     match tensor.dtype() {
         DType::Bool => tensor.to_bools().unwrap().into_iter().map(|v| f64::from(u8::from(v))).collect(),
@@ -91,7 +91,7 @@ fn as_f64(tensor: &Tensor) -> Vec<f64> {
 }
 
 #[test]
-fn strings_come_back_byte_for_byte() {
+fn strings_are_decoded_byte_for_byte() {
     let all = inserted("insert_strings.bin");
     let columns = all.items[0].1.decode().unwrap();
     let long = "z".repeat(200);
@@ -104,7 +104,7 @@ fn strings_come_back_byte_for_byte() {
 }
 
 #[test]
-fn slices_over_chunks_of_four_give_the_right_steps() {
+fn slices_over_chunks_of_four_contain_the_right_steps() {
     let all = inserted("insert_chunks_of_four.bin");
     let mut seen = 0;
     for (item, trajectory) in all.items.iter().filter(|(item, _)| item.table == "replay") {
@@ -156,7 +156,7 @@ fn sparse_columns_keep_their_ranges() {
 }
 
 #[test]
-fn a_chunk_framed_anew_is_the_same_message() {
+fn a_reencoded_chunk_is_the_same_message() {
     for name in
         ["insert_dtypes.bin", "insert_strings.bin", "insert_chunks_of_four.bin", "insert_legacy_delta.bin"]
     {
@@ -170,7 +170,7 @@ fn a_chunk_framed_anew_is_the_same_message() {
     }
 }
 
-/// The same chunk as a writer in this process would make it: payloads only, no message around them.
+/// The same chunk, as a writer in this process would create it: only payloads, without a message around them.
 fn bare_copy(chunk: &relive_tensor::Chunk) -> relive_tensor::Chunk {
     let mut frame = Vec::new();
     let mut columns = Vec::new();
@@ -193,7 +193,7 @@ fn bare_copy(chunk: &relive_tensor::Chunk) -> relive_tensor::Chunk {
 }
 
 #[test]
-fn the_small_requests_read_as_recorded() {
+fn small_requests_match_the_recording() {
     let samples = recorded::<SampleStreamRequest>("sample_requests.bin");
     assert_eq!(samples.iter().map(|request| request.num_samples).take(3).collect::<Vec<_>>(), [1, 1, 1]);
     let timeouts: Vec<i64> =

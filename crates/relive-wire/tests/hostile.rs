@@ -1,4 +1,4 @@
-//! Bytes that lie are refused with a reason; they never panic and never become wrong data.
+//! Invalid bytes are refused with a reason; they never cause a panic or wrong data.
 #![expect(clippy::unwrap_used, reason = "a fixture that is not as recorded ends the test")]
 
 #[allow(
@@ -33,7 +33,7 @@ fn refusal(change: impl FnOnce(&mut ChunkData)) -> String {
 }
 
 #[test]
-fn lying_chunks_are_refused_with_chunk_column_and_reason() {
+fn inconsistent_chunks_are_refused_with_chunk_column_and_reason() {
     let key = some_chunk().chunk_key.to_string();
     let first = |m: &mut ChunkData| m.data.as_mut().unwrap().tensors[0].clone();
     let set = |m: &mut ChunkData, t| m.data.as_mut().unwrap().tensors[0] = t;
@@ -70,8 +70,8 @@ fn lying_chunks_are_refused_with_chunk_column_and_reason() {
 }
 
 #[test]
-fn fields_that_nobody_checked_are_not_sent_on() {
-    // Known and unknown fields that our reader passes over, with content that a complete reader would choke on.
+fn unchecked_fields_are_not_forwarded() {
+    // Known and unknown fields that our reader skips, with content that a complete parser would refuse.
     let unchecked: [&[u8]; 3] =
         [&[5 << 3 | 2, 1, 0], &[14 << 3 | 2, 1, 0xff], &[99 << 3 & 0x7f | 0x80, 6, 1]];
     for field in unchecked {
@@ -116,7 +116,7 @@ fn parts_of_a_message_are_merged_as_protobuf_merges_them() {
 }
 
 #[test]
-fn keys_and_numbers_outside_of_protobuf_are_refused() {
+fn keys_and_numbers_outside_the_protobuf_range_are_refused() {
     let plain = some_chunk().encode_to_vec();
     let with = |tail: &[u8]| chunk::decode(&[plain.as_slice(), tail].concat()).unwrap_err().to_string();
     assert!(with(&[0, 1]).contains("field number 0 is out of range"), "{}", with(&[0, 1]));
@@ -169,7 +169,7 @@ fn items_that_do_not_fit_their_chunks_are_refused() {
 }
 
 #[test]
-fn bounds_of_a_few_bytes_cannot_ask_for_gigabytes() {
+fn a_few_bytes_of_bounds_cannot_allocate_gigabytes() {
     let shape =
         |size| Some(TensorShapeProto { dim: vec![Dim { size, name: String::new() }], unknown_rank: false });
     let bound = |size| {
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// A column inside of so many containers, each of another kind than the one around it.
+/// A column inside this many nested containers; adjacent containers are of different kinds.
 fn wrapped(levels: usize) -> Nest<()> {
     (0..levels).fold(Nest::Leaf(()), |inner, level| match level % 3 {
         0 => Nest::NamedTuple {
@@ -236,7 +236,7 @@ fn wrapped(levels: usize) -> Nest<()> {
 }
 
 #[test]
-fn structures_come_back_as_they_were() {
+fn structures_round_trip() {
     for nest in [wrapped(0), wrapped(32), Nest::None, Nest::List(vec![Nest::None, Nest::Leaf(())])] {
         let bytes = structure::to_wire(&nest).encode_to_vec();
         let message = StructuredValue::decode(bytes.as_slice()).unwrap();
@@ -245,7 +245,7 @@ fn structures_come_back_as_they_were() {
 }
 
 #[test]
-fn structures_that_are_none_are_refused_with_the_path() {
+fn invalid_structures_are_refused_with_the_path() {
     let deep = structure::from_wire(&structure::to_wire(&wrapped(33))).unwrap_err().to_string();
     assert!(deep.ends_with("nested deeper than 32 levels"), "{deep}");
     let mut message = structure::to_wire(&Nest::dict([("a", Nest::Tuple(vec![Nest::Leaf(())]))]));

@@ -1,4 +1,4 @@
-//! Items in columns are the same items, and columns that contradict each other are refused.
+//! Items that are sent in columns are unchanged, and columns that contradict each other are refused.
 
 #[allow(
     unreachable_pub,
@@ -18,7 +18,7 @@ use relive_wire::reverb::PrioritizedItem;
 use relive_wire::v1::ItemRun;
 use relive_wire::{Message, WireError, chunk, item};
 
-/// Whether an item takes only the first columns of its chunks: runs know no others.
+/// Whether an item uses only the first column of each chunk.
 fn is_of_first_columns(item: &PrioritizedItem) -> bool {
     columns_of(item).all(|column| column.chunk_slices.iter().all(|slice| slice.index == 0))
 }
@@ -41,12 +41,12 @@ fn push(run: &mut ItemRun, item: &PrioritizedItem) {
     }
 }
 
-/// The items in as few runs as there can be, after a way over the wire.
+/// The items in as few runs as possible, after encoding and decoding.
 fn in_runs<'a>(items: impl Iterator<Item = &'a PrioritizedItem>) -> Vec<ItemRun> {
     let mut runs: Vec<ItemRun> = Vec::new();
     for item in items {
         let squeeze = || columns_of(item).map(|column| column.squeeze);
-        if !runs.last().is_some_and(|run| run.takes(&item.table, squeeze())) {
+        if !runs.last().is_some_and(|run| run.accepts(&item.table, squeeze())) {
             runs.push(ItemRun::new(&item.table, squeeze()));
         }
         push(runs.last_mut().expect("a run for it"), item);
@@ -57,7 +57,7 @@ fn in_runs<'a>(items: impl Iterator<Item = &'a PrioritizedItem>) -> Vec<ItemRun>
 }
 
 #[test]
-fn recorded_items_are_the_same_in_columns() {
+fn recorded_items_are_identical_in_columnar_form() {
     let mut seen = 0;
     for fixture in
         ["insert_chunks_of_four.bin", "insert_dtypes.bin", "insert_partial_steps.bin", "insert_strings.bin"]
@@ -81,7 +81,7 @@ fn recorded_items_are_the_same_in_columns() {
     assert!(seen > 10, "{seen}");
 }
 
-/// A run of three items over chunks of four rows: one slice, two slices, one slice.
+/// A run of three items that refer to chunks of four rows, with one, two and one slices.
 fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
     let keys = [5, 6];
     let chunk_of = |key| {
@@ -108,8 +108,8 @@ fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
     (run, chunks)
 }
 
-/// Does something wrong to a run.
-type Spoil = fn(&mut ItemRun);
+/// A function that makes a run invalid.
+type Corrupt = fn(&mut ItemRun);
 
 fn decode_all(
     run: &ItemRun,
@@ -121,7 +121,7 @@ fn decode_all(
 }
 
 #[test]
-fn numbers_of_slices_are_told_only_where_they_differ() {
+fn slice_counts_are_sent_only_if_they_differ() {
     let (run, chunks) = run_of_three();
     assert_eq!(run.slices, [1, 2, 1]);
     assert_eq!((run.chunks.as_slice(), run.chunk_keys.len()), ([0, 0, 1, 1].as_slice(), 2));
@@ -134,8 +134,8 @@ fn numbers_of_slices_are_told_only_where_they_differ() {
 }
 
 #[test]
-fn columns_that_contradict_each_other_are_refused() {
-    let cases: [(Spoil, &str); 8] = [
+fn inconsistent_columns_are_refused() {
+    let cases: [(Corrupt, &str); 8] = [
         (|run| *run = ItemRun::new("t", [false].into_iter()), "a run without items"),
         (|run| run.priorities.truncate(2), "2 priorities, but expected 3"),
         (|run| run.slices.truncate(2), "2 numbers of slices, but expected 3"),
@@ -145,25 +145,25 @@ fn columns_that_contradict_each_other_are_refused() {
         (|run| run.chunks[3] = 2, "a slice refers to chunk number 2, but there are 2"),
         (|run| run.slices = vec![u32::MAX; 3], "4 chunks, but expected 12884901885"),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let (mut run, chunks) = run_of_three();
-        spoil(&mut run);
+        corrupt(&mut run);
         let refused = decode_all(&run, &chunks).unwrap_err().to_string();
         assert_eq!(refused, format!("items for table `t`: {expected}"));
     }
 }
 
 #[test]
-fn what_is_wrong_with_one_item_comes_in_its_place() {
-    let cases: [(Spoil, &str); 4] = [
+fn an_error_of_one_item_replaces_that_item() {
+    let cases: [(Corrupt, &str); 4] = [
         (|run| run.lengths[1] = 9, "chunk"),
         (|run| run.lengths[1] = 0, "chunk"),
         (|run| run.chunk_keys[1] = 77, "refers to chunk 77, which this stream does not hold"),
         (|run| run.slices = vec![1, 0, 3], "item 2 has no trajectory"),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let (mut run, chunks) = run_of_three();
-        spoil(&mut run);
+        corrupt(&mut run);
         let items = decode_all(&run, &chunks).unwrap();
         assert_eq!(*items[0].as_ref().unwrap(), 1);
         let error = items[1].as_ref().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Messages of samples are read where they lie, and mean what a complete reader of the format makes of them.
+//! Messages of samples are read in place, with the same result as with a complete parser of the format.
 
 #[expect(unreachable_pub, dead_code, reason = "the fuzz crate's own library, of which one check is used")]
 #[path = "../../../fuzz/src/lib.rs"]
@@ -18,7 +18,7 @@ use relive_wire::reverb::sample_stream_response::SampleEntry;
 use relive_wire::reverb::{InsertStreamRequest, PrioritizedItem, SampleInfo, SampleStreamResponse};
 use relive_wire::sample::{Assembler, ReceivedSample};
 
-/// The items of a recorded stream as a server would hand them out, each over two entries.
+/// The items of a recorded stream as a server would send them, each in two entries.
 fn handed_out(fixture: &str) -> Vec<SampleEntry> {
     let mut entries = Vec::new();
     for request in recorded::<InsertStreamRequest>(fixture) {
@@ -41,7 +41,7 @@ fn read(entries: Vec<SampleEntry>) -> Result<Vec<ReceivedSample>, String> {
 }
 
 #[test]
-fn recorded_items_are_read_to_the_last_value() {
+fn recorded_items_are_read_completely() {
     for fixture in ["insert_dtypes.bin", "insert_strings.bin", "insert_legacy_delta.bin"] {
         let entries = handed_out(fixture);
         let samples = read(entries.clone()).unwrap();
@@ -63,7 +63,7 @@ fn recorded_items_are_read_to_the_last_value() {
 }
 
 #[test]
-fn a_sample_that_is_cut_over_messages_is_put_together() {
+fn a_sample_split_across_messages_is_reassembled() {
     let entries = handed_out("insert_chunks_of_four.bin");
     let mut assembler = Assembler::default();
     let mut samples = Vec::new();
@@ -96,7 +96,7 @@ fn streams_that_break_the_protocol_are_refused() {
     assert!(refused(whole[..whole.len() - 1].to_vec()).contains("ends inside a field"));
     assert!(refused(vec![1 << 3, 1]).contains("a different wire type"));
 
-    // A name that is no text, and a trajectory in two parts.
+    // A name that is not text, and a trajectory in two parts.
     let entry = |info: &[u8]| [&[1 << 3 | 2, u8::try_from(info.len()).unwrap()], info].concat();
     let item = |fields: &[u8]| entry(&entry(&entry(fields)));
     assert!(refused(item(&[2 << 3 | 2, 1, 0xff])).contains("not UTF-8 text"));
@@ -112,7 +112,7 @@ fn streams_that_break_the_protocol_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn damaged_messages_mean_the_same_to_every_reader(
+    fn every_reader_decodes_damaged_messages_alike(
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
         cut in any::<proptest::sample::Index>(),
         fixture in prop_oneof![Just("insert_chunks_of_four.bin"), Just("insert_partial_steps.bin")],

@@ -78,8 +78,8 @@ pub struct ColumnHistory<'a> {
 }
 
 impl ColumnHistory<'_> {
-    /// Returns the number of steps since the history was last cleared, whether or not they have a value of this column
-    /// and it is still kept.
+    /// Returns the number of steps since the history was last cleared, including steps without a value of this column
+    /// and steps that are no longer kept.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -203,11 +203,11 @@ pub(crate) fn column_error(path: &str, error: IndexError) -> Error {
 /// The state of one step of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CellState {
-    /// It is kept: items can refer to it.
+    /// The value is kept: items can refer to it.
     Present,
     /// Nothing was appended to the column at this step.
     Missing,
-    /// It was appended, but is no longer kept.
+    /// The value was appended, but is no longer kept.
     Expired,
 }
 
@@ -219,14 +219,14 @@ pub struct WeakCell {
     /// The index of the tensor in the chunk.
     index: u32,
     offset: u32,
-    /// Its number, counted from the column's first cell.
+    /// The cell's number, counted from the column's first cell.
     number: u64,
 }
 
 impl WeakCell {
     /// Returns the step as a squeezed column, which keeps it alive; `None` if it has expired.
     pub fn upgrade(&self) -> Option<Column> {
-        let chunk = ChunkRef::revive(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
+        let chunk = ChunkRef::upgrade(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
         let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];
         Some(Column::new(Arc::clone(&self.spec), runs, true))
     }

@@ -1,4 +1,4 @@
-//! Writers: steps in, items out.
+//! Writers: they take steps and create items.
 //!
 //! From the bottom up: `chunks` encodes steps, once for all items; `columns` keeps the newest steps of each column and
 //! cuts chunks; `history` is the user's view of them; `items` holds unconfirmed items and divides them into requests;

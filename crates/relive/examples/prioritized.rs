@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("sampled by priority: {:?}", count(&client).await?);
 
-    // What was learned is not surprising any more.
+    // Items that the learner has seen have smaller errors now.
     let updates: Vec<(u64, f64)> =
         client.sample("replay", 100).await?.iter().map(|sample| (sample.info().key, 1.0)).collect();
     client.update_priorities("replay", &updates).await?;
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How often each item, named by its first priority, is among 1,000 samples.
+/// Counts how often each item, identified by its first priority, is among 1,000 samples.
 async fn count(client: &Client) -> Result<BTreeMap<String, u32>, Box<dyn std::error::Error>> {
     let mut counts = BTreeMap::new();
     for sample in client.sample("replay", 1_000).await? {

@@ -1,4 +1,4 @@
-//! Patterns instead of code: the writer makes an item of every second step, and one of the end of each episode.
+//! Patterns instead of code: the writer creates an item at every second step, and one at the end of each episode.
 //!
 //! ```console
 //! $ cargo run -p relive --example structured_writer

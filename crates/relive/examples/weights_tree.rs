@@ -1,5 +1,5 @@
-//! How soon all workers of a run have weights of 10 MB: a run in rounds, in which 8 nodes with 8 workers each need
-//! every version before they act.
+//! Measures how soon all workers of a run have new weights of 10 MB. The run has rounds: 8 nodes with 8 workers each
+//! need every version before they act.
 //!
 //! ```console
 //! $ cargo run --release -p relive --features rl --example weights_tree
@@ -33,10 +33,10 @@ const WORKERS_OF_EACH: u32 = 8;
 const BYTES: usize = 10_000_000;
 const VERSIONS: u64 = 60;
 
-/// Versions at the beginning that do not count: not all nodes are there yet.
+/// The number of first versions that are not measured, since not all nodes have joined yet.
 const FIRST: u64 = 10;
 
-/// When something happened to a version: its number, and nanoseconds since 1970.
+/// Events of versions: the number of the version, and the time in nanoseconds since 1970.
 static MOMENTS: Mutex<Vec<(u64, u128)>> = Mutex::new(Vec::new());
 
 fn note(version: u64) {
@@ -44,11 +44,11 @@ fn note(version: u64) {
     MOMENTS.lock().unwrap().push((version, now));
 }
 
-/// An agent that learns nothing: its weights are as large as asked for, and other ones with each step.
+/// An agent that learns nothing: its weights have the requested size, and change with each step.
 struct Large;
 
 struct Still {
-    /// Evaluations load weights, too.
+    /// False for evaluations, which load weights, too.
     trains: bool,
 }
 
@@ -58,7 +58,7 @@ impl Policy for Still {
         Ok(())
     }
 
-    /// Reads all of them, as a policy does.
+    /// Reads all weights, as a real policy does.
     fn load(&mut self, weights: &Weights) -> Result<()> {
         let bytes = weights.part("all").and_then(Tensor::bytes).unwrap();
         assert!(weights.version() == 0 || bytes.iter().step_by(64).any(|byte| *byte != 0));
@@ -85,7 +85,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// Other bytes, which cannot be compressed.
+    /// Fills the weights with new bytes that cannot be compressed.
     fn fill(&mut self) {
         self.version += 1;
         let mut word = self.version.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -152,7 +152,7 @@ fn environment(name: &str) -> Result<MakeEnvironment> {
     Ok(MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)))
 }
 
-/// Where tables are served as long as the first lives.
+/// Serves tables until the first returned value is dropped.
 fn serving() -> (Background, SocketAddr, Serve) {
     let background = Background::new().unwrap();
     let bound = background.bind(":0").unwrap();
@@ -161,7 +161,7 @@ fn serving() -> (Background, SocketAddr, Serve) {
     (background, address, serve)
 }
 
-/// Workers as threads of a node's process, which take weights from its tables.
+/// Workers as threads of a node's process; they fetch weights from its tables.
 struct Threads {
     run: Client,
     near: Client,
@@ -196,7 +196,7 @@ impl NodeWorkers for Threads {
     }
 }
 
-/// A node, in a process of its own; says at the end when each worker had which version.
+/// Runs a node in its own process, and prints at the end when each worker received which version.
 fn node(join: &str) {
     let stop = Stop::new();
     let engine = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
@@ -217,7 +217,7 @@ fn node(join: &str) {
         stop: &stop,
     };
     host(&node, &mut workers).unwrap();
-    // Those that have not seen the end of the run yet.
+    // Stops the workers that have not noticed the end of the run yet.
     stop.stop();
     workers.workers.into_values().for_each(|worker| worker.join().unwrap());
     for (version, moment) in MOMENTS.lock().unwrap().iter() {
@@ -237,7 +237,7 @@ fn lines(child: Child) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Milliseconds from the moment at which a version is there to the one at which the last worker has it.
+/// The milliseconds from the publication of each version until the last worker has it.
 fn tree() -> Vec<f64> {
     let (_background, address, serve) = serving();
     let watch = Watch::new(move |engine| serve(engine));
@@ -278,7 +278,7 @@ fn milliseconds(nanoseconds: u128) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// One transfer: samples of one item of that size from a server in another process, by the way that clients take.
+/// Measures single transfers: samples an item of that size from a server in another process, as clients do.
 fn fetch(address: &str) {
     let client = Client::connect(address).unwrap();
     for _ in 0..VERSIONS {

@@ -11,14 +11,14 @@ pub struct Advantages {
     pub returns: Vec<f32>,
 }
 
-/// Generalised advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) − V(s_t)` and
-/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. Where an
-/// episode is truncated, or the rollout ends before it does, the value of the last observation is the bootstrap.
+/// Generalized advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) − V(s_t)` and
+/// `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the episode. If an
+/// episode is truncated, or the rollout ends first, the value of the last observation is the bootstrap.
 ///
 /// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode starts get 0.
 ///
 /// # Panics
-/// If a slice has another length.
+/// If a slice has a different length.
 #[must_use]
 pub fn generalized_advantages(
     rollout: &Rollout,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_computed_rollout_of_two_rows_that_end_differently() {
+    fn advantages_of_terminated_and_truncated_rows_match_a_hand_computation() {
         // Row 0: termination after two steps, then a reset. Row 1: truncation after one step, a reset, one more step.
         let (mid, end) = (TimeStep::transition(0.0), TimeStep::termination(0.0));
         let (cut, begin) = (TimeStep::truncation(0.0, 1.0), TimeStep::restart());

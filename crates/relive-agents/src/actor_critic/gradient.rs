@@ -3,10 +3,10 @@
 use relive_env::State;
 use relive_rl::plan::Batch;
 use relive_rl::processes::{Layouts, Message};
-use relive_rl::run::Seen;
+use relive_rl::run::LearnerInput;
 use relive_rl::{Acted, Result};
 
-use super::minibatch::Told;
+use super::minibatch::MetricSums;
 
 /// The gradient of a rollout.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Gradient {
     pub(super) loss: f32,
     /// Steps from which the gradient was computed.
     pub(super) cells: u64,
-    pub(super) told: Told,
+    pub(super) sums: MetricSums,
     pub(super) acted: Vec<Acted>,
 }
 
@@ -24,7 +24,7 @@ impl Batch for Gradient {
         std::mem::take(&mut self.acted)
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
+    fn learner_input(&self) -> Option<LearnerInput<'_>> {
         None
     }
 }
@@ -38,7 +38,7 @@ impl Message for Gradient {
         state.numbers(&mut self.numbers);
         state.field(&mut self.loss);
         state.field(&mut self.cells);
-        self.told.visit(state);
+        self.sums.visit(state);
         self.acted.visit(state)
     }
 }

@@ -6,7 +6,7 @@ use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
 use super::loss::{HALF_LOG_TWO_PI, softmax};
-use crate::actions::{Discrete, told};
+use crate::actions::{Discrete, describe};
 
 /// The distribution that the outputs of the policy network parameterise.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// For an environment with one discrete action, or with one array of float32.
+    /// Creates the head for an environment with one discrete action, or with one array of float32.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Head> {
         if let Some(actions) = Discrete::of(spec) {
             return Ok(Head::Categorical(actions));
@@ -28,7 +28,7 @@ impl Head {
             Nest::Leaf(leaf) if leaf.dtype == DType::Float32 => leaf,
             others => {
                 let expected = "one discrete action, or one array of float32";
-                return Err(RlError::Unsuited { expected, got: told(others) });
+                return Err(RlError::Unsuited { expected, got: describe(others) });
             }
         };
         let (mut low, mut high) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ impl Head {
         }
     }
 
-    /// Log-probabilities of the actions taken, for rows of outputs: of the continuous actions drawn, or of the discrete
+    /// The log-probabilities of the actions taken, for rows of outputs. Actions are continuous draws or discrete
     /// choices.
     pub(crate) fn log_probabilities(
         &self,
@@ -78,8 +78,8 @@ impl Head {
         }
     }
 
-    /// Draws an action from a row of outputs, or takes the most likely one if there is no stream. Writes the action to
-    /// the row of `actions`, and the action before clipping to `drawn`. Returns its log-probability.
+    /// Draws an action from a row of outputs, or uses the most likely action if there is no stream. Writes the action
+    /// to the row of `actions`, and the action before clipping to `drawn`. Returns its log-probability.
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
@@ -112,7 +112,7 @@ fn log_density(drawn: f32, mean: f32, log_std: f32) -> f32 {
     -0.5 * z * z - log_std - HALF_LOG_TWO_PI
 }
 
-/// An action from its logits, and its log-probability.
+/// Chooses an action from its logits. Returns it with its log-probability.
 fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     let (mut best, mut most) = (0, f32::NEG_INFINITY);
     for (action, logit) in logits.iter().enumerate() {
@@ -137,7 +137,8 @@ fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     (chosen, logit - most - total.ln())
 }
 
-/// An action from its means and the logarithms of its standard deviations, and the log-probability of the whole action.
+/// Draws an action from its means and the logarithms of its standard deviations. Returns the log-probability of the
+/// whole action.
 fn draw(means: &[f32], log_std: &[f32], stream: Option<&mut Stream>, drawn: &mut [f32]) -> f32 {
     let Some(stream) = stream else {
         drawn.copy_from_slice(means);
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_are_drawn_as_often_as_their_logits_say() {
+    fn action_frequencies_match_the_logits() {
         let logits = [0.0, 3.0_f32.ln(), f32::NEG_INFINITY];
         let (mut counts, mut stream) = ([0_u32; 3], Key::from_seed(1).stream());
         for _ in 0..4000 {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_normal_and_clipped_on_their_way_out() {
+    fn continuous_actions_are_normal_and_clipped_to_the_bounds() {
         let spec = EnvironmentSpec::new(
             ArraySpec::new("", DType::Float32, [1]),
             ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0),
@@ -207,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn other_actions_are_refused_by_name() {
+    fn unsupported_action_spaces_are_refused_with_the_supported_ones() {
         let actions = Nest::dict([("turn", ArraySpec::discrete("", 3)), ("go", ArraySpec::discrete("", 2))]);
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
-        let told = Head::of(&spec).unwrap_err().to_string();
-        assert!(told.contains("one array of float32") && told.contains("a number in 0..2"), "{told}");
+        let text = Head::of(&spec).unwrap_err().to_string();
+        assert!(text.contains("one array of float32") && text.contains("a number in 0..2"), "{text}");
     }
 }

@@ -11,8 +11,8 @@ use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 use super::experience::Experience;
 use super::gradient::Gradient;
 use super::head::Head;
-use super::loss::{PolicyFound, PolicyLoss, value_loss};
-use super::minibatch::{Minibatch, Told, standardize};
+use super::loss::{PolicyLoss, PolicyMetrics, value_loss};
+use super::minibatch::{MetricSums, Minibatch, standardize};
 use super::moments::Moments;
 use super::network::ActorCritic;
 use super::{Optimization, Settings};
@@ -22,10 +22,10 @@ use crate::{together, weights};
 /// Scaled rewards are clipped to ± this value.
 const MAX_REWARD: f32 = 10.0;
 
-/// Learns a policy and the value of states from rollouts.
+/// Learns a policy and a value function from rollouts.
 ///
-/// Each minibatch gives one gradient of both networks, whose joint norm is bounded. The statistics of observations come
-/// from earlier rollouts, so the learner normalises observations exactly as the policy did when it acted.
+/// Each minibatch gives one gradient for both networks; its joint norm is bounded. The statistics of observations come
+/// from earlier rollouts, so the learner normalizes observations exactly as the policy did when it acted.
 #[derive(Debug, Clone)]
 pub struct ActorCriticLearner {
     settings: Settings,
@@ -33,9 +33,9 @@ pub struct ActorCriticLearner {
     params: Params,
     optimizer: Optimizer,
     stream: Stream,
-    /// Statistics of observations, if they are normalised.
+    /// Statistics of observations, if they are normalized.
     observations: Option<Moments>,
-    /// Statistics of discounted returns, and the running return of each row, if rewards are normalised.
+    /// Statistics of discounted returns, and the running return of each row, if rewards are normalized.
     returns: Option<(Moments, Vec<f32>)>,
     env_steps: u64,
     budget: u64,
@@ -45,7 +45,7 @@ pub struct ActorCriticLearner {
 }
 
 impl ActorCriticLearner {
-    /// A learner for the environments of a run.
+    /// Creates a learner for the environments of a run.
     ///
     /// # Errors
     /// As for [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
@@ -74,7 +74,7 @@ impl ActorCriticLearner {
         })
     }
 
-    /// The rewards of a rollout, scaled if the settings say so.
+    /// The rewards of a rollout, scaled if the settings request it.
     #[expect(clippy::cast_possible_truncation, reason = "networks learn in float32")]
     fn rewards(&mut self, rollout: &Rollout) -> Vec<f32> {
         let plain = rollout.answers.iter().map(|answer| answer.reward as f32);
@@ -93,7 +93,7 @@ impl ActorCriticLearner {
         plain.map(|reward| (reward * scale).clamp(-MAX_REWARD, MAX_REWARD)).collect()
     }
 
-    /// The share of the run that is left, from 1 to 0; always 1 without annealing.
+    /// The remaining share of the run, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         if !self.settings.anneal {
@@ -103,31 +103,31 @@ impl ActorCriticLearner {
         (1.0 - done).max(0.0) as f32
     }
 
-    /// Leaves the gradient of these cells in the gradient buffer. Returns the policy's figures and the value loss. With
-    /// several learners, each computes the gradient of its part.
-    fn differentiate(&mut self, cells: &[usize], left: f32) -> Result<(PolicyFound, f32)> {
+    /// Writes the gradient for these cells to the gradient buffer. Returns the policy's metrics and the value loss.
+    /// With several learners, each computes the gradient for its part.
+    fn differentiate(&mut self, cells: &[usize], left: f32) -> Result<(PolicyMetrics, f32)> {
         let part = self.peers.part(cells.len());
         let own = (part.len(), cells.len());
         let (policy, of_values) = match part.is_empty() {
             true => self.of_nothing(),
             false => self.of_part(cells, part, left),
         };
-        let PolicyFound { loss, entropy, divergence, clipped } = policy;
+        let PolicyMetrics { loss, entropy, divergence, clipped } = policy;
         let found = [loss, entropy, divergence, clipped, of_values];
         let gradient = (&mut self.minibatch.gradient, found);
         let [loss, entropy, divergence, clipped, of_values] =
             together::mean_over_cells(gradient, own, &self.peers)?;
-        Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
+        Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
     }
 
     /// The result of a learner whose part of the minibatch is empty, because there are more learners than cells.
-    fn of_nothing(&mut self) -> (PolicyFound, f32) {
+    fn of_nothing(&mut self) -> (PolicyMetrics, f32) {
         self.minibatch.gradient.fill(0.0);
-        (PolicyFound::default(), 0.0)
+        (PolicyMetrics::default(), 0.0)
     }
 
     /// The result for a part of these cells.
-    fn of_part(&mut self, cells: &[usize], part: Range<usize>, left: f32) -> (PolicyFound, f32) {
+    fn of_part(&mut self, cells: &[usize], part: Range<usize>, left: f32) -> (PolicyMetrics, f32) {
         let Self { network, params, minibatch, experience, settings, .. } = self;
         minibatch.fill(experience, &cells[part.clone()], network.value.inputs());
         if settings.normalize_advantages {
@@ -157,7 +157,7 @@ impl ActorCriticLearner {
         (found, of_values)
     }
 
-    /// A step of the optimiser by a gradient with this loss.
+    /// Makes a step of the optimizer with the gradient of this loss.
     fn step(&mut self, left: f32, loss: f32) -> Result<()> {
         self.optimizer.set_learning_rate(self.settings.optimization.learning_rate() * left);
         let norm = self.optimizer.step(&mut self.params, &self.minibatch.gradient);
@@ -167,9 +167,9 @@ impl ActorCriticLearner {
         Err(RlError::Diverged { step: self.optimizer.steps(), loss })
     }
 
-    /// All epochs over the loaded rollout.
-    fn epochs(&mut self, left: f32) -> Result<Told> {
-        let mut told = Told::default();
+    /// Runs all epochs over the loaded rollout.
+    fn epochs(&mut self, left: f32) -> Result<MetricSums> {
+        let mut sums = MetricSums::default();
         let mut cells = std::mem::take(&mut self.experience.learnable);
         let size = self.settings.minibatch_size.unwrap_or(cells.len()).max(1);
         'epochs: for _ in 0..self.settings.epochs {
@@ -179,16 +179,16 @@ impl ActorCriticLearner {
             for part in cells.chunks(size) {
                 let (found, of_values) = self.differentiate(part, left)?;
                 self.step(left, found.loss + of_values)?;
-                told.add(found, of_values);
+                sums.add(found, of_values);
                 if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
                     break 'epochs;
                 }
             }
         }
-        Ok(told)
+        Ok(sums)
     }
 
-    /// Adds the observations of a rollout to the statistics that normalise the next one.
+    /// Adds the observations of a rollout to the statistics that normalize the next one.
     fn observe(&mut self, rollout: &Rollout) {
         let (Some(moments), Some([mean, inverse_std])) = (&mut self.observations, &self.network.moments)
         else {
@@ -204,7 +204,7 @@ impl ActorCriticLearner {
 }
 
 impl ActorCriticLearner {
-    /// The gradient of a whole rollout, by the weights that made it.
+    /// The gradient for a whole rollout, at the weights with which the worker acted.
     pub(super) fn gradient(&mut self, mut rollout: Rollout) -> Result<Gradient> {
         if let Some(newer) = rollout.weights.take() {
             weights::load(&mut self.params, &newer)?;
@@ -215,10 +215,10 @@ impl ActorCriticLearner {
         experience.fill(network, params, (&rollout, &rewards), discounts)?;
         let cells = std::mem::take(&mut self.experience.learnable);
         let (found, of_values) = self.differentiate(&cells, 1.0)?;
-        let mut told = Told::default();
-        told.add(found, of_values);
+        let mut sums = MetricSums::default();
+        sums.add(found, of_values);
         let (numbers, loss) = (self.minibatch.gradient.clone(), found.loss + of_values);
-        Ok(Gradient { numbers, loss, cells: cells.len() as u64, told, acted: rollout.acted })
+        Ok(Gradient { numbers, loss, cells: cells.len() as u64, sums, acted: rollout.acted })
     }
 
     /// Learns from a gradient that a worker computed.
@@ -234,7 +234,7 @@ impl ActorCriticLearner {
         Ok(Learnt {
             steps: 1,
             samples: gradient.cells,
-            metrics: gradient.told.metrics(),
+            metrics: gradient.sums.metrics(),
             ..Learnt::default()
         })
     }
@@ -250,18 +250,19 @@ impl Learner for ActorCriticLearner {
         let Self { experience, network, params, .. } = self;
         experience.fill(network, params, (&rollout, &rewards), discounts)?;
         let cells = experience.learnable.len() as u64;
-        let told = self.epochs(left)?;
+        let sums = self.epochs(left)?;
         self.observe(&rollout);
         self.env_steps += cells;
         let samples = cells * self.settings.epochs as u64;
-        Ok(Learnt { steps: told.minibatches, samples, metrics: told.metrics(), ..Learnt::default() })
+        Ok(Learnt { steps: sums.minibatches, samples, metrics: sums.metrics(), ..Learnt::default() })
     }
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
     }
 
-    /// All learners get the whole rollout and cut it into the same minibatches, so that they count and stop alike.
+    /// All learners get the whole rollout and divide it into the same minibatches, so that all make and stop at the
+    /// same steps.
     fn share(&mut self, peers: Peers) -> Result<()> {
         self.peers = peers;
         Ok(())

@@ -1,4 +1,4 @@
-//! The losses of policy and value, with closed-form gradients by the networks' outputs.
+//! The losses of policy and value, with closed-form gradients with respect to the networks' outputs.
 
 /// ln √(2π).
 pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
@@ -6,7 +6,7 @@ pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 /// The inputs of the policy loss, apart from the network's outputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PolicyLoss<'a> {
-    /// Log-probabilities with which the actions were drawn, `[batch]`.
+    /// The log-probabilities with which the actions were drawn, `[batch]`.
     pub(crate) old: &'a [f32],
     /// `[batch]`
     pub(crate) advantages: &'a [f32],
@@ -17,9 +17,9 @@ pub(crate) struct PolicyLoss<'a> {
     pub(crate) entropy_cost: f32,
 }
 
-/// Means over a batch, for logs.
+/// Means over a batch, for the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct PolicyFound {
+pub(crate) struct PolicyMetrics {
     pub(crate) loss: f32,
     pub(crate) entropy: f32,
     /// An estimate of KL(old ‖ new): the mean of `r − 1 − ln r` (Schulman 2020).
@@ -29,11 +29,11 @@ pub(crate) struct PolicyFound {
 }
 
 impl PolicyLoss<'_> {
-    /// The loss of one action, and its derivative by the action's log-probability.
+    /// The loss of one action, and its derivative with respect to the action's log-probability.
     ///
     /// With a clip this is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without one,
     /// `−A·ln π`.
-    fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyFound) -> (f32, f32) {
+    fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyMetrics) -> (f32, f32) {
         let advantage = self.advantages[index];
         let log_ratio = log_probability - self.old[index];
         let ratio = log_ratio.exp();
@@ -52,12 +52,12 @@ impl PolicyLoss<'_> {
         logits: &[f32],
         actions: &[usize],
         by_logits: &mut [f32],
-    ) -> PolicyFound {
-        let (mut found, width) = (PolicyFound::default(), logits.len() / actions.len().max(1));
+    ) -> PolicyMetrics {
+        let (mut found, width) = (PolicyMetrics::default(), logits.len() / actions.len().max(1));
         let share = share(actions.len());
         let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
         for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
-            // The gradient buffer holds the probabilities first.
+            // The gradient buffer initially contains the probabilities.
             let [most, log_total] = softmax(logits, gradient);
             let log_p = |logit: &f32| logit - most - log_total;
             // An action of probability 0 does not contribute to the entropy.
@@ -76,15 +76,15 @@ impl PolicyLoss<'_> {
     }
 
     /// The loss for continuous actions, from means `[batch, numbers]` and the logarithms of their standard deviations
-    /// `[numbers]`. Adds to the gradient by the latter.
+    /// `[numbers]`. Adds to the gradient with respect to these logarithms.
     pub(crate) fn normal(
         &self,
         (means, log_std): (&[f32], &[f32]),
         actions: &[f32],
         by_means: &mut [f32],
         by_log_std: &mut [f32],
-    ) -> PolicyFound {
-        let (mut found, width) = (PolicyFound::default(), log_std.len());
+    ) -> PolicyMetrics {
+        let (mut found, width) = (PolicyMetrics::default(), log_std.len());
         let share = share(self.old.len());
         let entropy: f32 = log_std.iter().map(|log_std| log_std + 0.5 + HALF_LOG_TWO_PI).sum();
         let rows = means.chunks_exact(width).zip(by_means.chunks_exact_mut(width));
@@ -92,7 +92,7 @@ impl PolicyLoss<'_> {
             let mut log_probability = 0.0;
             for (((place, mean), action), log_std) in gradient.iter_mut().zip(means).zip(actions).zip(log_std)
             {
-                // The gradient buffer first holds the action's distance from its mean, in standard deviations.
+                // The gradient buffer initially contains the action's distance from its mean, in standard deviations.
                 *place = (action - mean) * (-log_std).exp();
                 log_probability -= 0.5 * *place * *place + log_std + HALF_LOG_TWO_PI;
             }
@@ -109,9 +109,9 @@ impl PolicyLoss<'_> {
     }
 }
 
-impl PolicyFound {
-    fn mean(self, share: f32, entropy_cost: f32) -> PolicyFound {
-        PolicyFound {
+impl PolicyMetrics {
+    fn mean(self, share: f32, entropy_cost: f32) -> PolicyMetrics {
+        PolicyMetrics {
             loss: share * (self.loss - entropy_cost * self.entropy),
             entropy: share * self.entropy,
             divergence: share * self.divergence,
@@ -137,8 +137,7 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-/// Writes the probabilities of logits. Returns the largest logit, and the logarithm of the sum of the exponentials of
-/// the differences to it.
+/// Writes the probabilities of logits. Returns the largest logit `m`, and `ln Σ exp(logit − m)`.
 pub(super) fn softmax(logits: &[f32], out: &mut [f32]) -> [f32; 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut total = 0.0;
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_of_categorical_policies_are_those_of_the_loss() {
+    fn gradients_of_categorical_policies_match_finite_differences() {
         let logits = [0.3, -0.2, 0.9, 1.0, 0.0, -1.0];
         for (clip, entropy_cost) in LOSSES {
             let loss = PolicyLoss { old: &[-1.2, -0.5], advantages: &[1.5, -0.7], clip, entropy_cost };
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_of_normal_policies_are_those_of_the_loss() {
+    fn gradients_of_normal_policies_match_finite_differences() {
         let (means, log_std, actions) = ([0.1, -0.4, 0.2, 0.6], [-0.3, 0.2], [0.3, -0.2, -0.5, 0.9]);
         for (clip, entropy_cost) in LOSSES {
             let loss = PolicyLoss { old: &[-1.9, -2.6], advantages: &[0.8, -1.1], clip, entropy_cost };
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_gained_beyond_the_clip() {
+    fn the_gradient_is_zero_beyond_the_clip() {
         // Ratios of 1.5: clipped with a positive advantage, not clipped with a negative one.
         let old = [0.5_f32.ln() - 1.5_f32.ln(); 2];
         let loss = PolicyLoss { old: &old, advantages: &[1.0, -1.0], clip: Some(0.2), entropy_cost: 0.0 };
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_drawn_to_returns() {
+    fn the_value_loss_moves_values_to_returns() {
         let mut gradient = [0.0; 2];
         assert_eq!(value_loss(&[1.0, 4.0], &[3.0, 4.0], 0.5, &mut gradient), 1.0);
         assert_eq!(gradient, [-1.0, 0.0]);

@@ -1,9 +1,9 @@
-//! Parts of a rollout, and the figures that learning from them gives.
+//! Parts of a rollout, and the metrics of learning from them.
 
 use relive_env::State;
 
 use super::experience::Experience;
-use super::loss::PolicyFound;
+use super::loss::PolicyMetrics;
 
 /// A part of a rollout, in reused memory.
 #[derive(Debug, Default, Clone)]
@@ -17,10 +17,10 @@ pub(super) struct Minibatch {
     pub(super) gradient: Vec<f32>,
 }
 
-/// Sums of the figures of minibatches.
+/// The summed metrics of minibatches.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    policy: PolicyFound,
+pub(crate) struct MetricSums {
+    policy: PolicyMetrics,
     value_loss: f32,
     pub(crate) minibatches: u64,
 }
@@ -44,8 +44,8 @@ impl Minibatch {
     }
 }
 
-impl Told {
-    pub(crate) fn add(&mut self, found: PolicyFound, of_values: f32) {
+impl MetricSums {
+    pub(crate) fn add(&mut self, found: PolicyMetrics, of_values: f32) {
         self.policy.loss += found.loss;
         self.policy.entropy += found.entropy;
         self.policy.divergence += found.divergence;
@@ -56,7 +56,7 @@ impl Told {
 
     /// Visits all fields, to send the minibatch from a worker to the learner.
     pub(super) fn visit(&mut self, state: &mut State<'_>) {
-        let PolicyFound { loss, entropy, divergence, clipped } = &mut self.policy;
+        let PolicyMetrics { loss, entropy, divergence, clipped } = &mut self.policy;
         [loss, entropy, divergence, clipped].into_iter().for_each(|number| state.field(number));
         state.field(&mut self.value_loss);
         state.field(&mut self.minibatches);
@@ -75,7 +75,7 @@ impl Told {
     }
 }
 
-/// Normalises numbers to mean 0 and standard deviation 1; a single number stays as it is.
+/// Normalizes numbers to mean 0 and standard deviation 1; a single number stays as it is.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(crate) fn standardize(numbers: &mut [f32]) {
     if numbers.len() < 2 {

@@ -19,7 +19,7 @@ pub use policy::ActorCriticPolicy;
 pub use settings::{Optimization, Settings};
 
 pub(crate) use head::Head;
-pub(crate) use loss::{HALF_LOG_TWO_PI, PolicyFound, PolicyLoss, value_loss};
-pub(crate) use minibatch::{Told, standardize};
+pub(crate) use loss::{HALF_LOG_TWO_PI, PolicyLoss, PolicyMetrics, value_loss};
+pub(crate) use minibatch::{MetricSums, standardize};
 pub(crate) use moments::Moments;
 pub(crate) use plan::{asynchronous, plan};

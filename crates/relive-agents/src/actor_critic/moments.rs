@@ -17,7 +17,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// No statistics yet, for rows of this width.
+    /// Creates empty statistics for rows of this width.
     pub(crate) fn new(width: usize) -> Moments {
         Moments { count: 0.0, mean: vec![0.0; width], variance: vec![1.0; width] }
     }
@@ -39,8 +39,8 @@ impl Moments {
             return Ok(());
         }
         let width = self.mean.len();
-        let told = [&[own.count], own.mean.as_slice(), own.variance.as_slice()].concat();
-        for of_learner in peers.gather(&told)? {
+        let sums = [&[own.count], own.mean.as_slice(), own.variance.as_slice()].concat();
+        for of_learner in peers.gather(&sums)? {
             let (mean, variance) = of_learner[1..].split_at(width);
             let (mean, variance) = (mean.to_vec(), variance.to_vec());
             self.merge(&Moments { count: of_learner[0], mean, variance });
@@ -48,7 +48,7 @@ impl Moments {
         Ok(())
     }
 
-    /// The moments of these rows alone.
+    /// The moments of only these rows.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn of(&self, numbers: &[f32]) -> Moments {
         let width = self.mean.len();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_of_any_size_give_the_moments_of_all() {
+    fn moments_do_not_depend_on_the_batch_size() {
         let numbers = [1.0, -1.0, 2.0, 0.0, 4.0, 3.0, 9.0, 6.0];
         let (mut mean, mut inverse) = ([0.0; 2], [0.0; 2]);
         for cuts in [vec![8], vec![2, 6], vec![4, 2, 2]] {

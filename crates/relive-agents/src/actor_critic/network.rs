@@ -9,11 +9,10 @@ use relive_rl::{Features, Result};
 use super::head::Head;
 use crate::settings::fits;
 
-/// Normalised observations are clipped to ± this value.
+/// Normalized observations are clipped to ± this value.
 const MAX_OBSERVATION: f32 = 10.0;
 
-/// A network for the policy and one for the value of states, which share no layers, over observations as rows of
-/// numbers.
+/// A policy network and a value network, which share no layers. Their inputs are observations as rows of numbers.
 #[derive(Debug, Clone)]
 pub(super) struct ActorCritic {
     pub(super) features: Features,
@@ -22,7 +21,7 @@ pub(super) struct ActorCritic {
     pub(super) value: Network,
     /// Logarithms of the standard deviations, for a normal head.
     pub(super) log_std: Range<usize>,
-    /// Means and inverse standard deviations of observations, if they are normalised.
+    /// Means and inverse standard deviations of observations, if they are normalized.
     pub(super) moments: Option<[Range<usize>; 2]>,
 }
 
@@ -54,7 +53,7 @@ impl ActorCritic {
         Ok((ActorCritic { features, head, policy, value, log_std, moments }, layout.init(key)))
     }
 
-    /// Observations as rows of numbers, normalised if the settings say so.
+    /// Writes observations as rows of numbers, normalized if the settings request it.
     pub(super) fn rows(&self, params: &Params, observations: &Buffer, rows: &mut Vec<f32>) {
         self.features.write_rows(observations, rows);
         let Some([mean, inverse_std]) = &self.moments else { return };

@@ -11,10 +11,10 @@ use super::network::ActorCritic;
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions from the policy network's distribution; an evaluation takes the most likely action.
+/// Draws actions from the policy network's distribution; an evaluation uses the most likely action.
 ///
-/// Besides actions it writes their `log_probability`, the `value` of the observation, and, for continuous actions, the
-/// `action` before it was clipped to the bounds.
+/// Besides actions, the policy writes their `log_probability`, the `value` of the observation, and, for continuous
+/// actions, the `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub struct ActorCriticPolicy {
     network: ActorCritic,
@@ -27,11 +27,11 @@ pub struct ActorCriticPolicy {
 }
 
 impl ActorCriticPolicy {
-    /// A policy for a worker.
+    /// Creates a policy for a worker.
     ///
     /// # Errors
-    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has other actions, or observations that are not
-    /// numbers.
+    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has unsupported actions, or observations that are
+    /// not numbers.
     pub fn new(settings: &Settings, context: &PolicyContext<'_>) -> Result<ActorCriticPolicy> {
         let (network, params) = ActorCritic::new(
             context.spec,

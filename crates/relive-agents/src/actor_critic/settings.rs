@@ -5,10 +5,10 @@ use relive_rl::Result;
 
 use crate::settings::{check, layers, not_negative, positive, share, whole};
 
-/// How a policy and a value function are learned from rollouts.
+/// The settings for learning a policy and a value function from rollouts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub num_envs: usize,
     /// Steps of a rollout in each environment.
     pub num_steps: usize,
@@ -30,13 +30,13 @@ pub struct Settings {
     pub entropy_cost: f32,
     /// Bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// The optimiser.
+    /// The optimizer.
     pub optimization: Optimization,
-    /// Whether the step size, and the clip range with it, decays to 0 over the run.
+    /// Whether the step size and the clip range decay to 0 over the run.
     pub anneal: bool,
-    /// Whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
+    /// Whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Whether observations are normalised to mean 0 and standard deviation 1, by the statistics so far.
+    /// Whether observations are normalized to mean 0 and standard deviation 1, by the statistics so far.
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, by the statistics so far.
     pub normalize_rewards: bool,
@@ -45,7 +45,7 @@ pub struct Settings {
     pub target_kl: Option<f32>,
 }
 
-/// An optimiser with its settings.
+/// An optimizer with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Optimization {
     /// Adam.
@@ -65,7 +65,7 @@ impl Optimization {
     }
 }
 
-/// Limit on environments side by side: each takes memory before the first step.
+/// The maximum number of environments: each uses memory before the first step.
 const MAX_ENVIRONMENTS: usize = 1 << 16;
 
 impl Settings {

@@ -9,7 +9,7 @@ use super::{Normalizer, Plan, Role, Spaces, TanhNormal};
 use crate::streams::Streams;
 use crate::weights;
 
-/// How an action is drawn from the outputs of the network. An evaluation takes the most likely action, without noise.
+/// How an action is drawn from the outputs of the network. An evaluation uses the most likely action, without noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Drawing {
     /// From a normal distribution squashed by tanh.
@@ -36,12 +36,12 @@ pub(crate) struct ContinuousPolicy {
 }
 
 impl ContinuousPolicy {
-    /// Creates a policy whose network `plan` describes, with a number of outputs for each dimension of an action; the
-    /// first weights that it loads replace its own. `drawing` gets the number of dimensions. Exploration noise is
-    /// correlated over time.
+    /// Creates a policy with the network that `plan` describes, which has a number of outputs for each dimension of an
+    /// action. The first loaded weights replace the initial ones. `drawing` gets the number of dimensions. Exploration
+    /// noise is correlated over time.
     ///
     /// # Errors
-    /// The spaces are not those of such agents, or the network cannot be built.
+    /// Such agents do not support the spaces, or the network cannot be built.
     pub(crate) fn create(
         context: &PolicyContext<'_>,
         plan: Plan<'_>,

@@ -5,16 +5,16 @@ use relive_rl::Result;
 
 use super::{Plan, Returns, Role, Spaces};
 
-/// Critics of observations concatenated with actions, all in one set of parameters.
+/// Critics whose inputs are observations concatenated with actions, all in one set of parameters.
 #[derive(Debug)]
 pub(crate) struct Critics {
     pub(crate) networks: Vec<Network>,
     pub(crate) returns: Returns,
 }
 
-/// Which critic's value counts, when several critics value an action.
+/// How the values of several critics are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counts {
+pub(crate) enum CriticReduction {
     /// The lowest value (Fujimoto et al. 2018).
     Least,
     /// The mean of all values (Chen et al. 2021).
@@ -24,7 +24,7 @@ pub(crate) enum Counts {
 }
 
 impl Critics {
-    /// This number of critics, and their initial parameters.
+    /// Creates this number of critics, and their initial parameters.
     ///
     /// # Errors
     /// The networks cannot be built.
@@ -48,8 +48,8 @@ impl Critics {
         self.loss_towards(params, rows, || Some(targets), gradient).unwrap_or_default()
     }
 
-    /// The same, with targets that are requested only after the first critic's forward pass. If there are none, the
-    /// result is `None`.
+    /// Like [`loss`](Self::loss), with targets that are requested only after the first critic's forward pass. Returns
+    /// `None` if there are no targets.
     pub(crate) fn loss_towards<'t>(
         &self,
         params: &Params,
@@ -72,14 +72,14 @@ impl Critics {
 
 /// Values of actions, in reused memory.
 #[derive(Debug, Default)]
-pub(crate) struct Valuing {
+pub(crate) struct ActionValues {
     scratch: Vec<Scratch>,
     means: Vec<f32>,
     /// The lowest value of each row.
     pub(crate) least: Vec<f32>,
 }
 
-impl Valuing {
+impl ActionValues {
     /// The outputs of the first critic.
     pub(crate) fn outputs<'s>(&'s mut self, critics: &Critics, params: &Params, rows: &[f32]) -> &'s [f32] {
         self.scratch.resize_with(critics.networks.len(), Scratch::default);
@@ -109,7 +109,7 @@ impl Valuing {
     }
 }
 
-/// The numbers of `count` different critics, in random order; if `count` is all of them, all in order.
+/// Writes the numbers of `count` different critics in random order, or of all critics in their own order.
 pub(crate) fn subset(all: usize, count: usize, stream: &mut Stream, numbers: &mut Vec<usize>) {
     numbers.clear();
     numbers.extend(0..all);
@@ -121,33 +121,33 @@ pub(crate) fn subset(all: usize, count: usize, stream: &mut Stream, numbers: &mu
     }
 }
 
-/// The gradient of values by actions, in reused memory.
+/// The gradient of values with respect to actions, in reused memory.
 #[derive(Debug, Default)]
-pub(crate) struct Climbing {
-    /// The gradients by rows, critic by critic.
+pub(crate) struct ActionGradients {
+    /// The gradients with respect to rows, for each critic.
     by_rows: Vec<Vec<f32>>,
-    /// Values and the gradients by them, `[critics, batch]`.
+    /// Values, and the gradients with respect to them, `[critics, batch]`.
     pub(crate) values: Vec<f32>,
     by_values: Vec<f32>,
     means: Vec<f32>,
-    /// The gradient of mean(−Q) by the actions, `[batch, dimensions]`.
+    /// The gradient of mean(−Q) with respect to the actions, `[batch, dimensions]`.
     pub(crate) by_actions: Vec<f32>,
 }
 
-impl Climbing {
-    /// Mean(−Q) of rows of observations and actions, and its gradient by the actions, which are the last `dimensions`
-    /// numbers of each row.
+impl ActionGradients {
+    /// Computes mean(−Q) of rows of observations and actions, and its gradient with respect to the actions, which are
+    /// the last `dimensions` numbers of each row.
     pub(crate) fn find(
         &mut self,
         critics: &Critics,
         params: &Params,
         (rows, dimensions): (&[f32], usize),
-        counts: Counts,
+        counts: CriticReduction,
     ) -> f32 {
-        let Climbing { by_rows, values, by_values, means, by_actions } = self;
+        let ActionGradients { by_rows, values, by_values, means, by_actions } = self;
         let networks = match counts {
-            Counts::First => &critics.networks[..1],
-            Counts::Least | Counts::Mean => &critics.networks[..],
+            CriticReduction::First => &critics.networks[..1],
+            CriticReduction::Least | CriticReduction::Mean => &critics.networks[..],
         };
         by_rows.resize_with(networks.len(), Vec::new);
         by_rows.iter_mut().for_each(|by| by.resize(rows.len(), 0.0));
@@ -169,13 +169,13 @@ impl Climbing {
     }
 }
 
-/// A critic's backward pass starts only after all critics have valued the rows, so each critic runs nested in the
+/// A critic's backward pass starts only after the forward passes of all critics, so each critic runs nested in the
 /// previous one.
 struct Nest<'a> {
     params: &'a Params,
     rows: &'a [f32],
     returns: Returns,
-    counts: Counts,
+    counts: CriticReduction,
     values: &'a mut Vec<f32>,
     by_values: &'a mut Vec<f32>,
     means: &'a mut Vec<f32>,
@@ -184,7 +184,7 @@ struct Nest<'a> {
 impl Nest<'_> {
     fn find(&mut self, networks: &[Network], by_rows: &mut [Vec<f32>], all: usize) -> f32 {
         let ([network, inner @ ..], [by_row, inner_by @ ..]) = (networks, by_rows) else {
-            return weigh(self.values, self.by_values, all, self.counts);
+            return value_gradient(self.values, self.by_values, all, self.counts);
         };
         network.input_gradient_into(self.params, self.rows, by_row, |outputs, by_outputs| {
             self.values.extend_from_slice(self.returns.values(outputs, self.means));
@@ -201,9 +201,9 @@ impl Nest<'_> {
     }
 }
 
-/// Mean(−Q) of values `[critics, batch]`, and its gradient by them.
+/// Mean(−Q) of values `[critics, batch]`, and its gradient with respect to them.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch, and critics")]
-fn weigh(values: &[f32], by_values: &mut Vec<f32>, critics: usize, counts: Counts) -> f32 {
+fn value_gradient(values: &[f32], by_values: &mut Vec<f32>, critics: usize, counts: CriticReduction) -> f32 {
     let batch = values.len() / critics.max(1);
     let weight = 1.0 / batch.max(1) as f32;
     by_values.clear();
@@ -212,13 +212,13 @@ fn weigh(values: &[f32], by_values: &mut Vec<f32>, critics: usize, counts: Count
     for row in 0..batch {
         let of = |critic: usize| critic * batch + row;
         match counts {
-            Counts::Least | Counts::First => {
+            CriticReduction::Least | CriticReduction::First => {
                 let less = |a: usize, b: usize| if values[of(a)] <= values[of(b)] { a } else { b };
                 let least = of((1..critics).fold(0, less));
                 loss -= values[least];
                 by_values[least] = -weight;
             }
-            Counts::Mean => {
+            CriticReduction::Mean => {
                 for critic in 0..critics {
                     loss -= values[of(critic)] / critics as f32;
                     by_values[of(critic)] = -weight / critics as f32;
@@ -234,17 +234,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_value_counts_or_the_mean() {
+    fn critics_are_combined_by_minimum_or_mean() {
         let mut by = Vec::new();
         let values = [1.0, 5.0, 2.0, 3.0];
-        assert_eq!(weigh(&values, &mut by, 2, Counts::Least), -2.0);
+        assert_eq!(value_gradient(&values, &mut by, 2, CriticReduction::Least), -2.0);
         assert_eq!(by, [-0.5, 0.0, 0.0, -0.5]);
-        assert_eq!(weigh(&values, &mut by, 2, Counts::Mean), -2.75);
+        assert_eq!(value_gradient(&values, &mut by, 2, CriticReduction::Mean), -2.75);
         assert_eq!(by, [-0.25; 4]);
     }
 
     #[test]
-    fn subsets_are_of_different_critics() {
+    fn subsets_contain_distinct_critics() {
         let (mut stream, mut numbers) = (Key::from_seed(1).stream(), Vec::new());
         subset(3, 3, &mut stream, &mut numbers);
         assert_eq!(numbers, [0, 1, 2]);

@@ -8,8 +8,8 @@ use super::{Normalizer, Spaces};
 use crate::saved::{self, Saved};
 use crate::weights;
 
-/// Figures of a step that are logged, by name.
-pub(crate) type Found = Vec<(&'static str, f32)>;
+/// The logged metrics of a step, by name.
+pub(crate) type StepMetrics = Vec<(&'static str, f32)>;
 
 /// Makes a gradient step from a batch: the part of a learner that differs among agents.
 pub(crate) trait Improve: Send {
@@ -17,9 +17,9 @@ pub(crate) trait Improve: Send {
     const WHAT: &'static str;
 
     /// Makes one gradient step. The transitions' actions are scaled to −1..1.
-    fn improve(&mut self, batch: &Transitions) -> Result<Found>;
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics>;
 
-    /// Learns along with other learners from now on, by the mean of all gradients.
+    /// Learns together with other learners from now on, with the mean of all gradients.
     fn share(&mut self, peers: &Peers);
 
     /// The parameters with which policies act.
@@ -40,7 +40,7 @@ pub(crate) struct TransitionLearner<I> {
 }
 
 impl<I: Improve> TransitionLearner<I> {
-    /// A learner with the agent's discount, which normalises observations if the settings say so.
+    /// Creates a learner with the agent's discount, which normalizes observations if the settings request it.
     ///
     /// # Errors
     /// The environment does not suit such an agent.
@@ -101,18 +101,18 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     }
 }
 
-/// What a gradient step from `samples` samples, which have no priorities, reports.
-pub(crate) fn learnt(samples: usize, found: Found) -> Learnt {
+/// The report of a gradient step on `samples` samples, which have no priorities.
+pub(crate) fn learnt(samples: usize, found: StepMetrics) -> Learnt {
     let metrics = found.into_iter().map(|(name, number)| (name, f64::from(number))).collect();
     Learnt { steps: 1, samples: samples as u64, metrics, priorities: Vec::new() }
 }
 
-/// Returns the figures if they and the norms of all gradients are finite. Otherwise the parameters no longer are,
-/// though the next loss need not show it.
+/// Returns the metrics if they and the norms of all gradients are finite. Otherwise the parameters are no longer
+/// finite, although the next loss may still be.
 ///
 /// # Errors
 /// [`Diverged`](RlError::Diverged).
-pub(crate) fn checked(step: u64, norms: &[f32], found: Found) -> Result<Found> {
+pub(crate) fn checked(step: u64, norms: &[f32], found: StepMetrics) -> Result<StepMetrics> {
     if norms.iter().chain(found.iter().map(|(_, number)| number)).all(|number| number.is_finite()) {
         return Ok(found);
     }

@@ -1,7 +1,7 @@
 //! Parts of agents whose action is one bounded array of float32 and which learn from transitions in a table: SAC, DDPG,
 //! TD3, D4PG, MPO, DMPO, and the offline agents.
 //!
-//! These agents scale actions to −1..1, whatever the environment's bounds are ([`Spaces`]).
+//! These agents scale actions to −1..1, regardless of the environment's bounds ([`Spaces`]).
 
 mod acting;
 mod critics;
@@ -16,12 +16,12 @@ mod tanh_normal;
 mod trained;
 
 pub(crate) use acting::{ContinuousPolicy, Drawing};
-pub(crate) use critics::{Climbing, Counts, Critics, Valuing, subset};
-pub(crate) use learner::{Found, Improve, TransitionLearner, checked, learnt};
+pub(crate) use critics::{ActionGradients, ActionValues, CriticReduction, Critics, subset};
+pub(crate) use learner::{Improve, StepMetrics, TransitionLearner, checked, learnt};
 pub(crate) use networks::{Body, Plan, Role};
 pub(crate) use noise::draw;
 pub(crate) use normalizer::Normalizer;
-pub(crate) use returns::{Returns, Said, categorical};
+pub(crate) use returns::{Returns, SampledOutputs, categorical};
 pub(crate) use shared_agent::shared_agent;
 pub(crate) use spaces::{Spaces, join, join_many};
 pub(crate) use tanh_normal::TanhNormal;

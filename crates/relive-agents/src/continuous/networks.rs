@@ -6,22 +6,22 @@ use relive_rl::Result;
 use super::Spaces;
 use crate::settings::fits;
 
-/// Variance of the weights of a last layer whose outputs start near zero, times the number of its inputs.
+/// The number of inputs times the variance of the weights, for a last layer whose outputs start near zero.
 const NEAR_ZERO: f32 = 1e-4;
 
 /// The hidden layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// Linear layers with ReLU, initialised as in PyTorch.
+    /// Linear layers with ReLU, initialized as in PyTorch.
     Relu,
-    /// Acme's LayerNormMLP: a linear layer, layer normalisation, tanh, then linear layers with ELU.
+    /// Acme's LayerNormMLP: a linear layer, layer normalization, tanh, then linear layers with ELU.
     LayerNorm,
 }
 
 /// The last layer of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A linear layer, initialised like the others.
+    /// A linear layer, initialized like the others.
     Linear,
     /// A linear layer whose outputs start near zero.
     NearZero,
@@ -64,7 +64,7 @@ impl Plan<'_> {
         Ok(network.build())
     }
 
-    /// A network named `policy` over observations, and its initial parameters.
+    /// Creates a network named `policy` over observations, and its initial parameters.
     ///
     /// # Errors
     /// The network cannot be built.

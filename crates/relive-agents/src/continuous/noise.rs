@@ -7,7 +7,7 @@ use relive_rl::{Result, RlError};
 use crate::streams::Streams;
 
 /// Standard normal noise for each row of a policy, independent for each dimension of an action. With a correlation ρ,
-/// the noise is a first-order autoregressive process: ρ times the previous number plus new noise, which stays standard
+/// the noise is a first-order autoregressive process: ρ times the previous number plus new noise, and stays standard
 /// normal. Noise that is correlated over time explores farther (Eberhard et al. 2023).
 #[derive(Debug)]
 pub(crate) struct Noise {
@@ -24,7 +24,7 @@ impl Noise {
         Noise { correlation, streams, dimensions, last: vec![0.0; kept] }
     }
 
-    /// For each row, a function that draws its numbers one by one.
+    /// Returns a function for each row that draws its numbers one by one.
     pub(crate) fn each(&mut self) -> impl Iterator<Item = impl FnMut() -> f32 + '_> {
         let Noise { correlation, streams, dimensions, last } = self;
         let correlation = *correlation;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_correlated_as_asked_and_of_the_same_size() {
+    fn noise_has_the_requested_correlation_and_variance() {
         for correlation in [0.0_f32, 0.9] {
             let mut noise = noise(correlation);
             let drawn: Vec<f32> = (0..40_000).map(|_| row(&mut noise, 1)[0]).collect();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_where_it_was_saved() {
+    fn noise_continues_where_it_was_saved() {
         for correlation in [0.0, 0.5] {
             let mut first = noise(correlation);
             row(&mut first, 0);

@@ -1,4 +1,4 @@
-//! Normalised observations.
+//! Normalized observations.
 
 use relive_env::State;
 use relive_rl::learners::Peers;
@@ -8,13 +8,13 @@ use relive_tensor::Tensor;
 use crate::actor_critic::Moments;
 use crate::saved::Visited;
 
-/// Normalised observations are clipped to ± this value.
+/// Normalized observations are clipped to ± this value.
 const MAX_OBSERVATION: f32 = 10.0;
 const MEAN: &str = "observations/mean";
 const INVERSE_STD: &str = "observations/inverse_std";
 
-/// Normalises observations to mean 0 and standard deviation 1, by the statistics of all batches so far. The statistics
-/// are published together with the weights.
+/// Normalizes observations to mean 0 and standard deviation 1, with the statistics of all batches so far. The
+/// statistics are published together with the weights.
 #[derive(Debug)]
 pub(crate) struct Normalizer {
     moments: Moments,
@@ -23,12 +23,13 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    /// A normaliser of rows of this width. It leaves rows unchanged until it has seen some.
+    /// Creates a normalizer for rows of this width. It leaves rows unchanged until the first call of
+    /// [`add`](Self::add).
     pub(crate) fn new(width: usize) -> Normalizer {
         Normalizer { moments: Moments::new(width), mean: vec![0.0; width], inverse_std: vec![1.0; width] }
     }
 
-    /// Adds rows to the statistics, those of all learners included.
+    /// Adds the rows of all learners to the statistics.
     ///
     /// # Errors
     /// Another learner was lost.
@@ -38,7 +39,7 @@ impl Normalizer {
         Ok(())
     }
 
-    /// Normalises rows in place.
+    /// Normalizes rows in place.
     pub(crate) fn apply(&self, rows: &mut [f32]) {
         for row in rows.chunks_exact_mut(self.mean.len().max(1)) {
             for ((value, mean), inverse_std) in row.iter_mut().zip(&self.mean).zip(&self.inverse_std) {
@@ -64,10 +65,10 @@ impl Normalizer {
         Ok(Weights::new(weights.version(), parts))
     }
 
-    /// Loads what was [published](Self::published).
+    /// Loads [published](Self::published) statistics.
     ///
     /// # Errors
-    /// [`State`](RlError::State): the weights hold no statistics, or ones of another width.
+    /// [`State`](RlError::State): the weights contain no statistics, or statistics of a different width.
     pub(crate) fn load(&mut self, weights: &Weights) -> Result<()> {
         for (name, own) in [(MEAN, &mut self.mean), (INVERSE_STD, &mut self.inverse_std)] {
             let found = weights.part(name).and_then(|part| part.to_vec::<f32>().ok());
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn observations_come_out_alike_and_statistics_travel_with_weights() {
+    fn observations_are_normalized_and_statistics_are_part_of_the_weights() {
         let mut normalizer = Normalizer::new(2);
         let mut rows = [1.0, -4.0, 3.0, -2.0];
         normalizer.add(&rows, &Peers::alone()).unwrap();

@@ -5,9 +5,9 @@ use relive_nn::losses::{Selected, Support, categorical_loss, categorical_targets
 /// How a critic represents the returns of an action.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Returns {
-    /// By their mean, learned with half the squared error.
+    /// As their mean, learned with half the squared error.
     Value,
-    /// By their distribution over atoms, as logits, learned with the cross entropy to the projected target (Bellemare
+    /// As their distribution over atoms, in logits, learned with the cross entropy to the projected target (Bellemare
     /// et al. 2017).
     Categorical(Support),
 }
@@ -53,11 +53,11 @@ impl Returns {
         }
     }
 
-    /// Combines several samples for each state, where `outputs` is `[samples, batch, outputs]`: gives the value of each
-    /// sample, and combined outputs, which are the mean of values or the mixture of distributions.
+    /// Combines several samples for each state, where `outputs` is `[samples, batch, outputs]`. Computes the value of
+    /// each sample, and the combined outputs: the mean of values or the mixture of distributions.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
-    pub(crate) fn sampled(self, outputs: &[f32], samples: usize, said: &mut Said) {
-        let Said { values, averaged, probabilities } = said;
+    pub(crate) fn sampled(self, outputs: &[f32], samples: usize, outputs_of_samples: &mut SampledOutputs) {
+        let SampledOutputs { values, averaged, probabilities } = outputs_of_samples;
         let parts = match self {
             Self::Value => outputs,
             Self::Categorical(support) => {
@@ -81,12 +81,12 @@ impl Returns {
             averaged.iter_mut().zip(sample).for_each(|(sum, part)| *sum += part / samples as f32);
         }
         if let Self::Categorical(_) = self {
-            // As logits: softmax gives these probabilities again.
+            // Logits whose softmax gives these probabilities.
             averaged.iter_mut().for_each(|mass| *mass = mass.max(f32::MIN_POSITIVE).ln());
         }
     }
 
-    /// The mean loss of a batch, and its gradient by the outputs.
+    /// The mean loss of a batch, and its gradient with respect to the outputs.
     pub(crate) fn loss(self, outputs: &[f32], targets: &[f32], by_outputs: &mut [f32]) -> f32 {
         match self {
             Self::Value => squared_errors(outputs, targets, by_outputs),
@@ -98,7 +98,7 @@ impl Returns {
         }
     }
 
-    /// The gradient by the outputs, given the gradient by their means.
+    /// The gradient with respect to the outputs, given the gradient with respect to their means.
     pub(crate) fn pull_back(self, outputs: &[f32], by_values: &[f32], by_outputs: &mut [f32]) {
         let Self::Categorical(support) = self else { return by_outputs.copy_from_slice(by_values) };
         let (atoms, mut masses) = (support.atoms(), Vec::new());
@@ -115,7 +115,7 @@ impl Returns {
 
 /// The combined outputs of several samples, in reused memory.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct SampledOutputs {
     /// The value of each sample, `[samples, batch]`.
     pub(crate) values: Vec<f32>,
     /// The combined outputs, `[batch, outputs]`.
@@ -123,7 +123,7 @@ pub(crate) struct Said {
     probabilities: Vec<f32>,
 }
 
-/// Half the mean squared error of a critic, and its gradient by the values.
+/// Half the mean squared error of a critic, and its gradient with respect to the values.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_errors(values: &[f32], targets: &[f32], by_values: &mut [f32]) -> f32 {
     let count = values.len().max(1) as f32;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_targets_are_those_of_the_formulas() {
+    fn losses_and_targets_match_the_formulas() {
         let (mut by, mut targets) = ([0.0; 2], Vec::new());
         assert_eq!((Returns::Value.loss(&[1.0, 2.0], &[0.0, 4.0], &mut by), by), (1.25, [0.5, -1.0]));
         Returns::Value.targets((&[0.5], &[0.9]), &[2.0], &mut targets);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_go_through_the_mean() {
+    fn gradients_flow_through_the_mean() {
         let outputs = [0.3, -0.2, 0.9];
         let mut by = [0.0; 3];
         distribution().pull_back(&outputs, &[2.0], &mut by);
@@ -179,11 +179,11 @@ mod tests {
 
     #[test]
     fn samples_are_averaged_as_values_or_as_distributions() {
-        let mut said = Said::default();
-        Returns::Value.sampled(&[1.0, 2.0, 3.0, 6.0], 2, &mut said);
-        assert_eq!((&said.averaged[..], &said.values[..]), (&[2.0, 4.0][..], &[1.0, 2.0, 3.0, 6.0][..]));
-        distribution().sampled(&[0.0, -60.0, -60.0, -60.0, 0.0, -60.0], 2, &mut said);
-        assert!(said.averaged[..2].iter().all(|logit| (logit.exp() - 0.5).abs() < 1e-6), "{said:?}");
-        assert!(said.values.iter().zip([-1.0, 0.0]).all(|(got, want)| (got - want).abs() < 1e-6), "{said:?}");
+        let mut text = SampledOutputs::default();
+        Returns::Value.sampled(&[1.0, 2.0, 3.0, 6.0], 2, &mut text);
+        assert_eq!((&text.averaged[..], &text.values[..]), (&[2.0, 4.0][..], &[1.0, 2.0, 3.0, 6.0][..]));
+        distribution().sampled(&[0.0, -60.0, -60.0, -60.0, 0.0, -60.0], 2, &mut text);
+        assert!(text.averaged[..2].iter().all(|logit| (logit.exp() - 0.5).abs() < 1e-6), "{text:?}");
+        assert!(text.values.iter().zip([-1.0, 0.0]).all(|(got, want)| (got - want).abs() < 1e-6), "{text:?}");
     }
 }

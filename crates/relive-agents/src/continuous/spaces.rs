@@ -25,7 +25,7 @@ impl Spaces {
                 Ok(Spaces { observations, low, high })
             }
             Err(RlError::Unsuited { got, .. }) => Err(RlError::Unsuited { expected, got }),
-            _ => Err(RlError::Unsuited { expected, got: actions::told(&spec.actions) }),
+            _ => Err(RlError::Unsuited { expected, got: actions::describe(&spec.actions) }),
         }
     }
 
@@ -34,7 +34,7 @@ impl Spaces {
         self.low.len()
     }
 
-    /// Numbers of an observation.
+    /// The count of numbers in an observation.
     pub(crate) fn width(&self) -> usize {
         self.observations.width()
     }
@@ -65,7 +65,8 @@ pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, row
     append(observations, actions, dimensions, rows);
 }
 
-/// The same for several actions in each state: both `actions` and the rows are `[samples, batch, dimensions]`.
+/// Like [`join`](Self::join), for several actions in each state: both `actions` and the rows are `[samples, batch,
+/// dimensions]`.
 pub(crate) fn join_many(
     observations: &[f32],
     actions: &[f32],
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_actions_go_with_the_same_observations() {
+    fn several_actions_are_joined_with_the_same_observations() {
         let mut rows = Vec::new();
         join_many(&[1.0, 2.0, 3.0, 4.0], &[0.1, 0.2, 0.3, 0.4], (1, 2), &mut rows);
         assert_eq!(rows, [1.0, 2.0, 0.1, 3.0, 4.0, 0.2, 1.0, 2.0, 0.3, 3.0, 4.0, 0.4]);

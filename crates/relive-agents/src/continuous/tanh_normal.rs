@@ -5,7 +5,7 @@ use crate::actor_critic::HALF_LOG_TWO_PI;
 /// Logarithms of standard deviations are clipped to this range.
 const LOG_STD: [f32; 2] = [-20.0, 2.0];
 
-/// Actions nearer to ±1 are clipped to this value, because tanh never reaches 1.
+/// Actions closer to ±1 than this value are clipped, because tanh never reaches 1.
 const MAX_ACTION: f32 = 0.999;
 
 /// Actions drawn from the outputs of the policy network: tanh(μ + σ·z).
@@ -40,7 +40,7 @@ impl TanhNormal {
         }
     }
 
-    /// −mean ln π(a) of recorded actions, and its gradient by the outputs.
+    /// −mean ln π(a) of recorded actions, and its gradient with respect to the outputs.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn imitate(
         outputs: &[f32],
@@ -67,7 +67,8 @@ impl TanhNormal {
         loss
     }
 
-    /// The gradient of mean(α·log π − Q) by the outputs, where `by_actions` is the gradient of mean(−Q) by the actions.
+    /// The gradient of mean(α·log π − Q) with respect to the outputs, where `by_actions` is the gradient of mean(−Q)
+    /// with respect to the actions.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn pull_back(
         &self,
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_that_of_differences() {
+    fn the_gradient_matches_finite_differences() {
         let outputs = [0.3, -0.5, 0.1, -1.0, 0.8, 0.0, -0.4, 2.5];
         let slopes = [0.7, -0.2, 1.5, 0.4];
         let (_, drawn) = loss(&outputs, 0.6, &slopes);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imitated_becomes_likelier() {
+    fn the_gradient_of_imitation_matches_finite_differences() {
         let (outputs, actions) = ([0.3, -0.5, 0.1, -1.0, 0.8, 0.0, -0.4, 0.5], [0.9, -0.3, 0.0, 0.7]);
         let mut found = [0.0; 8];
         TanhNormal::imitate(&outputs, &actions, 2, &mut found);
@@ -159,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn densities_add_up_to_one() {
+    fn densities_sum_to_one() {
         let outputs = [0.4, -0.3];
         let mut drawn = TanhNormal::default();
         let mut stream = Key::from_seed(1).stream();
-        // The mean of 1 ∕ density is the length of −1..1 if the actions reach all of it.
+        // The mean of 1 ∕ density is the length of −1..1 if the actions cover the whole range.
         let mut sum = 0.0;
         for _ in 0..40_000 {
             drawn.draw(&outputs, 1, || draw(&mut stream));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn far_out_the_slope_of_tanh_is_still_a_number() {
+    fn the_slope_of_tanh_is_finite_far_out() {
         assert!((log_slope(0.5) - (1.0 - 0.5_f32.tanh().powi(2)).ln()).abs() < 1e-6);
         assert!((log_slope(30.0) + 60.0 - 4.0_f32.ln()).abs() < 1e-4);
     }

@@ -1,4 +1,4 @@
-//! Networks with their optimiser, and the update of target networks.
+//! Networks with their optimizer, and the update of target networks.
 
 use relive_nn::{Adam, Optimizer, Params};
 use relive_rl::Result;
@@ -7,7 +7,7 @@ use relive_rl::learners::Peers;
 use crate::saved::Saved;
 use crate::together;
 
-/// Networks with their parameters and optimiser.
+/// Networks with their parameters and optimizer.
 #[derive(Debug)]
 pub(crate) struct Trained<N> {
     pub(crate) networks: N,
@@ -18,7 +18,7 @@ pub(crate) struct Trained<N> {
 }
 
 impl<N> Trained<N> {
-    /// Optimised by Adam with this step size.
+    /// Networks that Adam optimizes with this step size.
     pub(crate) fn new((networks, params): (N, Params), learning_rate: f32) -> Trained<N> {
         let adam = Adam { learning_rate, ..Adam::default() };
         let gradient = vec![0.0; params.values().len()];
@@ -37,12 +37,12 @@ impl<N> Trained<N> {
         Trained { optimizer: self.optimizer.max_gradient_norm(norm), ..self }
     }
 
-    /// Learns along with other learners from now on.
+    /// Learns together with other learners from now on.
     pub(crate) fn share(&mut self, peers: &Peers) {
         self.peers = peers.clone();
     }
 
-    /// Makes a step against the gradient, the mean over all learners. Returns its norm.
+    /// Makes a step against the mean gradient of all learners. Returns the gradient's norm.
     ///
     /// # Errors
     /// Another learner was lost.
@@ -66,7 +66,7 @@ pub(crate) enum TargetUpdate {
 }
 
 impl TargetUpdate {
-    /// Updates the target after a step, which is counted from 1.
+    /// Updates the target after step number `step`, counted from 1.
     pub(crate) fn follow(self, target: &mut Params, params: &Params, step: u64) {
         match self {
             Self::Copy { period } if step.is_multiple_of(period) => target.copy_from(params),

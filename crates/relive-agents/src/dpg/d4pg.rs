@@ -11,8 +11,8 @@ use crate::settings::distribution;
 /// agent.
 ///
 /// It is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
-/// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy climbs the mean. As in Acme,
-/// unlike in the paper, replay is not prioritised. The other deviations are those of DDPG.
+/// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy ascends the mean. As in Acme,
+/// unlike in the paper, replay is not prioritized. The other deviations from the paper are those of DDPG.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct D4pgConfig {
@@ -46,7 +46,7 @@ pub struct D4pgConfig {
     pub max_action_gradient: Option<f32>,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: Option<f32>,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -80,7 +80,7 @@ impl Default for D4pgConfig {
 }
 
 impl D4pgConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> D4pgConfig {
         match name {
@@ -96,7 +96,7 @@ impl D4pgConfig {
                 critic_hidden: vec![128, 128],
                 ..D4pgConfig::default()
             },
-            // Independent noise at every step of 10 ms hardly moves a cart.
+            // With steps of 10 ms, noise that is independent at every step hardly moves the cart.
             "control/cartpole-swingup" => D4pgConfig {
                 batch_size: 128,
                 samples_per_insert: 64.0,

@@ -9,11 +9,11 @@ use crate::off_policy::OffPolicy;
 /// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are those of Acme's
 /// agent.
 ///
-/// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps; the policy climbs q. Deviations
-/// from the paper, as in Acme: networks are copied to their targets instead of moving towards them; the policy climbs q
-/// at the next observations; ∂q/∂a is bounded for each sample; noise is not correlated unless requested; workers act
-/// with the target policy. As in Acme's newer agents, targets are copied after a step, and all gradients of a batch use
-/// the parameters before it.
+/// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps; the policy ascends q. Deviations
+/// from the paper, as in Acme: target networks are copies instead of moving averages; the policy ascends q at the next
+/// observations; ∂q/∂a is bounded for each sample; noise is not correlated unless requested; workers act with the
+/// target policy. As in Acme's newer agents, targets are copied after a step, and all gradients of a batch use the
+/// parameters before the step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DdpgConfig {
@@ -43,7 +43,7 @@ pub struct DdpgConfig {
     pub max_action_gradient: Option<f32>,
     /// Bound on the norms of the gradients of policy and critic.
     pub max_gradient_norm: Option<f32>,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -75,7 +75,7 @@ impl Default for DdpgConfig {
 }
 
 impl DdpgConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DdpgConfig {
         match name {

@@ -10,8 +10,8 @@ use relive_rl::plan::{Crew, Learn, Progress, SharedLearner, Transitions};
 
 use super::settings::Settings;
 use crate::continuous::{
-    Climbing, Counts, Critics, Found, Improve, Returns, Role, Spaces, Trained, TransitionLearner, Valuing,
-    checked, draw, join,
+    ActionGradients, ActionValues, CriticReduction, Critics, Improve, Returns, Role, Spaces, StepMetrics,
+    Trained, TransitionLearner, checked, draw, join,
 };
 use crate::saved::Saved;
 use crate::together;
@@ -24,7 +24,7 @@ impl Settings {
         crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
     }
 
-    /// The plan: act into the table, learn from it.
+    /// The plan: workers write to the table, and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
         self.off_policy.plan(crew, learning)
@@ -42,15 +42,15 @@ pub(super) struct DpgStep {
     target_critics: Params,
     stream: Stream,
     policy_loss: f32,
-    memory: Memory,
+    memory: Buffers,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-struct Memory {
+struct Buffers {
     scratch: Scratch,
-    valuing: Valuing,
-    climbing: Climbing,
+    valuing: ActionValues,
+    climbing: ActionGradients,
     actions: Vec<f32>,
     rows: Vec<f32>,
     targets: Vec<f32>,
@@ -75,13 +75,13 @@ impl DpgStep {
             critics,
             stream: key.child("next actions").stream(),
             policy_loss: 0.0,
-            memory: Memory::default(),
+            memory: Buffers::default(),
         })
     }
 
-    /// The targets of the critics: the return of the target policy, whose actions may have noise.
-    fn aim(&mut self, batch: &Transitions) {
-        let Memory { scratch, valuing, actions, rows, targets, .. } = &mut self.memory;
+    /// Computes the targets of the critics: the return of the target policy, whose actions may have noise.
+    fn compute_targets(&mut self, batch: &Transitions) {
+        let Buffers { scratch, valuing, actions, rows, targets, .. } = &mut self.memory;
         let next = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         actions.clear();
         actions.extend_from_slice(next);
@@ -109,16 +109,16 @@ impl DpgStep {
 
     /// The loss of the policy, −mean Q, and its gradient, which goes through the critic.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-    fn climb(&mut self, batch: &Transitions) -> f32 {
+    fn policy_gradient(&mut self, batch: &Transitions) -> f32 {
         let (rule, clip) = (self.settings.policy, self.settings.max_action_gradient);
-        let Memory { climbing, rows, .. } = &mut self.memory;
+        let Buffers { climbing, rows, .. } = &mut self.memory;
         let observations = if rule.at_next { &batch.next_observations } else { &batch.observations };
         let (critics, dimensions) = (&self.critics, self.dimensions);
         let Trained { networks: policy, params, gradient, .. } = &mut self.policy;
         policy.gradient_into(params, observations, gradient, |actions, by_actions| {
             join(observations, actions, dimensions, rows);
             let place = (&rows[..], dimensions);
-            let loss = climbing.find(&critics.networks, &critics.params, place, Counts::First);
+            let loss = climbing.find(&critics.networks, &critics.params, place, CriticReduction::First);
             let count = batch.rewards.len() as f32;
             let slopes = &mut climbing.by_actions;
             slopes.iter_mut().for_each(|by| *by *= -count);
@@ -147,9 +147,9 @@ fn imitate(actions: &[f32], taken: &[f32], lambda: f32, by_actions: &mut [f32]) 
 impl Improve for DpgStep {
     const WHAT: &'static str = "a learner with a deterministic policy";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
-        self.aim(batch);
-        let Memory { rows, targets, .. } = &mut self.memory;
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
+        self.compute_targets(batch);
+        let Buffers { rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.dimensions, rows);
         let Trained { networks, params, gradient, .. } = &mut self.critics;
         let critic_loss = networks.loss(params, rows, targets, gradient);
@@ -157,7 +157,7 @@ impl Improve for DpgStep {
         let is_due = step.is_multiple_of(rule.period);
         let mut norms = [0.0; 2];
         if is_due {
-            self.policy_loss = self.climb(batch);
+            self.policy_loss = self.policy_gradient(batch);
             norms[1] = self.policy.step()?;
         }
         norms[0] = self.critics.step()?;
@@ -172,7 +172,7 @@ impl Improve for DpgStep {
     fn share(&mut self, peers: &Peers) {
         self.policy.share(peers);
         self.critics.share(peers);
-        together::apart(&mut self.stream, peers);
+        together::separate_stream(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {
@@ -241,7 +241,7 @@ mod tests {
         batch
     }
 
-    /// A step whose policy is tanh(0.3·s + 0.1) and whose critics have these weights: of s, of a, and a bias.
+    /// A step whose policy is tanh(0.3·s + 0.1) and whose critics have these weights for s and a, and this bias.
     fn step(settings: &Settings, critics: &[[f32; 3]]) -> DpgStep {
         let mut step = DpgStep::new(settings, &spec(), Key::from_seed(1)).unwrap();
         step.policy.params.values_mut().copy_from_slice(&[0.3, 0.1]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_ddpg_is_that_of_the_formulas() {
+    fn a_ddpg_step_matches_the_formulas() {
         let mut step = step(&linear(1, PolicyRule::ACME), &[[0.5, -0.4, 0.2]]);
         let found = step.improve(&transition()).unwrap();
         let action = (-0.3_f32 + 0.1).tanh();
@@ -265,7 +265,7 @@ mod tests {
         let error = (0.5 * 2.0 - 0.4 * 0.5 + 0.2) - target;
         near(&[found[0].1], &[0.5 * error * error]);
         near(&step.critics.gradient, &[2.0 * error, 0.5 * error, error]);
-        // The critic's slope by the action at the next observation, through tanh; −Q should fall.
+        // The critic's slope with respect to the action at the next observation, through tanh; −Q should fall.
         let slope = 0.4 * (1.0 - action * action);
         near(&step.policy.gradient, &[-slope, slope]);
         near(&[found[1].1], &[-(-0.5 - 0.4 * action + 0.2)]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_by_an_action_is_bounded() {
+    fn the_action_gradient_is_clipped() {
         let bounded = Settings { max_action_gradient: Some(0.1), ..linear(1, PolicyRule::ACME) };
         let mut step = step(&bounded, &[[0.5, -0.4, 0.2]]);
         step.improve(&transition()).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn td3_takes_the_lesser_value_and_improves_its_policy_every_other_step() {
+    fn td3_uses_the_lesser_value_and_delays_policy_updates() {
         let rule = PolicyRule { at_next: false, acts_by_target: false, period: 2, ..PolicyRule::ACME };
         let settings = Settings { target_update: TargetUpdate::Move { tau: 0.5 }, ..linear(2, rule) };
         let mut step = step(&settings, &[[0.5, -0.4, 0.2], [0.1, 0.2, 0.0]]);
@@ -297,18 +297,18 @@ mod tests {
         near(&step.critics.gradient, &by.concat());
         near(step.policy.params.values(), &[0.3, 0.1]);
         step.improve(&transition()).unwrap();
-        // At the first observation, by the first critic; −0.4 was moved twice by then, but the gradient uses its value
-        // after one step.
+        // The gradient at the first observation, from the first critic. By then −0.4 has moved twice, but the gradient
+        // uses its value after one step.
         let moved = -0.4 - 0.1 * errors[0].signum();
         let slope = -moved * (1.0 - 0.7_f32.tanh().powi(2));
         near(&step.policy.gradient, &[2.0 * slope, slope]);
     }
 
     #[test]
-    fn noise_moves_actions_that_follow_no_farther_than_its_bound() {
+    fn target_noise_is_clipped() {
         let rule = PolicyRule { target_noise: [50.0, 0.25], ..PolicyRule::ACME };
         let mut step = step(&linear(1, rule), &[[0.0, 1.0, 0.0]]);
-        step.aim(&transition());
+        step.compute_targets(&transition());
         let apart = (step.memory.targets[0] - 1.0) / 0.9 - (-0.2_f32).tanh();
         assert!((apart.abs() - 0.25).abs() < 1e-5, "{apart}");
     }
@@ -323,7 +323,7 @@ mod tests {
         // Logits: a larger action puts more weight on the upper atom.
         let critic = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         step.critics.params.values_mut().copy_from_slice(&critic);
-        let loss = step.climb(&transition());
+        let loss = step.policy_gradient(&transition());
         let mean = |action: f32| (action.exp() - 1.0) / (action.exp() + 2.0);
         let action = (-0.2_f32).tanh();
         near(&[loss], &[-mean(action)]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn imitation_draws_to_what_was_done_beside_the_value() {
+    fn imitation_adds_its_gradient_to_that_of_the_value() {
         let mut by = [1.0, -1.0];
         assert_eq!(imitate(&[0.5, 0.0], &[0.0, 1.0], 2.0, &mut by), 0.625);
         assert_eq!(by, [2.5, -3.0]);

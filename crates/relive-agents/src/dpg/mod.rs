@@ -1,7 +1,7 @@
-//! Agents with a deterministic policy that climbs the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG,
+//! Agents with a deterministic policy that ascends the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG,
 //! and TD3+BC, which learns offline.
 //!
-//! `settings.rs` has their differences, `learner.rs` the common plan and gradient step; each agent has a file for its own
+//! `settings.rs` has their differences, `learner.rs` the common plan and gradient step; each agent has its own file of
 //! settings.
 
 mod d4pg;

@@ -12,7 +12,7 @@ pub(crate) struct Settings {
     pub(crate) off_policy: OffPolicy,
     pub(crate) policy_learning_rate: f32,
     pub(crate) critic_learning_rate: f32,
-    /// Number of critics. The target uses the lowest of their values; the policy climbs the value of the first.
+    /// Number of critics. The target uses the lowest of their values; the policy ascends the value of the first.
     pub(crate) critics: usize,
     pub(crate) returns: Returns,
     pub(crate) target_update: TargetUpdate,
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
 /// How the policy is updated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PolicyRule {
-    /// Whether it is updated at the next observations, as in Acme, rather than at the first ones.
+    /// Whether the policy is updated at the next observations, as in Acme, rather than at the first ones.
     pub(crate) at_next: bool,
     /// Whether workers act with the target policy, as in Acme, rather than with the policy itself.
     pub(crate) acts_by_target: bool,
@@ -40,13 +40,13 @@ pub(crate) struct PolicyRule {
     pub(crate) period: u64,
     /// Noise on the target policy's actions, and its bound.
     pub(crate) target_noise: [f32; 2],
-    /// Weight of Q, scaled to a mean size of 1, beside the squared distance from the actions taken; `None` for no
-    /// imitation (Fujimoto and Gu 2021).
+    /// The weight of Q, scaled to a mean magnitude of 1, relative to the squared distance from the recorded actions;
+    /// `None` for no imitation (Fujimoto and Gu 2021).
     pub(crate) beside_imitation: Option<f32>,
 }
 
 impl PolicyRule {
-    /// The rule of Acme's DDPG and D4PG.
+    /// The rule that Acme's DDPG and D4PG use.
     pub(crate) const ACME: PolicyRule = PolicyRule {
         at_next: true,
         acts_by_target: true,

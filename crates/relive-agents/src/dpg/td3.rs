@@ -9,10 +9,10 @@ use crate::off_policy::OffPolicy;
 /// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are those of Acme's
 /// agent.
 ///
-/// The target uses the lower value of two critics and adds noise to the next action; the policy climbs the first critic
-/// and is updated less often. As in Acme, unlike in the paper, the first layer of each network is normalised, and the
-/// run does not start with random actions. Unlike in Acme, each transition has its own noise, and the critics' loss has
-/// a factor of ½.
+/// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value of
+/// the first critic and is updated less often. As in Acme, unlike in the paper, the first layer of each network is
+/// normalized, and the run does not start with random actions. Unlike in Acme, each transition has its own noise, and
+/// the critics' loss has a factor of ½.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3Config {
@@ -44,7 +44,7 @@ pub struct Td3Config {
     pub noise: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -77,7 +77,7 @@ impl Default for Td3Config {
 }
 
 impl Td3Config {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3Config {
         match name {

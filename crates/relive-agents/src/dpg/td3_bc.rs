@@ -14,7 +14,7 @@ use crate::offline::Recorded;
 /// agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// It is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
-/// normalised observations.
+/// normalized observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3BcConfig {
@@ -34,9 +34,9 @@ pub struct Td3BcConfig {
     pub target_noise: f32,
     /// Bound on that noise, on either side.
     pub target_noise_clip: f32,
-    /// Weight of the values against imitation, α.
+    /// The weight of the values relative to imitation, α.
     pub alpha: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -64,7 +64,7 @@ impl Default for Td3BcConfig {
 }
 
 impl Td3BcConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3BcConfig {
         match name {

@@ -45,15 +45,17 @@ pub struct DqnConfig {
     pub min_replay_size: usize,
     /// Capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Number of tables that share the transitions; each gives its part of a batch, by its own priorities.
+    /// The number of tables that share the transitions. Each contributes its part of a batch, sampled by its own
+    /// priorities.
     pub replay_shards: usize,
     /// Exponent of the priorities when transitions are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// Exponent β of the importance weights, which correct the bias of prioritised sampling.
+    /// Exponent β of the importance weights, which correct the bias of prioritized sampling.
     pub importance_exponent: f32,
     /// Probability of a random action.
     pub epsilon: f64,
-    /// Spread of ε over the actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the same ε.
+    /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
+    /// same ε.
     pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -76,7 +78,7 @@ pub struct DqnConfig {
     pub loss: DqnLoss,
     /// Atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
-    /// Fractions drawn for each transition to learn implicit quantiles; the targets use as many.
+    /// Fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
     pub quantile_samples: usize,
     /// The lowest and the highest atom of a categorical distribution.
     pub value_range: [f32; 2],
@@ -116,7 +118,7 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// The settings for a named environment, such as `CartPole-v1`: ones known to learn it quickly, otherwise the
+    /// The settings for a named environment, such as `CartPole-v1`: tuned ones for some environments, otherwise the
     /// defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqnConfig {
@@ -127,8 +129,8 @@ impl DqnConfig {
         }
     }
 
-    /// With values alone the cart often learns to balance and then drifts out of bounds after some hundred steps.
-    /// Distributions, unclipped returns, and twice as many samples per step solve it.
+    /// With values, the agent often learns to balance the pole, but the cart drifts out of bounds after some hundred
+    /// steps. Distributions, unclipped returns, and twice as many samples per insert solve the task.
     fn cart_pole() -> DqnConfig {
         DqnConfig {
             loss: DqnLoss::Categorical,
@@ -142,7 +144,7 @@ impl DqnConfig {
     }
 
     /// Convolutions are so expensive that a step learns from few transitions. Larger steps of Adam learn as fast, but
-    /// then miss a ball now and then.
+    /// the agent then misses a ball occasionally.
     fn pixel_catch() -> DqnConfig {
         DqnConfig {
             batch_size: 32,
@@ -155,7 +157,7 @@ impl DqnConfig {
         }
     }
 
-    /// The settings of the replay table and of how it is filled.
+    /// The settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_can_be() {
+    fn presets_are_valid() {
         let cart_pole = DqnConfig::for_environment("CartPole-v1");
         assert!(cart_pole.validate().is_ok() && DqnConfig::default().validate().is_ok());
         assert_ne!(cart_pole, DqnConfig::default());
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_told() {
+    fn settings_out_of_range_are_reported() {
         type Change = fn(&mut DqnConfig);
         for (change, expected) in [
             ((|config| config.batch_size = 0) as Change, "batch_size is 0, but it must be from 1 to 1048576"),

@@ -29,7 +29,7 @@ pub(super) struct Implicit {
 
 /// Reused memory.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Memory {
+pub(super) struct Buffers {
     parts: [Scratch; 3],
     cosines: Vec<f32>,
     product: Vec<f32>,
@@ -41,12 +41,12 @@ pub(super) struct Memory {
 pub(super) enum Fractions<'a> {
     /// The midpoints of even parts, the same for all rows.
     Middles,
-    /// An equal number for each row.
+    /// Drawn fractions, equally many for each row.
     Drawn(&'a [f32]),
 }
 
 impl Implicit {
-    /// The network for this number of actions, whose head has one more layer as wide as the last hidden one.
+    /// Adds the network for this number of actions. Its head has one more layer, as wide as the last hidden one.
     pub(super) fn add_to(layout: &mut Layout, torso: &Torso, config: &DqnConfig, actions: usize) -> Implicit {
         let width = config.hidden.last().copied().unwrap_or(1);
         let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs()));
@@ -80,9 +80,9 @@ impl Implicit {
         params: &Params,
         seen: Inputs<'_>,
         fractions: Fractions<'_>,
-        memory: &'m mut Memory,
+        memory: &'m mut Buffers,
     ) -> &'m [f32] {
-        let Memory { parts: [of_torso, of_embedding, of_head], cosines, product, outputs } = memory;
+        let Buffers { parts: [of_torso, of_embedding, of_head], cosines, product, outputs } = memory;
         let features = self.torso.infer(params, seen, of_torso);
         let embedded = self.embedded(params, fractions, cosines, of_embedding);
         let rows = features.len() / self.width();
@@ -92,14 +92,14 @@ impl Implicit {
         outputs
     }
 
-    /// The same at the midpoints, for the policy: a row's result does not depend on the number of rows.
+    /// The quantiles at the midpoints, for the policy: a row's result does not depend on the number of rows.
     pub(super) fn infer_each<'m>(
         &self,
         params: &Params,
         seen: Inputs<'_>,
-        memory: &'m mut Memory,
+        memory: &'m mut Buffers,
     ) -> &'m [f32] {
-        let Memory { parts: [of_torso, of_embedding, of_head], product, outputs, .. } = memory;
+        let Buffers { parts: [of_torso, of_embedding, of_head], product, outputs, .. } = memory;
         let features = self.torso.infer_each(params, seen, of_torso);
         let embedded = self.embedding.infer(params, &self.middles[..], of_embedding);
         let mut found = std::mem::take(outputs);
@@ -119,16 +119,16 @@ impl Implicit {
         outputs
     }
 
-    /// A loss of the quantiles at drawn fractions, and its gradient by all parameters.
+    /// A loss of the quantiles at drawn fractions, and its gradient with respect to all parameters.
     pub(super) fn gradient<R>(
         &self,
         params: &Params,
         seen: Inputs<'_>,
         taus: &[f32],
-        memory: &mut Memory,
+        memory: &mut Buffers,
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> (R, Vec<f32>) {
-        let Memory { parts: [of_torso, of_embedding, _], cosines, product, outputs } = memory;
+        let Buffers { parts: [of_torso, of_embedding, _], cosines, product, outputs } = memory;
         let mut gradient = vec![0.0; params.values().len()];
         let width = self.width();
         let features = self.torso.infer(params, seen, of_torso);
@@ -145,7 +145,7 @@ impl Implicit {
                 transposed(quantiles, each, actions, outputs);
                 let mut by = vec![0.0; outputs.len()];
                 let found = loss(outputs, &mut by);
-                // Back again: the same with the two sizes swapped.
+                // Transposes back: the two sizes are swapped.
                 transposed(&by, actions, each, outputs);
                 by_quantiles.copy_from_slice(outputs);
                 found
@@ -216,7 +216,7 @@ fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
 }
 
 /// The features of each row times the embeddings of its fractions, `[rows, fractions, width]`. If there are embeddings
-/// of one row only, all rows share them.
+/// of only one row, all rows share them.
 fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, product: &mut Vec<f32>) {
     product.clear();
     let mut of_rows = embedded.chunks_exact(each * width).cycle();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_that_of_differences() {
+    fn the_gradient_matches_finite_differences() {
         for duelling in [false, true] {
             let (network, params) = network(duelling);
             let loss = |params: &Params| {
@@ -284,7 +284,7 @@ mod tests {
                 let rule = |outputs: &[f32], by: &mut [f32]| {
                     losses::implicit_quantile_loss(outputs, &TAUS, selected, &[0.4, -0.3, 1.2, 0.1], 1.0, by)
                 };
-                let memory = &mut Memory::default();
+                let memory = &mut Buffers::default();
                 let (found, gradient) = network.gradient(params, Inputs::Floats(&SEEN), &TAUS, memory, rule);
                 (found.loss, gradient)
             };
@@ -302,15 +302,15 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_sees_the_quantiles_at_the_middles() {
+    fn a_policy_uses_quantile_midpoints() {
         let (network, params) = network(false);
-        let (mut all, mut each) = (Memory::default(), Memory::default());
+        let (mut all, mut each) = (Buffers::default(), Buffers::default());
         let seen = Inputs::Floats(&SEEN);
         let all = network.infer(&params, seen, Fractions::Middles, &mut all).to_vec();
         let each = network.infer_each(&params, seen, &mut each);
         assert_eq!(all.len(), 2 * 2 * FRACTIONS);
         assert!(all.iter().zip(each).all(|(a, b)| (a - b).abs() < 1e-6));
-        let mut one = Memory::default();
+        let mut one = Buffers::default();
         let alone = network.infer_each(&params, Inputs::Floats(&SEEN[3..]), &mut one);
         assert_eq!(alone, &each[2 * FRACTIONS..], "the same numbers, bit for bit");
     }

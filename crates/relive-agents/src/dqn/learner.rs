@@ -8,7 +8,7 @@ use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::DqnConfig;
 use super::implicit::{self, Fractions};
-use super::loss::{Evidence, Goal};
+use super::loss::{TargetInputs, Targets};
 use super::network::{QNetwork, QScratch};
 use super::noise::Drawn;
 use crate::saved::{self, Saved};
@@ -65,12 +65,12 @@ impl DqnLearner {
         };
         let [for_target, for_online, for_before] = &mut self.scratch;
         let rule = network.rule;
-        let [seen, next] = seen(batch);
-        let before: &[f32] = match rule.looks_back() {
+        let [seen, next] = inputs(batch);
+        let before: &[f32] = match rule.needs_previous() {
             true => network.infer(target, seen, Fractions::Middles, for_before),
             false => &[],
         };
-        rule.targets(&Evidence {
+        rule.targets(&TargetInputs {
             rewards: &batch.rewards,
             discounts: &batch.discounts,
             actions,
@@ -88,7 +88,7 @@ impl DqnLearner {
         Some(noise.perturb(params, stream, online))
     }
 
-    /// A step from the loaded batch.
+    /// Makes a step with the loaded batch.
     fn improve(&mut self) -> Result<BatchLoss> {
         let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
@@ -101,9 +101,9 @@ impl DqnLearner {
         let targets = self.targets();
         let Self { network, params, batch, actions, optimizer, noisy, taus: [taus, _], .. } = self;
         let selected = Selected { actions, weights: &weights };
-        let [seen, _] = seen(batch);
+        let [seen, _] = inputs(batch);
         let acting = noisy.as_ref().map_or(&*params, |[online, _]| online);
-        let goal = Goal { targets: &targets, taus, huber };
+        let goal = Targets { targets: &targets, taus, huber };
         let [scratch, ..] = &mut self.scratch;
         let (found, mut gradient) = network.gradient(acting, seen, taus, scratch, |outputs, by_outputs| {
             rule.loss(outputs, selected, goal, by_outputs)
@@ -113,7 +113,7 @@ impl DqnLearner {
         }
         let before = optimizer.steps();
         let norm = together::step(optimizer, params, &mut gradient, &self.peers)?;
-        // The parameters already contain the non-finite values, and the next loss need not show it.
+        // The parameters already contain non-finite values, although the next loss may be finite.
         let is_finite = norm.is_finite() && found.loss.is_finite();
         if !is_finite || found.rows.iter().any(|row| !row.is_finite()) {
             return Err(RlError::Diverged { step: before + 1, loss: found.loss });
@@ -125,8 +125,8 @@ impl DqnLearner {
     }
 }
 
-/// The network's inputs in a batch: the first and the last observation of transitions.
-fn seen(batch: &Transitions) -> [Inputs<'_>; 2] {
+/// The network's inputs for a batch: the first and the last observation of transitions.
+fn inputs(batch: &Transitions) -> [Inputs<'_>; 2] {
     match batch.pictures() {
         Some(pictures) => pictures.map(Inputs::Bytes),
         None => [Inputs::Floats(&batch.observations), Inputs::Floats(&batch.next_observations)],
@@ -138,15 +138,15 @@ impl Learner for DqnLearner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Samples per insert count only the agent's own experience.
+        // The samples per insert count only the agent's own experience.
         let own = batches.iter().take(self.config.replay_shards);
         let samples = own.map(SampleBatch::len).sum::<usize>() as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchLoss { loss, rows } = self.improve()?;
-        // Priorities that do not count need no update.
-        let told = if self.config.priority_exponent > 0.0 { rows.len() } else { 0 };
-        let priorities = rows.iter().take(told).map(|row| f64::from(row.abs()));
+        // Priorities that are not used need no update.
+        let num_priorities = if self.config.priority_exponent > 0.0 { rows.len() } else { 0 };
+        let priorities = rows.iter().take(num_priorities).map(|row| f64::from(row.abs()));
         Ok(Learnt {
             steps: 1,
             samples,
@@ -160,7 +160,7 @@ impl Learner for DqnLearner {
     }
 
     fn share(&mut self, peers: Peers) -> Result<()> {
-        together::apart(&mut self.stream, &peers);
+        together::separate_stream(&mut self.stream, &peers);
         self.peers = peers;
         Ok(())
     }

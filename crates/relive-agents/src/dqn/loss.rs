@@ -19,7 +19,7 @@ pub(super) struct Rule {
 
 /// The targets of the outputs. `taus` are the fractions of the quantiles, if they are random.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Goal<'a> {
+pub(super) struct Targets<'a> {
     pub(super) targets: &'a [f32],
     pub(super) taus: &'a [f32],
     pub(super) huber: f32,
@@ -27,7 +27,7 @@ pub(super) struct Goal<'a> {
 
 /// The inputs of the targets. `next` are the outputs for the next observations; `before` are the target network's
 /// outputs for the first ones.
-pub(super) struct Evidence<'a> {
+pub(super) struct TargetInputs<'a> {
     pub(super) rewards: &'a [f32],
     pub(super) discounts: &'a [f32],
     pub(super) actions: &'a [usize],
@@ -44,7 +44,7 @@ impl Rule {
         Rule { kind: config.loss, support, samples: config.quantile_samples }
     }
 
-    /// Network outputs per action, when an action is chosen.
+    /// Network outputs per action for choosing actions.
     pub(super) fn atoms(self) -> usize {
         match self.kind {
             DqnLoss::DoubleQ | DqnLoss::QLearning | DqnLoss::RegularizedQ | DqnLoss::Munchausen => 1,
@@ -59,7 +59,7 @@ impl Rule {
     }
 
     /// Whether targets need the target network's outputs for the first observations.
-    pub(super) fn looks_back(self) -> bool {
+    pub(super) fn needs_previous(self) -> bool {
         self.kind == DqnLoss::Munchausen
     }
 
@@ -81,8 +81,8 @@ impl Rule {
     }
 
     /// The targets of the outputs for the actions taken.
-    pub(super) fn targets(self, evidence: &Evidence<'_>) -> Vec<f32> {
-        let Evidence { rewards, discounts, actions, before, next_target, next_online } = *evidence;
+    pub(super) fn targets(self, evidence: &TargetInputs<'_>) -> Vec<f32> {
+        let TargetInputs { rewards, discounts, actions, before, next_target, next_online } = *evidence;
         match self.kind {
             DqnLoss::DoubleQ => losses::double_q_targets(rewards, discounts, next_target, next_online),
             DqnLoss::QLearning | DqnLoss::RegularizedQ => {
@@ -105,12 +105,12 @@ impl Rule {
         }
     }
 
-    /// The loss, and its gradient by the outputs.
+    /// The loss, and its gradient with respect to the outputs.
     pub(super) fn loss(
         self,
         outputs: &[f32],
         selected: Selected<'_>,
-        Goal { targets, taus, huber }: Goal<'_>,
+        Targets { targets, taus, huber }: Targets<'_>,
         by_outputs: &mut [f32],
     ) -> BatchLoss {
         match self.kind {
@@ -130,8 +130,8 @@ impl Rule {
     }
 }
 
-/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient by the outputs. The
-/// errors are stored as rows.
+/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient with respect to the
+/// outputs. The errors are stored as rows.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_loss(
     outputs: &[f32],
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares_by_hand() {
+    fn squared_losses_match_a_hand_computation() {
         let selected = Selected { actions: &[1, 0], weights: &[1.0, 0.5] };
         let (outputs, targets, mut by) = ([9.0, 2.0, -1.0, 9.0], [3.0, 1.0], [7.0; 4]);
         let found = squared_loss(&outputs, selected, &targets, (1.0, 0.0), &mut by);

@@ -4,14 +4,14 @@ use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Inputs, Key, Layout, Network, Params, Scratch};
 use relive_rl::Result;
 
-use super::implicit::{Fractions, Implicit, Memory};
+use super::implicit::{Buffers, Fractions, Implicit};
 use super::loss::Rule;
 use super::noise::Noise;
 use super::{DqnConfig, DqnLoss};
 use crate::actions::Discrete;
 use crate::torso::Torso;
 
-/// From an observation to a value, or a distribution of returns, for each action.
+/// A network from an observation to a value, or a distribution of returns, for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QNetwork {
     pub(super) torso: Torso,
@@ -32,11 +32,11 @@ enum Body {
 #[derive(Debug, Default, Clone)]
 pub(super) struct QScratch {
     plain: Scratch,
-    implicit: Memory,
+    implicit: Buffers,
 }
 
 impl QNetwork {
-    /// The network for an environment with one discrete action, and its initial parameters.
+    /// Creates the network for an environment with one discrete action, and its initial parameters.
     pub(super) fn new(config: &DqnConfig, spec: &EnvironmentSpec, key: Key) -> Result<(QNetwork, Params)> {
         let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let rule = Rule::new(config);
@@ -53,7 +53,7 @@ impl QNetwork {
         Ok((QNetwork { torso, actions, body, rule, noise }, layout.init(key)))
     }
 
-    /// Numbers of an observation.
+    /// The count of numbers in an observation.
     pub(super) fn inputs(&self) -> usize {
         match &self.body {
             Body::Plain(network) => network.inputs(),
@@ -88,7 +88,7 @@ impl QNetwork {
         }
     }
 
-    /// A loss of the outputs, and its gradient by all parameters.
+    /// A loss of the outputs, and its gradient with respect to all parameters.
     pub(super) fn gradient<R>(
         &self,
         params: &Params,

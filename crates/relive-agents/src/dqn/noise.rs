@@ -7,24 +7,25 @@ use relive_nn::{Init, Layout, Params, Stream};
 /// Noise of learned size on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018, equations
 /// 10 and 11).
 ///
-/// The standard deviations σ are leaves of the same layout, after those of the network, one for each number of a layer.
+/// The standard deviations σ are leaves of the same layout, after those of the network, one for each parameter of a
+/// layer.
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     layers: Vec<Layer>,
 }
 
-/// The places of a linear layer's numbers and of their standard deviations.
+/// The positions of a linear layer's parameters and of their standard deviations.
 #[derive(Debug, Clone)]
 struct Layer {
     weights: [Range<usize>; 2],
     biases: [Range<usize>; 2],
 }
 
-/// The noise drawn: for each number of the layers, the factor of its standard deviation.
+/// The drawn noise: for each parameter of the layers, the factor of its standard deviation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Vec<f32>);
 
-/// The initial σ, times the square root of the number of a layer's inputs.
+/// The initial σ of a layer, times the square root of its number of inputs.
 const SIGMA: f32 = 0.5;
 
 impl Noise {
@@ -75,7 +76,7 @@ impl Noise {
         Drawn(drawn)
     }
 
-    /// Adds the gradient by the standard deviations to a gradient by noisy parameters.
+    /// Adds the gradient with respect to the standard deviations to a gradient with respect to noisy parameters.
     pub(super) fn pull_back(&self, drawn: &Drawn, gradient: &mut [f32]) {
         let mut rest = drawn.0.as_slice();
         for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_by_standard_deviations_is_that_of_differences() {
+    fn the_gradient_by_standard_deviations_matches_finite_differences() {
         let (network, noise, params) = network();
         let x = [0.3, -0.2, 0.9, 1.0, 0.5, -0.4];
         let loss = |params: &Params| {

@@ -12,7 +12,7 @@ use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
-/// Acts by the values of actions. An evaluation also writes the `values`.
+/// Chooses actions by their values. An evaluation also writes the `values`.
 #[derive(Debug)]
 pub(super) struct DqnPolicy {
     network: QNetwork,

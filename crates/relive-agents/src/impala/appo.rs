@@ -1,4 +1,4 @@
-//! Asynchronous proximal policy optimisation.
+//! Asynchronous proximal policy optimization.
 
 use relive_flow::Flow;
 use relive_nn::Adam;
@@ -18,7 +18,7 @@ use super::settings::Settings;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AppoConfig {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub num_envs: usize,
     /// Steps of a fragment.
     pub sequence_length: usize,
@@ -26,13 +26,13 @@ pub struct AppoConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of V-trace, which shortens traces; 1 leaves them alone.
+    /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
     pub trace_decay: f32,
     /// Gradient steps for each batch.
     pub epochs: usize,
     /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,
-    /// Whether the advantages of a batch are normalised to mean 0 and standard deviation 1.
+    /// Whether the advantages of a batch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
     /// Weight of the value loss, the squared error.
     pub value_cost: f32,
@@ -79,7 +79,7 @@ impl Default for AppoConfig {
 }
 
 impl AppoConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {

@@ -14,12 +14,12 @@ use crate::settings::bsuite_family;
 /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
 /// The defaults are those of Acme's agent for bsuite, with fragments of 20 steps.
 ///
-/// Deviations from the paper: workers send fragments straight to the learner, without a queue, so that the lag is at
+/// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is at
 /// most one fragment per worker; Adam replaces RMSProp, as in Acme.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImpalaConfig {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub num_envs: usize,
     /// Steps of a fragment.
     pub sequence_length: usize,
@@ -27,7 +27,7 @@ pub struct ImpalaConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of V-trace, which shortens traces; 1 leaves them alone.
+    /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
     pub trace_decay: f32,
     /// Weight of the value loss, the squared error.
     pub value_cost: f32,
@@ -71,11 +71,12 @@ impl Default for ImpalaConfig {
 }
 
 impl ImpalaConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ImpalaConfig {
         let Some(family) = bsuite_family(name) else { return ImpalaConfig::default() };
-        // There are few episodes, so batches are small; large steps by small gradients would undo what was learned.
+        // There are few episodes, so batches are small. Small gradients must not be scaled to large steps, which would
+        // undo what was learned.
         ImpalaConfig {
             num_envs: 2,
             batch_size: 2,

@@ -9,7 +9,7 @@ use super::network::VTraceNetwork;
 use super::policy::Extras;
 use super::settings::Settings;
 use crate::actor_critic::Head;
-use crate::torso::Seen;
+use crate::torso::ObservationInputs;
 
 /// A batch of fragments as rows of numbers, time first, in reused memory.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Fragments {
     pub(super) steps: usize,
     pub(super) rows: usize,
     /// `[(steps + 1) · rows, width]`
-    pub(super) observations: Seen,
+    pub(super) observations: ObservationInputs,
     /// Whether an episode starts with the observation, `[(steps + 1) · rows]`.
     pub(super) starts: Vec<bool>,
     /// The recurrent state before the first step, `[rows, units]`.
@@ -26,7 +26,7 @@ pub(super) struct Fragments {
     pub(super) choices: Vec<usize>,
     /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for discrete actions.
     pub(super) drawn: Vec<f32>,
-    /// Log-probabilities with which the actions were drawn.
+    /// The log-probabilities with which the actions were drawn.
     pub(super) log_probabilities: Vec<f32>,
     pub(super) rewards: Vec<f32>,
     /// The environment's discounts times the agent's.
@@ -40,7 +40,7 @@ pub(super) struct Fragments {
 pub(super) struct Corrected {
     /// The V-trace targets vs of the values.
     pub(super) returns: Vec<f32>,
-    /// `r + γ·vs′ − V`, times the clipped probability ratio if the loss has no ratio of its own.
+    /// `r + γ·vs′ − V`, times the clipped probability ratio if the loss itself has no ratio.
     pub(super) advantages: Vec<f32>,
 }
 
@@ -56,7 +56,7 @@ impl Fragments {
         (self.steps, self.rows) = (rollout.steps, rollout.rows);
         self.observations.fill(&network.torso, &rollout.observations);
         self.starts.clear();
-        // The policy cleared its memory where an episode started, before the first step.
+        // Where an episode started, the policy cleared its memory before the first step.
         self.starts.resize(rollout.rows, false);
         self.starts.extend(rollout.answers.iter().map(TimeStep::first));
         let places = Extras::of(network);
@@ -85,7 +85,8 @@ impl Fragments {
         Ok(())
     }
 
-    /// V-trace for each row, from the values of all observations and the current log-probabilities of the actions.
+    /// Computes V-trace for each row, from the values of all observations and the current log-probabilities of the
+    /// actions.
     ///
     /// A cell with a reset ends the trace: no action was taken there, and its observation is the last one of the
     /// previous episode.

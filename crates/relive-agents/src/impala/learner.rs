@@ -9,11 +9,11 @@ use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 use super::corrected::{Corrected, Fragments};
 use super::network::VTraceNetwork;
 use super::settings::Settings;
-use crate::actor_critic::{Head, PolicyFound, PolicyLoss, Told, standardize, value_loss};
+use crate::actor_critic::{Head, MetricSums, PolicyLoss, PolicyMetrics, standardize, value_loss};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns a policy and the value of states from fragments made with older weights.
+/// Learns a policy and a value function from fragments made with older weights.
 #[derive(Debug)]
 pub(super) struct VTraceLearner {
     settings: Settings,
@@ -44,8 +44,8 @@ impl VTraceLearner {
         })
     }
 
-    /// Leaves the gradient of the batch in the gradient buffer. Returns the policy's figures and the value loss.
-    fn differentiate(&mut self) -> (PolicyFound, f32) {
+    /// Writes the gradient for the batch to the gradient buffer. Returns the policy's metrics and the value loss.
+    fn differentiate(&mut self) -> (PolicyMetrics, f32) {
         let Self { settings, network, params, fragments, gradient, .. } = self;
         let steps = Steps::new(fragments.rows, &fragments.starts);
         let input = (fragments.observations.inputs(), steps, &fragments.state);
@@ -61,23 +61,23 @@ impl VTraceLearner {
     }
 
     /// Like [`differentiate`](Self::differentiate), over this number of cells of all learners.
-    fn shared(&mut self, cells: usize) -> Result<(PolicyFound, f32)> {
+    fn shared(&mut self, cells: usize) -> Result<(PolicyMetrics, f32)> {
         let own = self.fragments.learnable.len();
         let (policy, of_values) = match own {
             0 => {
                 self.gradient.fill(0.0);
-                (PolicyFound::default(), 0.0)
+                (PolicyMetrics::default(), 0.0)
             }
             _ => self.differentiate(),
         };
-        let PolicyFound { loss, entropy, divergence, clipped } = policy;
+        let PolicyMetrics { loss, entropy, divergence, clipped } = policy;
         let found = (&mut self.gradient, [loss, entropy, divergence, clipped, of_values]);
         let [loss, entropy, divergence, clipped, of_values] =
             together::mean_over_cells(found, (own, cells), &self.peers)?;
-        Ok((PolicyFound { loss, entropy, divergence, clipped }, of_values))
+        Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
     }
 
-    /// The share of the run that is left, from 1 to 0; always 1 without annealing.
+    /// The remaining share of the run, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         let done = self.env_steps as f64 / self.budget.max(1) as f64;
@@ -95,8 +95,8 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// The loss from the outputs for all observations, and its gradient by them.
-    fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyFound, f32) {
+    /// The loss for the outputs of all observations, and its gradient with respect to them.
+    fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyMetrics, f32) {
         let Self { settings, head, log_std, fragments, by_log_std } = self;
         let (numbers, cells) = (head.outputs(), &fragments.learnable);
         let width = numbers + 1;
@@ -157,7 +157,7 @@ impl Learner for VTraceLearner {
         self.fragments.fill(&self.network, &rollout, &self.settings)?;
         drop(rollout);
         let left = self.left();
-        let mut told = Told::default();
+        let mut sums = MetricSums::default();
         for _ in 0..self.settings.epochs {
             let (found, of_values) = self.shared(cells)?;
             self.optimizer.set_learning_rate(self.settings.adam.learning_rate * left);
@@ -166,18 +166,18 @@ impl Learner for VTraceLearner {
             if !(norm.is_finite() && loss.is_finite()) {
                 return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
             }
-            told.add(found, of_values);
+            sums.add(found, of_values);
         }
         let (cells, epochs) = (cells as u64, self.settings.epochs as u64);
         self.env_steps += cells;
-        Ok(Learnt { steps: epochs, samples: epochs * cells, metrics: told.metrics(), priorities: Vec::new() })
+        Ok(Learnt { steps: epochs, samples: epochs * cells, metrics: sums.metrics(), priorities: Vec::new() })
     }
 
     fn weights(&self) -> Result<Weights> {
         weights::published(&self.params)
     }
 
-    /// Each learner takes its own fragments of a batch.
+    /// Each learner uses its own fragments of a batch.
     fn share(&mut self, peers: Peers) -> Result<()> {
         let count = peers.count() as usize;
         if count > self.settings.batch_size {

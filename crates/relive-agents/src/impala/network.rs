@@ -14,7 +14,7 @@ use crate::actor_critic::Head;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// From observations to the parameters of the action distribution, followed by the value.
+/// A network from observations to the parameters of the action distribution, followed by the value.
 #[derive(Debug, Clone)]
 pub(super) struct VTraceNetwork {
     pub(super) torso: Torso,
@@ -32,7 +32,7 @@ pub(super) enum Body {
 }
 
 impl VTraceNetwork {
-    /// The network for an environment, and its initial parameters.
+    /// Creates the network for an environment, and its initial parameters.
     pub(super) fn new(
         settings: &Settings,
         spec: &EnvironmentSpec,
@@ -76,8 +76,8 @@ impl VTraceNetwork {
 }
 
 impl Body {
-    /// The gradient of a loss of the outputs for rows in time-first order; a recurrent network starts from a given
-    /// state.
+    /// Computes the gradient of a loss of the outputs for rows in time-first order; a recurrent network starts from a
+    /// given state.
     pub(super) fn gradient_into<R>(
         &self,
         params: &Params,

@@ -8,20 +8,20 @@ use relive_tensor::{DType, Nest};
 use super::network::{Body, VTraceNetwork};
 use super::settings::Settings;
 use crate::actor_critic::Head;
-use crate::memory::Memory;
+use crate::recurrent_states::RecurrentStates;
 use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions from the network's distribution; an evaluation takes the most likely action.
+/// Draws actions from the network's distribution; an evaluation uses the most likely action.
 ///
-/// Besides actions it writes their `log_probability`; the `cell` and the `hidden` state, if it is recurrent; and, for
-/// continuous actions, the `action` before it was clipped to the bounds.
+/// Besides actions, the policy writes their `log_probability`; the `cell` and the `hidden` state, if it is recurrent;
+/// and, for continuous actions, the `action` before it was clipped to the bounds.
 #[derive(Debug)]
 pub(super) struct VTracePolicy {
     network: VTraceNetwork,
     params: Params,
-    memory: Option<Memory>,
+    memory: Option<RecurrentStates>,
     streams: Streams,
     explores: bool,
     rows: Vec<f32>,
@@ -29,7 +29,7 @@ pub(super) struct VTracePolicy {
     drawn: Vec<f32>,
 }
 
-/// The positions of the extras among the leaves.
+/// The positions of the extras among the policy's leaves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extras {
     /// The first of the two leaves of the recurrent state.
@@ -48,7 +48,7 @@ impl VTracePolicy {
     pub(super) fn new(settings: &Settings, context: &PolicyContext<'_>) -> Result<VTracePolicy> {
         let (network, params) = VTraceNetwork::new(settings, context.spec, Key::from_seed(0))?;
         Ok(VTracePolicy {
-            memory: network.memory().map(|memory| Memory::new(memory, context.keys.len())),
+            memory: network.memory().map(|memory| RecurrentStates::new(memory, context.keys.len())),
             drawn: vec![0.0; network.log_std.len()],
             network,
             params,
@@ -68,7 +68,7 @@ impl Policy for VTracePolicy {
         let outputs = match (&network.body, memory) {
             (Body::Recurrent(network), Some(memory)) => {
                 memory.forget(step.starts);
-                memory.tell(step.extras, places.states)?;
+                memory.write_extras(step.extras, places.states)?;
                 memory.act(network, params, seen)
             }
             (Body::Recurrent(_), None) => &[],
@@ -96,7 +96,7 @@ impl Policy for VTracePolicy {
     fn extras(&self) -> Nest<ArraySpec> {
         let leaf = |name: &str, dims: &[u32]| Nest::Leaf(ArraySpec::new(name, DType::Float32, dims));
         let mut leaves = vec![("log_probability", leaf("log_probability", &[]))];
-        leaves.extend(self.network.memory().into_iter().flat_map(Memory::extras));
+        leaves.extend(self.network.memory().into_iter().flat_map(RecurrentStates::extras));
         if let Head::Normal { low, .. } = &self.network.head {
             let width = u32::try_from(low.len()).unwrap_or(u32::MAX);
             leaves.push(("action", leaf("action", &[width])));

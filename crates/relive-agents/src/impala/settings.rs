@@ -5,10 +5,10 @@ use relive_rl::Result;
 
 use crate::settings::{check, layers, not_negative, positive, share, whole};
 
-/// The settings that IMPALA and APPO configure.
+/// The common settings of IMPALA and APPO.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
-    /// Environments, over all workers.
+    /// The number of environments of all workers together.
     pub(super) num_envs: usize,
     /// Steps of a fragment.
     pub(super) sequence_length: usize,
@@ -19,7 +19,7 @@ pub(super) struct Settings {
     pub(super) discount: f32,
     /// λ of V-trace.
     pub(super) trace_decay: f32,
-    /// Clip range of the probability ratio: the ratio gains nothing beyond 1 ± this; `None` for the plain policy
+    /// Clip range of the probability ratio: the ratio gains nothing beyond 1 ± this value; `None` for the plain policy
     /// gradient.
     pub(super) clip: Option<f32>,
     pub(super) value_cost: f32,
@@ -36,7 +36,7 @@ pub(super) struct Settings {
     pub(super) lstm_units: usize,
 }
 
-/// Limit on the steps of a fragment; the longest in practice have some hundred.
+/// The maximum number of steps of a fragment; in practice, fragments have at most a few hundred steps.
 const MAX_STEPS: usize = 1 << 16;
 
 impl Settings {

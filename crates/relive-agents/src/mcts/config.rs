@@ -7,7 +7,7 @@ use super::search::Rules;
 use crate::off_policy::OffPolicy;
 use crate::settings::{bsuite_family, check, layers, positive, share};
 
-/// Limit on the simulations per step, each of which creates a node for every action.
+/// The maximum number of simulations per step; each simulation creates a node for every action.
 const MAX_SIMULATIONS: usize = 1 << 16;
 
 /// Where a search looks up the consequences of actions.
@@ -15,7 +15,7 @@ const MAX_SIMULATIONS: usize = 1 << 16;
 #[serde(rename_all = "kebab-case")]
 pub enum MctsModel {
     /// The environment itself, which is restored to its state after each simulation. It must be able to save its state.
-    /// The state includes its random streams, so the search can foresee chance.
+    /// The state includes its random streams, so the search can predict random outcomes.
     #[default]
     Simulator,
     /// A network that learns to predict observations, rewards and ends of episodes.
@@ -35,11 +35,11 @@ pub struct MctsConfig {
     pub model: MctsModel,
     /// Simulations for each action.
     pub num_simulations: usize,
-    /// Weight of the prior against the values found, c of PUCT.
+    /// The weight of the prior relative to the values found, c of PUCT.
     pub exploration: f32,
-    /// Share of noise in the prior at the root.
+    /// The share of noise in the prior at the root.
     pub noise_share: f32,
-    /// α of the Dirichlet distribution of that noise: the smaller, the fewer actions it favours.
+    /// α of the noise's Dirichlet distribution: the smaller α is, the fewer actions it favors.
     pub noise_alpha: f32,
     /// Transitions in a batch.
     pub batch_size: usize,
@@ -86,12 +86,12 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MctsConfig {
         match bsuite_family(name) {
-            // The reward is too far away for one search: the noise leads there, while a network without it soon repeats
-            // its earlier answers.
+            // The reward is too far away for one search. Noise makes the agent explore; without noise, the network soon
+            // repeats its earlier actions.
             Some("deep_sea" | "deep_sea_stochastic") => {
                 MctsConfig { noise_share: 0.25, ..MctsConfig::default() }
             }
@@ -99,7 +99,7 @@ impl MctsConfig {
         }
     }
 
-    /// The settings of the replay table and of how it is filled.
+    /// The settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_out_of_range_are_told() {
+    fn settings_out_of_range_are_reported() {
         type Change = fn(&mut MctsConfig);
         for name in ["catch/0", "deep_sea/0"] {
             assert!(MctsConfig::for_environment(name).validate().is_ok());

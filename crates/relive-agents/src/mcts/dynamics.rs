@@ -12,9 +12,9 @@ use crate::settings;
 const SCALARS: usize = 2;
 
 /// An episode counts as over if the probability that it continues is below this value.
-const GOES_ON: f32 = 0.5;
+const CONTINUES: f32 = 0.5;
 
-/// From an observation and an action to the next observation, the reward and whether the episode continues.
+/// A network from an observation and an action to the next observation, the reward, and whether the episode continues.
 #[derive(Debug, Clone)]
 pub(super) struct Dynamics {
     pub(super) network: Network,
@@ -24,7 +24,7 @@ pub(super) struct Dynamics {
 
 /// The consequences of actions, row by row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct Outcomes<'a> {
     pub(super) next_observations: &'a [f32],
     pub(super) rewards: &'a [f32],
     /// The environment's discounts.
@@ -54,7 +54,7 @@ impl Dynamics {
 
     /// The mean over rows of the summed squared errors of observations, the squared errors of rewards and the
     /// cross-entropy of continuing; and its gradient.
-    pub(super) fn loss(&self, outputs: &[f32], seen: Seen<'_>, by_outputs: &mut [f32]) -> f32 {
+    pub(super) fn loss(&self, outputs: &[f32], seen: Outcomes<'_>, by_outputs: &mut [f32]) -> f32 {
         let (share, width) = (share_of(seen.rewards.len()), self.width + SCALARS);
         let rows = outputs.chunks_exact(width).zip(by_outputs.chunks_exact_mut(width));
         let wanted = seen.next_observations.chunks_exact(self.width).zip(seen.rewards).zip(seen.discounts);
@@ -78,22 +78,22 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// A learned model, in use from an observation on.
-pub(super) struct Imagined<'a> {
+/// A learned model that imagines an episode from an observation.
+pub(super) struct ImaginedEpisode<'a> {
     pub(super) dynamics: &'a Dynamics,
     pub(super) params: &'a Params,
-    pub(super) memory: &'a mut Memory,
+    pub(super) memory: &'a mut Buffers,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct Buffers {
     pub(super) observation: Vec<f32>,
     inputs: Vec<f32>,
     scratch: Scratch,
 }
 
-impl Model for Imagined<'_> {
+impl Model for ImaginedEpisode<'_> {
     type State = Vec<f32>;
 
     fn save(&mut self) -> Result<Vec<f32>> {
@@ -106,16 +106,16 @@ impl Model for Imagined<'_> {
     }
 
     fn step(&mut self, action: usize, observation: &mut [f32]) -> Result<TimeStep> {
-        let Memory { observation: now, inputs, scratch } = &mut *self.memory;
+        let Buffers { observation: now, inputs, scratch } = &mut *self.memory;
         self.dynamics.inputs(now, &[action], inputs);
         let outputs = self.dynamics.network.infer(self.params, inputs, scratch);
         let (next, scalars) = outputs.split_at(self.dynamics.width);
         now.copy_from_slice(next);
         observation.copy_from_slice(next);
-        let (reward, goes_on) = (f64::from(scalars[0]), sigmoid(scalars[1]));
-        Ok(match goes_on < GOES_ON {
+        let (reward, continues) = (f64::from(scalars[0]), sigmoid(scalars[1]));
+        Ok(match continues < CONTINUES {
             true => TimeStep::termination(reward),
-            false => TimeStep { discount: f64::from(goes_on), ..TimeStep::transition(reward) },
+            false => TimeStep { discount: f64::from(continues), ..TimeStep::transition(reward) },
         })
     }
 }
@@ -125,12 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_by_hand() {
+    fn inputs_and_targets_of_a_row_match_a_hand_computation() {
         let dynamics = Dynamics::new(&mut Layout::new(), (2, 3), &[4]).unwrap();
         let mut inputs = Vec::new();
         dynamics.inputs(&[0.5, 0.25], &[1], &mut inputs);
         assert_eq!(inputs, [0.5, 0.25, 0.0, 1.0, 0.0]);
-        let seen = Seen { next_observations: &[1.0, 0.0], rewards: &[2.0], discounts: &[1.0] };
+        let seen = Outcomes { next_observations: &[1.0, 0.0], rewards: &[2.0], discounts: &[1.0] };
         let mut by = [0.0; 4];
         let loss = dynamics.loss(&[0.5, 1.0, 1.0, 0.0], seen, &mut by);
         assert!((loss - (0.25 + 1.0 + 1.0 + 2.0_f32.ln())).abs() < 1e-6, "{loss}");

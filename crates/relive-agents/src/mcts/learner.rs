@@ -6,14 +6,14 @@ use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::MctsConfig;
-use super::dynamics::Seen;
+use super::dynamics::Outcomes;
 use super::loss::{Losses, loss};
 use super::network::Networks;
 use super::policy::extras;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns the policy from searches, the value from the reward and the value of the next observation, and the model, if
+/// Learns the policy from searches, the value from the reward and the value of the next observation, and the model if
 /// it is a learned one.
 #[derive(Debug)]
 pub(super) struct MctsLearner {
@@ -59,7 +59,7 @@ impl MctsLearner {
         steps.zip(values).map(|((reward, discount), value)| reward + discount * value).collect()
     }
 
-    /// Leaves the gradient of the batch in the gradient buffer. Returns the losses, with the loss of a learned model.
+    /// Writes the gradient for the batch to the gradient buffer. Returns the losses, and the loss of a learned model.
     fn differentiate(&mut self) -> (Losses, Option<f32>) {
         let targets = self.targets();
         let Self { networks, params, batch, gradient, actions, inputs, .. } = self;
@@ -72,7 +72,7 @@ impl MctsLearner {
             let own = if self.discount > 0.0 { self.discount } else { 1.0 };
             batch.discounts.iter_mut().for_each(|discount| *discount /= own);
             let Transitions { next_observations, rewards, discounts, .. } = &*batch;
-            let seen = Seen { next_observations, rewards, discounts };
+            let seen = Outcomes { next_observations, rewards, discounts };
             dynamics
                 .network
                 .gradient_into(params, inputs, gradient, |outputs, by| dynamics.loss(outputs, seen, by))
@@ -92,7 +92,7 @@ impl Learner for MctsLearner {
         let loss = found.value + found.policy + of_model.unwrap_or(0.0);
         let Self { optimizer, params, gradient, peers, .. } = self;
         let norm = together::step(optimizer, params, gradient, peers)?;
-        // The parameters already contain the non-finite values, and the next loss need not show it.
+        // The parameters already contain non-finite values, although the next loss may be finite.
         if !norm.is_finite() || !loss.is_finite() {
             return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
         }

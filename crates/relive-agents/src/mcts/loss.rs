@@ -10,7 +10,7 @@ pub(super) struct Losses {
 }
 
 /// The mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p`, then V; and its
-/// gradient by the outputs. `policies` are the π, `[rows, actions]`.
+/// gradient with respect to the outputs. `policies` are the π, `[rows, actions]`.
 pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_outputs: &mut [f32]) -> Losses {
     let width = outputs.len() / targets.len().max(1);
     let share = share_of(targets.len());
@@ -23,7 +23,7 @@ pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_output
         softmax(logits, &mut probabilities);
         for ((by, probability), wanted) in by_logits.iter_mut().zip(&probabilities).zip(policy) {
             *by = share * (probability - wanted);
-            // A probability that underflows to 0 in float32 is at most this.
+            // A probability that underflows to 0 in float32 is at most this value.
             losses.policy -= share * wanted * probability.max(f32::MIN_POSITIVE).ln();
         }
         let error = target - value[0];
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_by_hand() {
-        // Two rows of two actions: equal logits, and ln 3 to 0, which is 3/4 to 1/4.
+    fn the_loss_of_a_batch_matches_a_hand_computation() {
+        // Two rows of two actions: equal logits, and the logits ln 3 and 0, which give probabilities 3/4 and 1/4.
         let outputs = [0.0, 0.0, 0.5, 3.0_f32.ln(), 0.0, -1.0];
         let mut by = [0.0; 6];
         let found = loss(&outputs, &[1.0, -1.0], &[1.0, 0.0, 0.5, 0.5], &mut by);

@@ -6,12 +6,13 @@ use relive_rl::{Features, Result};
 
 use super::dynamics::Dynamics;
 use super::loss::softmax;
-use super::search::Judge;
+use super::search::Evaluate;
 use super::{MctsConfig, MctsModel};
 use crate::actions::Discrete;
 use crate::settings;
 
-/// From an observation to a logit for each action, followed by the value; and a learned model, if there is one.
+/// A network from an observation to a logit for each action, followed by the value; and a learned model, if there is
+/// one.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,
@@ -21,7 +22,7 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// The networks for an environment with one discrete action, and their initial parameters.
+    /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn new(config: &MctsConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
         let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
         let outputs = actions.count.saturating_add(1);
@@ -40,15 +41,15 @@ impl Networks {
     }
 }
 
-/// A network in use.
-pub(super) struct Thought<'a> {
+/// A network with its parameters and scratch memory, used as an evaluator.
+pub(super) struct NetworkEvaluator<'a> {
     pub(super) network: &'a Network,
     pub(super) params: &'a Params,
     pub(super) scratch: &'a mut Scratch,
 }
 
-impl Judge for Thought<'_> {
-    fn judge(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32 {
+impl Evaluate for NetworkEvaluator<'_> {
+    fn evaluate(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32 {
         let outputs = self.network.infer(self.params, observation, self.scratch);
         let Some((value, logits)) = outputs.split_last() else { return 0.0 };
         softmax(logits, prior);

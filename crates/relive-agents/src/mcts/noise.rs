@@ -1,4 +1,4 @@
-//! Noise of a Dirichlet distribution.
+//! Noise from a Dirichlet distribution.
 
 use relive_nn::Stream;
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_and_variance_are_those_of_the_distribution() {
+    fn dirichlet_noise_has_the_expected_mean_and_variance() {
         let mut stream = Key::from_seed(1).stream();
         for alpha in [0.3_f32, 1.0, 5.0] {
             let drawn: Vec<f64> =

@@ -7,18 +7,18 @@ use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weigh
 use relive_tensor::{DType, Nest};
 
 use super::MctsConfig;
-use super::dynamics::{Imagined, Memory};
+use super::dynamics::{Buffers, ImaginedEpisode};
 use super::model::Simulator;
-use super::network::{Networks, Thought};
-use super::search::{Judge, Rules, Search};
+use super::network::{NetworkEvaluator, Networks};
+use super::search::{Evaluate, Rules, Search};
 use crate::actions::Discrete;
 use crate::streams::Streams;
 use crate::weights;
 
-/// Draws actions by how often a search visited them, and writes these shares as the `policy`; an evaluation takes the
-/// most visited action.
+/// Draws actions in proportion to a search's visit counts, and writes these shares as the `policy`. An evaluation
+/// chooses the most visited action.
 ///
-/// If its searches need environments and there are none, it acts with the network's policy instead.
+/// If its searches need environments and there are none, the policy uses the network's probabilities instead.
 #[derive(Debug)]
 pub(super) struct MctsPolicy {
     networks: Networks,
@@ -30,7 +30,7 @@ pub(super) struct MctsPolicy {
     probabilities: Vec<f32>,
     search: Search,
     scratch: Scratch,
-    memory: Memory,
+    memory: Buffers,
     simulated: Buffer,
 }
 
@@ -56,7 +56,7 @@ impl MctsPolicy {
             probabilities: Vec::new(),
             search: Search::default(),
             scratch: Scratch::default(),
-            memory: Memory::default(),
+            memory: Buffers::default(),
         })
     }
 }
@@ -69,13 +69,13 @@ impl Policy for MctsPolicy {
         features.write_rows(step.observations, &mut self.rows);
         let observations = self.rows.chunks_exact(features.width().max(1));
         for (row, (observation, stream)) in observations.zip(streams.each()).enumerate() {
-            let mut thought = Thought { network, params, scratch };
+            let mut thought = NetworkEvaluator { network, params, scratch };
             let at = (observation, &mut *stream);
             let is_found = match (&*dynamics, step.environments.as_mut().and_then(|all| all.one(row))) {
                 (Some(dynamics), _) => {
                     memory.observation.clear();
                     memory.observation.extend_from_slice(observation);
-                    search.run(rules, &mut Imagined { dynamics, params, memory }, &mut thought, at)?
+                    search.run(rules, &mut ImaginedEpisode { dynamics, params, memory }, &mut thought, at)?
                 }
                 (None, Some(environment)) => {
                     let mut model = Simulator { environment, features, row: simulated };
@@ -87,7 +87,7 @@ impl Policy for MctsPolicy {
                 probabilities.clear();
                 probabilities.extend(search.policy());
             } else {
-                thought.judge(observation, probabilities);
+                thought.evaluate(observation, probabilities);
             }
             let place = row * count..(row + 1) * count;
             step.extras.leaf_mut::<f32>(0)?[place].copy_from_slice(probabilities);

@@ -17,9 +17,9 @@ pub(super) struct Rules {
     pub(super) noise_alpha: f32,
 }
 
-/// A network's judgement of an observation: writes the prior probability of each action, and returns the value.
-pub(super) trait Judge {
-    fn judge(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32;
+/// Evaluates an observation: writes the prior probability of each action, and returns the value.
+pub(super) trait Evaluate {
+    fn evaluate(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32;
 }
 
 /// The search tree of one observation, in reused memory. The first node is the root.
@@ -39,7 +39,7 @@ pub(super) struct Search {
 struct Node {
     prior: f32,
     visits: f32,
-    /// Sum of all returns from here on, including the reward of the step that leads here.
+    /// The sum of all returns from this node on, including the reward of the step that leads here.
     total: f32,
     reward: f32,
     /// The environment's discount of the step that leads here.
@@ -50,8 +50,8 @@ struct Node {
 }
 
 impl Search {
-    /// Searches from the model's current state, whose observation is given. Returns false if the episode is over there,
-    /// so that a search is pointless.
+    /// Searches from the model's current state, whose observation is given. Returns false if the episode is already
+    /// over in this state.
     ///
     /// A simulation follows the actions with the greatest `Q + c·P·√N/(n + 1)`, with ties broken at random, until it
     /// reaches a new node.
@@ -59,12 +59,12 @@ impl Search {
         &mut self,
         rules: &Rules,
         model: &mut M,
-        judge: &mut impl Judge,
+        evaluator: &mut impl Evaluate,
         (observation, stream): (&[f32], &mut Stream),
     ) -> Result<bool> {
         self.nodes.clear();
         self.nodes.push(Node::default());
-        judge.judge(observation, &mut self.prior);
+        evaluator.evaluate(observation, &mut self.prior);
         if rules.noise_share > 0.0 {
             let noise = dirichlet(self.prior.len(), rules.noise_alpha, stream);
             let mixed = self.prior.iter_mut().zip(noise);
@@ -78,7 +78,7 @@ impl Search {
             let value = match self.nodes[leaf].is_terminal {
                 true => Some(0.0),
                 false => {
-                    let value = self.look(leaf, model, judge)?;
+                    let value = self.expand_leaf(leaf, model, evaluator)?;
                     model.restore(&root)?;
                     value
                 }
@@ -89,7 +89,7 @@ impl Search {
         Ok(true)
     }
 
-    /// How often the search took each action of the root, as shares.
+    /// The share of the search's visits that each action of the root received.
     pub(super) fn policy(&self) -> impl Iterator<Item = f32> {
         let children = self.children(0);
         let all: f32 = children.iter().map(|child| child.visits).sum();
@@ -129,7 +129,12 @@ impl Search {
 
     /// Evaluates the last node of the path with the model, and expands it unless the episode ends there. Returns its
     /// value, or `None` if an episode started on the path, which means that the root's episode was over.
-    fn look<M: Model>(&mut self, leaf: usize, model: &mut M, judge: &mut impl Judge) -> Result<Option<f32>> {
+    fn expand_leaf<M: Model>(
+        &mut self,
+        leaf: usize,
+        model: &mut M,
+        evaluator: &mut impl Evaluate,
+    ) -> Result<Option<f32>> {
         for action in &self.taken {
             let answer = model.step(*action, &mut self.observation)?;
             if answer.first() {
@@ -142,7 +147,7 @@ impl Search {
         }
         let value = match self.nodes[leaf].is_terminal {
             true => 0.0,
-            false => judge.judge(&self.observation, &mut self.prior),
+            false => evaluator.evaluate(&self.observation, &mut self.prior),
         };
         let node = &mut self.nodes[leaf];
         // A number that is not finite ends the simulation. A worker that actually takes such a step gets the error.
@@ -186,10 +191,10 @@ mod tests {
     use super::*;
 
     /// Considers all actions equal.
-    struct Even;
+    struct UniformEvaluator;
 
-    impl Judge for Even {
-        fn judge(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
+    impl Evaluate for UniformEvaluator {
+        fn evaluate(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
             prior.clear();
             prior.resize(3, 1.0 / 3.0);
             0.0
@@ -200,7 +205,7 @@ mod tests {
         Rules { simulations: 200, discount: 0.99, exploration: 1.0, noise_share: 0.0, noise_alpha: 1.0 };
 
     #[test]
-    fn the_winning_action_is_found_and_the_environment_stays_where_it_is() {
+    fn the_search_finds_the_winning_action_and_restores_the_environment() {
         for seed in 0..20 {
             let mut environment = relive_env::make("catch/0", seed).unwrap();
             let spec = environment.spec().clone();
@@ -215,7 +220,11 @@ mod tests {
                 let before = environment.save();
                 let mut model =
                     Simulator { environment: &mut environment, features: &features, row: &mut row };
-                assert!(search.run(&RULES, &mut model, &mut Even, (&observation, &mut stream)).unwrap());
+                assert!(
+                    search
+                        .run(&RULES, &mut model, &mut UniformEvaluator, (&observation, &mut stream))
+                        .unwrap()
+                );
                 assert_eq!(environment.save(), before);
                 let policy: Vec<f32> = search.policy().collect();
                 assert!((policy.iter().sum::<f32>() - 1.0).abs() < 1e-6);
@@ -224,7 +233,8 @@ mod tests {
             }
             assert!(reward > 0.0, "seed {seed}");
             let mut model = Simulator { environment: &mut environment, features: &features, row: &mut row };
-            let is_searched = search.run(&RULES, &mut model, &mut Even, (&observation, &mut stream)).unwrap();
+            let is_searched =
+                search.run(&RULES, &mut model, &mut UniformEvaluator, (&observation, &mut stream)).unwrap();
             assert!(!is_searched, "the episode is over");
         }
     }
@@ -249,10 +259,10 @@ mod tests {
     }
 
     /// Prefers the first action.
-    struct Wrong;
+    struct FirstActionEvaluator;
 
-    impl Judge for Wrong {
-        fn judge(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
+    impl Evaluate for FirstActionEvaluator {
+        fn evaluate(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
             prior.clear();
             prior.extend([0.7, 0.3]);
             0.0
@@ -260,16 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn visits_are_those_of_the_formula() {
+    fn visit_counts_match_the_formula() {
         let mut search = Search::default();
         let mut visits = |simulations| {
             let rules = Rules { simulations, ..RULES };
             let mut stream = Key::from_seed(3).stream();
-            search.run(&rules, &mut Choice, &mut Wrong, (&[0.0], &mut stream)).unwrap();
+            search.run(&rules, &mut Choice, &mut FirstActionEvaluator, (&[0.0], &mut stream)).unwrap();
             search.children(0).iter().map(|child| child.visits).collect::<Vec<_>>()
         };
-        // At first all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 is above 0.3·√1, and 0.7·√2/3
-        // below 0.3·√2: the search tries the second action, whose Q is 1 from then on, until 0.7·√21/3 is above 1 +
+        // Initially all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 exceeds 0.3·√1, but 0.7·√2/3 is
+        // less than 0.3·√2: the search tries the second action, whose Q is 1 from then on, until 0.7·√21/3 exceeds 1 +
         // 0.3·√21/20.
         let expected =
             [(1, [1.0, 0.0]), (2, [2.0, 0.0]), (3, [2.0, 1.0]), (21, [2.0, 19.0]), (22, [3.0, 19.0])];

@@ -35,7 +35,7 @@ pub struct DmpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps between copies to the target policy, by which workers act.
+    /// Learner steps between copies to the target policy, with which workers act.
     pub target_policy_period: u64,
     /// Learner steps between copies to the target critic.
     pub target_critic_period: u64,
@@ -47,7 +47,7 @@ pub struct DmpoConfig {
     pub samples: usize,
     /// Bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on out-of-bounds actions.
+    /// Bound on this divergence for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
     /// Bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
@@ -59,7 +59,7 @@ pub struct DmpoConfig {
     pub max_gradient_norm: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -99,7 +99,7 @@ impl Default for DmpoConfig {
 }
 
 impl DmpoConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DmpoConfig {
         match name {

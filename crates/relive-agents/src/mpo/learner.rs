@@ -3,7 +3,7 @@
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
 use relive_nn::heads::NormalHead;
-use relive_nn::losses::{MpoBatch, MpoDuals, MpoFound, MpoGradients, Normals};
+use relive_nn::losses::{MpoBatch, MpoDuals, MpoGradients, MpoMetrics, Normals};
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
@@ -11,8 +11,8 @@ use relive_rl::plan::{Crew, Learn, Progress, Transitions};
 
 use super::settings::Settings;
 use crate::continuous::{
-    Critics, Found, Improve, Role, Said, Spaces, Trained, TransitionLearner, Valuing, checked, draw, join,
-    join_many,
+    ActionValues, Critics, Improve, Role, SampledOutputs, Spaces, StepMetrics, Trained, TransitionLearner,
+    checked, draw, join, join_many,
 };
 use crate::saved::Saved;
 use crate::together;
@@ -21,7 +21,7 @@ use crate::together;
 const MIN_RAW_DUAL: f32 = -18.0;
 
 impl Settings {
-    /// The plan: act into the table, learn from it.
+    /// The plan: workers write to the table, and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (step, discount) =
             (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
@@ -42,24 +42,24 @@ pub(super) struct MpoStep {
     target_policy: Params,
     target_critics: Params,
     stream: Stream,
-    sampled: Sampled,
-    memory: Memory,
+    sampled: SampledActions,
+    memory: Buffers,
 }
 
 /// Actions of the target policy in the next states, `[samples, batch, dimensions]`, and their values.
 #[derive(Debug, Default)]
-struct Sampled {
+struct SampledActions {
     means: Vec<f32>,
     stddevs: Vec<f32>,
     actions: Vec<f32>,
-    said: Said,
+    outputs_of_samples: SampledOutputs,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-struct Memory {
+struct Buffers {
     scratch: Scratch,
-    valuing: Valuing,
+    valuing: ActionValues,
     clipped: Vec<f32>,
     rows: Vec<f32>,
     targets: Vec<f32>,
@@ -90,16 +90,16 @@ impl MpoStep {
             critics,
             duals: Trained::new(((), layout.init(key)), settings.dual_learning_rate),
             stream: key.child("actions").stream(),
-            sampled: Sampled::default(),
-            memory: Memory::default(),
+            sampled: SampledActions::default(),
+            memory: Buffers::default(),
         })
     }
 
-    /// Samples actions of the target policy in the next states and values them with the target critic. Both the
-    /// critic's targets and the improvement of the policy use them.
+    /// Samples actions of the target policy in the next states, and computes their values with the target critic. Both
+    /// the critic's targets and the improvement of the policy use them.
     fn sample(&mut self, batch: &Transitions) {
-        let Sampled { means, stddevs, actions, said } = &mut self.sampled;
-        let Memory { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;
+        let SampledActions { means, stddevs, actions, outputs_of_samples } = &mut self.sampled;
+        let Buffers { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         self.head.distributions(outputs, means, stddevs);
         let samples = self.settings.samples;
@@ -113,16 +113,16 @@ impl MpoStep {
         join_many(&batch.next_observations, clipped, (self.head.dimensions, samples), rows);
         let (critics, returns) = (&self.critics.networks, self.settings.returns);
         let outputs = valuing.outputs(critics, &self.target_critics, rows);
-        returns.sampled(outputs, samples, said);
-        returns.targets((&batch.rewards, &batch.discounts), &said.averaged, targets);
+        returns.sampled(outputs, samples, outputs_of_samples);
+        returns.targets((&batch.rewards, &batch.discounts), &outputs_of_samples.averaged, targets);
     }
 
     /// The loss of the policy and the dual variables, and its gradient.
-    fn improve_policy(&mut self, batch: &Transitions) -> MpoFound {
-        let Sampled { means, stddevs, actions, said } = &self.sampled;
+    fn improve_policy(&mut self, batch: &Transitions) -> MpoMetrics {
+        let SampledActions { means, stddevs, actions, outputs_of_samples } = &self.sampled;
         let target = Normals { means, stddevs };
-        let sampled = MpoBatch { actions, q: &said.values, samples: self.settings.samples };
-        let Memory { means, stddevs, by_means, by_stddevs, .. } = &mut self.memory;
+        let sampled = MpoBatch { actions, q: &outputs_of_samples.values, samples: self.settings.samples };
+        let Buffers { means, stddevs, by_means, by_stddevs, .. } = &mut self.memory;
         let (head, bounds, duals) = (self.head, self.settings.bounds, &mut self.duals);
         let Trained { networks: policy, params, gradient, .. } = &mut self.policy;
         policy.gradient_into(params, &batch.next_observations, gradient, |outputs, by_outputs| {
@@ -141,9 +141,9 @@ impl MpoStep {
 impl Improve for MpoStep {
     const WHAT: &'static str = "a learner of MPO";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
         self.sample(batch);
-        let Memory { rows, targets, .. } = &mut self.memory;
+        let Buffers { rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.head.dimensions, rows);
         let Trained { networks, params, gradient, .. } = &mut self.critics;
         let critic_loss = networks.loss(params, rows, targets, gradient);
@@ -170,7 +170,7 @@ impl Improve for MpoStep {
         self.policy.share(peers);
         self.critics.share(peers);
         self.duals.share(peers);
-        together::apart(&mut self.stream, peers);
+        together::separate_stream(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {
@@ -197,7 +197,7 @@ mod tests {
     use crate::MpoConfig;
 
     #[test]
-    fn a_step_is_that_of_the_formulas() {
+    fn an_mpo_step_matches_the_formulas() {
         let (hidden, critic_hidden) = (Vec::new(), Vec::new());
         let linear = MpoConfig { hidden, critic_hidden, samples: 4, ..MpoConfig::default() };
         let observations = ArraySpec::new("", DType::Float32, [1]);
@@ -212,18 +212,18 @@ mod tests {
         (batch.rewards, batch.discounts, batch.next_observations) = (vec![1.0], vec![0.9], vec![-1.0]);
         let found = step.improve(&batch).unwrap();
 
-        let Sampled { means, stddevs, actions, said } = &step.sampled;
+        let SampledActions { means, stddevs, actions, outputs_of_samples } = &step.sampled;
         assert!(means[0].abs() < 0.1 && (stddevs[0] - 0.7).abs() < 0.1 && actions.len() == 4);
         let value = |action: &f32| -0.5 + 2.0 * action.clamp(-1.0, 1.0);
         let expected: Vec<f32> = actions.iter().map(value).collect();
-        assert!(said.values.iter().zip(&expected).all(|(got, want)| (got - want).abs() < 1e-5));
+        assert!(outputs_of_samples.values.iter().zip(&expected).all(|(got, want)| (got - want).abs() < 1e-5));
         let target = 1.0 + 0.9 * expected.iter().sum::<f32>() / 4.0;
         let error = (0.5 * 2.0 + 2.0 * 0.5) - target;
         assert!((found[0].1 - 0.5 * error * error).abs() < 1e-4, "{found:?} {error}");
         let by = [2.0 * error, 0.5 * error, error];
         assert!(step.critics.gradient.iter().zip(by).all(|(got, want)| (got - want).abs() < 1e-4));
-        // Policy and target policy are still equal, so only the fit counts: its gradient by the mean is −Σ w·(a −
-        // μ)/σ².
+        // Policy and target policy are still equal, so only the fit matters: its gradient with respect to the mean is
+        // −Σ w·(a − μ)/σ².
         assert!(found[2].1.abs() < 1e-6 && found[3].1.abs() < 1e-4, "{found:?}");
         let softmax = |values: Vec<f32>| {
             let total: f32 = values.iter().map(|value| value.exp()).sum();
@@ -235,9 +235,9 @@ mod tests {
         let weights = by_value.zip(by_cost).map(|(value, cost)| value + cost);
         let fitted = weights.zip(actions).map(|(weight, action)| weight * (action - means[0]));
         let slope = -fitted.sum::<f32>() / (stddevs[0] * stddevs[0]);
-        // The gradient by the bias of the mean.
+        // The gradient with respect to the bias of the mean.
         assert!((step.policy.gradient[2] - slope).abs() < 1e-3, "{:?} {slope}", step.policy.gradient);
-        // The values differ by less than the bound allows, so the temperature falls.
+        // The values differ by less than the bound permits, so the temperature falls.
         assert!(step.duals.gradient[0] > 0.0 && step.duals.params.values()[0] < 10.0);
     }
 }

@@ -1,6 +1,7 @@
-//! Maximum a posteriori policy optimisation: MPO, and DMPO, whose critic outputs distributions.
+//! Maximum a posteriori policy optimization: MPO, and DMPO, whose critic outputs distributions.
 //!
-//! `settings.rs` has the common settings, `learner.rs` the plan and the gradient step; each agent has a file for its own settings.
+//! `settings.rs` has the common settings, `learner.rs` the plan and the gradient step; each agent has its own file of
+//! settings.
 
 mod dmpo;
 mod learner;

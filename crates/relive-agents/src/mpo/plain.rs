@@ -11,11 +11,11 @@ use crate::off_policy::OffPolicy;
 /// of Acme's agent.
 ///
 /// In the next states, actions of the target policy are weighted by softmax(q̄/η). The policy is fitted to them through
-/// two distributions, one with its means and one with its deviations, each within a bound on its KL divergence from the
-/// target policy; η and the multipliers are dual variables that are learned alongside. A second set of weights draws
-/// actions into −1..1. The critic learns with ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the
-/// papers use Retrace. As in Acme, the policy is not squashed; actions are clipped instead. Targets are copied after a
-/// step, and all gradients of a batch use the parameters before it.
+/// two distributions, one with its means and one with its standard deviations, each within a bound on its KL divergence
+/// from the target policy. η and the multipliers are learned dual variables. A second set of weights penalises actions
+/// outside −1..1. The critic learns with ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the papers
+/// use Retrace. As in Acme, the policy is not squashed; actions are clipped instead. Targets are copied after a step,
+/// and all gradients of a batch use the parameters before the step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MpoConfig {
@@ -37,7 +37,7 @@ pub struct MpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps between copies to the target policy, by which workers act.
+    /// Learner steps between copies to the target policy, with which workers act.
     pub target_policy_period: u64,
     /// Learner steps between copies to the target critic.
     pub target_critic_period: u64,
@@ -45,7 +45,7 @@ pub struct MpoConfig {
     pub samples: usize,
     /// Bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on out-of-bounds actions.
+    /// Bound on this divergence for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
     /// Bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
@@ -57,7 +57,7 @@ pub struct MpoConfig {
     pub max_gradient_norm: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
@@ -95,7 +95,7 @@ impl Default for MpoConfig {
 }
 
 impl MpoConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {

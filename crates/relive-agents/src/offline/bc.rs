@@ -1,11 +1,11 @@
-//! Settings of behavioural cloning.
+//! Settings of behavioral cloning.
 
 use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::continuous::{Body, Plan};
 
-/// The settings of behavioural cloning, for one discrete action or one bounded array of float32: the policy is fitted
+/// The settings of behavioral cloning, for one discrete action or one bounded array of float32: the policy is fitted
 /// to recorded actions with −ln π(a). The agent does not act: a run makes learner steps on the contents of its table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -14,7 +14,7 @@ pub struct BcConfig {
     pub batch_size: usize,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1, for continuous actions.
+    /// Whether observations are normalized to mean 0 and standard deviation 1, for continuous actions.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Behavioural cloning as an agent.
+//! Behavioral cloning as an agent.
 
 use relive_env::ArraySpec;
 use relive_flow::Flow;
@@ -55,7 +55,7 @@ impl Agent for BcConfig {
     }
 }
 
-/// Takes the action with the greatest logit.
+/// Chooses the action with the greatest logit.
 #[derive(Debug)]
 struct ChoicePolicy {
     features: Features,

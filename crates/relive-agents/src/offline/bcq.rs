@@ -13,9 +13,9 @@ use crate::continuous::{Body, Plan, Role};
 /// for one discrete action. The agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// A network G imitates the recorded actions. Only actions whose probability is more than τ times that of the likeliest
-/// one are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among these (equation 4); the
-/// policy takes the best of these. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times the mean square of
-/// G's logits, as in the authors' program.
+/// one are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions
+/// (equation 4); the policy chooses the best permitted action. The loss is Huber(target − q), plus −ln G(a|s), plus
+/// 0.01 times the mean square of G's logits, as in the authors' program.
 ///
 /// Deviations from the paper: the target network moves a little after each batch, as in the authors' program for
 /// observations that are not images; q and G share no layers.
@@ -31,7 +31,7 @@ pub struct BcqConfig {
     /// Step of the target network after each batch.
     pub tau: f32,
     /// Threshold τ of the paper: an action is permitted if its probability exceeds τ times that of the likeliest one. 0
-    /// is Q-learning, 1 is imitation.
+    /// gives Q-learning, 1 gives imitation.
     pub threshold: f32,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -62,7 +62,7 @@ impl BcqConfig {
     }
 }
 
-/// The network of values, and the one that imitates.
+/// The network of values, and the network that imitates.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,
@@ -72,7 +72,7 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// For an environment with one discrete action; with the initial parameters.
+    /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
         let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
         let plan = Plan { body: Body::Relu, hidden: &config.hidden };
@@ -83,8 +83,8 @@ impl Networks {
     }
 }
 
-/// Sets the values of actions that are not permitted below all others: those whose probability is not above a share of
-/// the likeliest one's.
+/// Sets the values of actions that are not permitted below all others. An action is permitted if its probability
+/// exceeds a share of the likeliest action's.
 pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, threshold: f32) {
     let least = threshold.ln();
     for (values, logits) in values.chunks_exact_mut(actions).zip(logits.chunks_exact(actions)) {

@@ -38,7 +38,7 @@ impl Agent for BcqConfig {
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         let (networks, params) = Networks::of(self, context.spec, Key::from_seed(0))?;
         let choice = EpsilonGreedy::new(0.0, context)?;
-        let (threshold, memory) = (self.threshold, Memory::default());
+        let (threshold, memory) = (self.threshold, Buffers::default());
         Ok(Box::new(BcqPolicy { networks, params, threshold, choice, memory }))
     }
 
@@ -48,18 +48,18 @@ impl Agent for BcqConfig {
     }
 }
 
-/// Takes the action with the greatest value among those that are likely enough.
+/// Chooses the action with the greatest value among those that are likely enough.
 #[derive(Debug)]
 struct BcqPolicy {
     networks: Networks,
     params: Params,
     threshold: f32,
     choice: EpsilonGreedy,
-    memory: Memory,
+    memory: Buffers,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct Buffers {
     rows: Vec<f32>,
     values: Vec<f32>,
     scratch: [Scratch; 2],
@@ -68,7 +68,7 @@ struct Memory {
 impl Policy for BcqPolicy {
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
         let Self { networks, params, threshold, choice, memory } = self;
-        let Memory { rows, values, scratch: [of_values, of_imitation] } = memory;
+        let Buffers { rows, values, scratch: [of_values, of_imitation] } = memory;
         networks.features.write_rows(step.observations, rows);
         values.clear();
         values.extend_from_slice(networks.values.infer_each(params, &rows[..], of_values));

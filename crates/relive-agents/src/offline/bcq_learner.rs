@@ -16,7 +16,7 @@ use crate::{together, weights};
 /// Weight of the mean square of logits.
 const LOGIT_PENALTY: f32 = 0.01;
 
-/// Learns values of actions that are likely enough, and which actions are likely.
+/// Learns the values of actions that are likely enough, and the probabilities of actions.
 #[derive(Debug)]
 pub(super) struct BcqLearner {
     config: BcqConfig,
@@ -61,7 +61,7 @@ impl BcqLearner {
         losses::double_q_targets(&batch.rewards, &batch.discounts, values, &selector)
     }
 
-    /// A step from the loaded batch. Returns the losses of values and of imitation, and the gradient's norm.
+    /// Makes a step with the loaded batch. Returns the losses of values and of imitation, and the gradient's norm.
     fn improve(&mut self) -> Result<(f32, f32, f32)> {
         let targets = self.targets();
         let Self { networks, params, gradient, batch, actions, .. } = self;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loss_of_imitation_and_its_gradient_are_those_by_hand() {
+    fn the_imitation_loss_and_gradient_match_a_hand_computation() {
         let mut by = [0.0; 2];
         // G = (3/4, 1/4); −ln(1/4); logits (ln 3, 0), whose mean square is (ln 3)²/2.
         let logit = 3.0_f32.ln();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_goes_against_the_gradient_of_a_loss_that_is_made_by_hand() {
+    fn a_bcq_step_follows_the_hand_computed_gradient() {
         let observations = Nest::Leaf(ArraySpec::new("", DType::Float32, [1]));
         let spec = EnvironmentSpec::new(observations, Nest::Leaf(ArraySpec::discrete("", 2)));
         let config = BcqConfig { hidden: Vec::new(), discount: 0.5, ..BcqConfig::default() };
@@ -159,10 +159,11 @@ mod tests {
         let Transitions { observations, next_observations, rewards, discounts, .. } = &mut learner.batch;
         (*observations, *next_observations) = (vec![0.5], vec![1.0]);
         (*rewards, *discounts, learner.actions) = (vec![1.0], vec![0.5], vec![0]);
-        // In s' = 1, the second action has value 4, but e^−5 times the probability of the first, whose value is 2.
+        // In s' = 1, the second action has value 4, but only e^−5 times the probability of the first, which has value
+        // 2.
         assert_eq!(learner.targets(), [2.0]);
         let (value_loss, policy_loss, _) = learner.improve().unwrap();
-        // q(0.5, 0) = 1, so the error is 1, where the Huber loss is ½ and its slope 1.
+        // q(0.5, 0) = 1, so the error is 1, at which the Huber loss is ½ and its slope is 1.
         assert!((value_loss - 0.5).abs() < 1e-6, "{value_loss}");
         let second = (-2.5_f32).exp() / (1.0 + (-2.5_f32).exp());
         let entropy = (1.0 + (-2.5_f32).exp()).ln() + 0.01 * 2.5 * 2.5 / 2.0;

@@ -1,4 +1,4 @@
-//! CQL: critics that value actions outside the table no higher than those in it.
+//! CQL: critics that do not overestimate actions outside the table.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::continuous::{
-    Body, Climbing, ContinuousPolicy, Counts, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces,
-    TanhNormal, TargetUpdate, Trained, Valuing, checked, draw, join, join_many,
+    ActionGradients, ActionValues, Body, ContinuousPolicy, CriticReduction, Critics, Drawing, Improve, Plan,
+    Returns, Role, Spaces, StepMetrics, TanhNormal, TargetUpdate, Trained, checked, draw, join, join_many,
 };
 use crate::saved::Saved;
 use crate::settings::{check, layers, not_negative, positive, share};
@@ -25,9 +25,9 @@ const MAX_SAMPLES: usize = 1_024;
 /// The agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
-/// where the aᵢ are uniform, of the policy in s, and of the policy in s′ (CQL(H), equation 4, sampled as in appendix
-/// F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then climbs min q plus its
-/// entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
+/// where the aᵢ are uniform, from the policy in s, and from the policy in s′ (CQL(H), equation 4, sampled as in
+/// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then ascends min q
+/// plus its entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
@@ -41,16 +41,16 @@ pub struct CqlConfig {
     pub critic_learning_rate: f32,
     /// Step of the target critics towards the critics after each batch, τ.
     pub tau: f32,
-    /// Weight of the policy's entropy, α. With 0 the policy collapses to a single action, whose density is so high that
-    /// the critics are no longer held down there.
+    /// Weight of the policy's entropy, α. With 0, the policy collapses to a single action, whose density is so high
+    /// that the penalty no longer limits its values.
     pub temperature: f32,
-    /// Weight of the penalty on valuing sampled actions higher than those of the table, c.
+    /// The weight c of the penalty on sampled actions whose values exceed those of the table's actions.
     pub conservatism: f32,
-    /// Actions sampled in each state, of each of three kinds.
+    /// The number of actions of each of three kinds that are sampled in each state.
     pub samples: usize,
     /// Initial steps during which the policy imitates.
     pub imitation_steps: u64,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -75,7 +75,7 @@ impl Default for CqlConfig {
 }
 
 impl CqlConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CqlConfig {
         match name {
@@ -147,14 +147,14 @@ struct CqlStep {
     critics: Trained<Critics>,
     target: Params,
     stream: Stream,
-    memory: Memory,
+    memory: Buffers,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-struct Memory {
-    valuing: Valuing,
-    climbing: Climbing,
+struct Buffers {
+    valuing: ActionValues,
+    climbing: ActionGradients,
     scratch: Scratch,
     drawn: TanhNormal,
     samples: Samples,
@@ -183,13 +183,13 @@ impl CqlStep {
             target: critics.1.clone(),
             critics: Trained::new(critics, config.critic_learning_rate),
             stream: key.child("actions").stream(),
-            memory: Memory::default(),
+            memory: Buffers::default(),
         })
     }
 
     /// The targets of the critics: r + γ·min q̄(s′, a′).
-    fn aim(&mut self, batch: &Transitions) {
-        let Memory { valuing, scratch, drawn, rows, targets, .. } = &mut self.memory;
+    fn compute_targets(&mut self, batch: &Transitions) {
+        let Buffers { valuing, scratch, drawn, rows, targets, .. } = &mut self.memory;
         let (policy, stream) = (&self.policy, &mut self.stream);
         let outputs = policy.networks.infer(&policy.params, &batch.next_observations, scratch);
         drawn.draw(outputs, self.dimensions, || draw(stream));
@@ -198,7 +198,7 @@ impl CqlStep {
         Returns::Value.targets((&batch.rewards, &batch.discounts), least, targets);
     }
 
-    /// Samples actions for the states of the batch: uniform ones, those of the policy there, and those of the policy in
+    /// Samples actions for the states of the batch: uniformly, from the policy in these states, and from the policy in
     /// the next states.
     #[expect(
         clippy::cast_possible_truncation,
@@ -206,7 +206,7 @@ impl CqlStep {
         reason = "actions are float32, of few numbers"
     )]
     fn sample(&mut self, batch: &Transitions) {
-        let Memory { scratch, drawn, samples, .. } = &mut self.memory;
+        let Buffers { scratch, drawn, samples, .. } = &mut self.memory;
         let (policy, stream, each) = (&self.policy, &mut self.stream, self.config.samples);
         let numbers = batch.actions.len();
         samples.actions.clear();
@@ -226,10 +226,10 @@ impl CqlStep {
         join_many(&batch.observations, &samples.actions, shape, &mut samples.rows);
     }
 
-    /// The loss of both critics and its gradient: their errors, and by how much they value sampled actions higher than
-    /// those of the table.
+    /// Computes the loss of both critics and its gradient. The loss consists of their errors, and of the excess of
+    /// sampled actions' values over those of the table's actions.
     fn criticize(&mut self, batch: &Transitions) -> f32 {
-        let Memory { samples, rows, targets, .. } = &mut self.memory;
+        let Buffers { samples, rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.dimensions, rows);
         rows.extend_from_slice(&samples.rows);
         let conservatism = self.config.conservatism;
@@ -253,10 +253,10 @@ impl CqlStep {
         networks.networks.iter().map(loss).sum()
     }
 
-    /// The loss of the policy and its gradient: at first it imitates, then it climbs the lower value.
+    /// The loss of the policy and its gradient: the policy first imitates, then ascends the lower value.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn improve_policy(&mut self, batch: &Transitions) -> f32 {
-        let Memory { climbing, drawn, rows, .. } = &mut self.memory;
+        let Buffers { climbing, drawn, rows, .. } = &mut self.memory;
         let (critics, dimensions, stream) = (&self.critics, self.dimensions, &mut self.stream);
         let CqlConfig { temperature, imitation_steps, .. } = self.config;
         let imitates = self.policy.optimizer.steps() < imitation_steps;
@@ -268,7 +268,7 @@ impl CqlStep {
             drawn.draw(outputs, dimensions, || draw(stream));
             join(&batch.observations, &drawn.actions, dimensions, rows);
             let place = (&rows[..], dimensions);
-            let loss = climbing.find(&critics.networks, &critics.params, place, Counts::Least);
+            let loss = climbing.find(&critics.networks, &critics.params, place, CriticReduction::Least);
             drawn.pull_back(outputs, &climbing.by_actions, temperature, by_outputs);
             let entropy = drawn.log_probabilities.iter().sum::<f32>() / batch.rewards.len() as f32;
             loss + temperature * entropy
@@ -277,7 +277,8 @@ impl CqlStep {
 }
 
 /// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch (Kumar et al. 2020, equation 4 and appendix F).
-/// Writes its gradient by the values of sampled actions, and adds to the gradient by the values of actions taken.
+/// Writes its gradient with respect to the values of sampled actions, and adds to the gradient with respect to the
+/// values of actions taken.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn conservative_loss(
     (taken, sampled): (&[f32], &[f32]),
@@ -305,8 +306,8 @@ fn conservative_loss(
 impl Improve for CqlStep {
     const WHAT: &'static str = "a learner of CQL";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
-        self.aim(batch);
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
+        self.compute_targets(batch);
         self.sample(batch);
         let critic_loss = self.criticize(batch);
         let policy_loss = self.improve_policy(batch);
@@ -319,7 +320,7 @@ impl Improve for CqlStep {
     fn share(&mut self, peers: &Peers) {
         self.policy.share(peers);
         self.critics.share(peers);
-        together::apart(&mut self.stream, peers);
+        together::separate_stream(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {
@@ -340,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_actions_that_were_not_taken_are_pressed_down() {
+    fn cql_lowers_the_values_of_actions_not_taken() {
         let (mut by_taken, mut by_sampled) = ([0.0; 2], [0.0; 4]);
         // Two samples for each of two states; densities ½ everywhere.
         let (taken, sampled, densities) = ([1.0, 0.0], [2.0, 0.5, 2.0, 0.5], [-2.0_f32.ln(); 4]);

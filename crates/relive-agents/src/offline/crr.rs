@@ -1,4 +1,4 @@
-//! CRR: the policy is fitted to those actions of the table that are better than its own.
+//! CRR: the policy is fitted to actions of the table that are better than its own.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::regression::{Regression, head};
 use super::replay::Recorded;
 use crate::continuous::{
-    Body, ContinuousPolicy, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces, TargetUpdate,
-    Trained, Valuing, checked, draw, join, join_many,
+    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Plan, Returns, Role, Spaces,
+    StepMetrics, TargetUpdate, Trained, checked, draw, join, join_many,
 };
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive};
 use crate::together;
 
-/// Limit on the actions with which one is compared.
+/// The maximum number of actions with which an action is compared.
 const MAX_SAMPLES: usize = 1_024;
 
 /// The settings of CRR (Wang et al. 2020), for one bounded array of float32. The defaults are those of Acme's agent.
@@ -28,7 +28,7 @@ const MAX_SAMPLES: usize = 1_024;
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w
 /// depends on A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent, unlike in the paper,
-/// the critic outputs values and nothing is recurrent.
+/// the critic outputs values and the networks are not recurrent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CrrConfig {
@@ -48,7 +48,7 @@ pub struct CrrConfig {
     pub temperature: f32,
     /// Upper bound on the weight of an action.
     pub max_weight: f32,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -72,7 +72,7 @@ impl Default for CrrConfig {
 }
 
 impl CrrConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CrrConfig {
         match name {
@@ -128,7 +128,8 @@ impl Agent for CrrConfig {
     }
 }
 
-/// The weight of a table's action for the policy, by its advantage A over the policy's actions in the same state.
+/// The weight of a table's action for the policy, as a function of its advantage A over the policy's actions in the
+/// same state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrrWeight {
@@ -137,7 +138,7 @@ pub enum CrrWeight {
     Exp,
     /// 1 if A is positive, otherwise 0.
     Binary,
-    /// Always 1: behavioural cloning beside a critic.
+    /// Always 1: behavioral cloning, with a critic that has no effect.
     All,
 }
 
@@ -151,16 +152,16 @@ struct CrrStep {
     target_policy: Params,
     target_critics: Params,
     stream: Stream,
-    memory: Memory,
+    memory: Buffers,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-struct Memory {
-    valuing: Valuing,
+struct Buffers {
+    valuing: ActionValues,
     scratch: Scratch,
     regression: Regression,
-    sampled: Sampled,
+    sampled: SampledActions,
     rows: Vec<f32>,
     targets: Vec<f32>,
     weights: Vec<f32>,
@@ -168,13 +169,13 @@ struct Memory {
 
 /// Actions of a policy, `[samples, batch, dimensions]`.
 #[derive(Debug, Default)]
-struct Sampled {
+struct SampledActions {
     means: Vec<f32>,
     stddevs: Vec<f32>,
     actions: Vec<f32>,
 }
 
-impl Sampled {
+impl SampledActions {
     fn draw(&mut self, head: NormalHead, outputs: &[f32], samples: usize, stream: &mut Stream) {
         let Self { means, stddevs, actions } = self;
         head.distributions(outputs, means, stddevs);
@@ -200,13 +201,13 @@ impl CrrStep {
             policy: Trained::new(policy, rate),
             critics: Trained::new(critics, rate),
             stream: key.child("actions").stream(),
-            memory: Memory::default(),
+            memory: Buffers::default(),
         })
     }
 
     /// The targets of the critic: r + γ·q̄(s′, a′) with an action of the target policy.
-    fn aim(&mut self, batch: &Transitions) {
-        let Memory { valuing, scratch, sampled, rows, targets, .. } = &mut self.memory;
+    fn compute_targets(&mut self, batch: &Transitions) {
+        let Buffers { valuing, scratch, sampled, rows, targets, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         sampled.draw(self.head, outputs, 1, &mut self.stream);
         join(&batch.next_observations, &sampled.actions, self.head.dimensions, rows);
@@ -216,8 +217,8 @@ impl CrrStep {
 
     /// The weight of each action of the batch, from A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
-    fn weigh(&mut self, batch: &Transitions) {
-        let Memory { valuing, scratch, sampled, rows, weights, .. } = &mut self.memory;
+    fn compute_weights(&mut self, batch: &Transitions) {
+        let Buffers { valuing, scratch, sampled, rows, weights, .. } = &mut self.memory;
         let (critics, params, samples) = (&self.critics.networks, &self.critics.params, self.config.samples);
         let outputs = self.policy.networks.infer(&self.policy.params, &batch.observations, scratch);
         sampled.draw(self.head, outputs, samples, &mut self.stream);
@@ -243,10 +244,10 @@ impl CrrStep {
 impl Improve for CrrStep {
     const WHAT: &'static str = "a learner of CRR";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
-        self.aim(batch);
-        self.weigh(batch);
-        let Memory { regression, rows, targets, weights, .. } = &mut self.memory;
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
+        self.compute_targets(batch);
+        self.compute_weights(batch);
+        let Buffers { regression, rows, targets, weights, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.head.dimensions, rows);
         let Trained { networks, params, gradient, .. } = &mut self.critics;
         let critic_loss = networks.loss(params, rows, targets, gradient);
@@ -266,7 +267,7 @@ impl Improve for CrrStep {
     fn share(&mut self, peers: &Peers) {
         self.policy.share(peers);
         self.critics.share(peers);
-        together::apart(&mut self.stream, peers);
+        together::separate_stream(&mut self.stream, peers);
     }
 
     fn acting(&self) -> &Params {

@@ -9,7 +9,7 @@ use relive_rl::{Features, Learner, Learnt, Result, Saveable, Weights};
 use super::bc::BcConfig;
 use super::regression::{Regression, head};
 use crate::actions::Discrete;
-use crate::continuous::{Body, Found, Improve, Plan, Role, Spaces, Trained, checked, learnt};
+use crate::continuous::{Body, Improve, Plan, Role, Spaces, StepMetrics, Trained, checked, learnt};
 use crate::saved::{self, Saved};
 use crate::settings::fits;
 use crate::{together, weights};
@@ -39,7 +39,7 @@ impl NumbersStep {
 impl Improve for NumbersStep {
     const WHAT: &'static str = "a learner of BC";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
         let Self { dimensions, policy: Trained { networks, params, gradient, .. }, regression, weights } =
             self;
         weights.clear();
@@ -64,7 +64,7 @@ impl Improve for NumbersStep {
     }
 }
 
-/// The network of a policy for one discrete action, which outputs logits; and its initial parameters.
+/// Creates the network of a policy for one discrete action, which outputs logits, and its initial parameters.
 pub(super) fn logits(
     config: &BcConfig,
     spec: &EnvironmentSpec,
@@ -146,7 +146,7 @@ impl Saveable for ChoiceLearner {
     }
 }
 
-/// −mean ln π(a) of logits, and its gradient by them.
+/// −mean ln π(a) of logits, and its gradient with respect to them.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(super) fn cross_entropy(logits: &[f32], actions: &[usize], by_logits: &mut [f32]) -> f32 {
     let (width, count) = (logits.len() / actions.len().max(1), actions.len().max(1) as f32);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logits_are_drawn_to_what_was_done() {
+    fn cross_entropy_moves_logits_to_the_taken_action() {
         let mut by = [0.0; 4];
         let loss = cross_entropy(&[0.0, 0.0, 3.0_f32.ln(), 0.0], &[0, 0], &mut by);
         assert!((loss - 0.5 * (2.0_f32.ln() + (4.0_f32 / 3.0).ln())).abs() < 1e-6, "{loss}");

@@ -1,4 +1,4 @@
-//! IQL: learns values of states without valuing any action outside the table.
+//! IQL: learns the values of states without evaluating actions outside the table.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::regression::{Regression, head};
 use super::replay::Recorded;
 use crate::continuous::{
-    Body, ContinuousPolicy, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces, TargetUpdate,
-    Trained, Valuing, checked, join,
+    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Plan, Returns, Role, Spaces,
+    StepMetrics, TargetUpdate, Trained, checked, join,
 };
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive, share};
@@ -24,7 +24,7 @@ use crate::settings::{check, layers, positive, share};
 ///
 /// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), and the target of
 /// the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
-/// `max_weight` (equation 7). All gradients of a batch use the parameters before it.
+/// `max_weight` (equation 7). All gradients of a batch use the parameters before the step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqlConfig {
@@ -42,11 +42,11 @@ pub struct IqlConfig {
     pub inverse_temperature: f32,
     /// Upper bound on the weight of an action.
     pub max_weight: f32,
-    /// The policy's standard deviation in all states; if unset, it is learned for each state. Actions in a state count
-    /// by the inverse square, so with a learned deviation badly fitted actions count less and less; in the paper it is
-    /// also the same in all states.
+    /// The policy's standard deviation in all states; if unset, it is learned for each state. An action's weight in the
+    /// loss is the inverse square of the deviation of its state, so with learned deviations, poorly fitted actions lose
+    /// weight. The paper also uses one deviation for all states.
     pub stddev: Option<f32>,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -70,7 +70,7 @@ impl Default for IqlConfig {
 }
 
 impl IqlConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> IqlConfig {
         match name {
@@ -151,13 +151,13 @@ struct IqlStep {
     critics: Trained<Critics>,
     value: Trained<Network>,
     target: Params,
-    memory: Memory,
+    memory: Buffers,
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
-struct Memory {
-    valuing: Valuing,
+struct Buffers {
+    valuing: ActionValues,
     scratch: Scratch,
     regression: Regression,
     rows: Vec<f32>,
@@ -179,15 +179,15 @@ impl IqlStep {
             target: critics.1.clone(),
             critics: Trained::new(critics, rate),
             value: Trained::new((value, layout.init(key.child("value"))), rate),
-            memory: Memory::default(),
+            memory: Buffers::default(),
         })
     }
 
-    /// Draws the values of states to those of the actions taken there, more strongly to higher ones. Actions that
-    /// exceed their state's value get more weight for the policy.
+    /// Moves the values of states towards those of the actions taken there, more strongly towards higher ones. Actions
+    /// whose values exceed their state's value get more weight for the policy.
     fn value_states(&mut self, batch: &Transitions) -> f32 {
         let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;
-        let Memory { valuing, weights, rows, .. } = &mut self.memory;
+        let Buffers { valuing, weights, rows, .. } = &mut self.memory;
         let least = valuing.least(&self.critics.networks, &self.target, rows, 0..2);
         let Trained { networks: value, params, gradient, .. } = &mut self.value;
         value.gradient_into(params, &batch.observations, gradient, |values, by_values| {
@@ -199,7 +199,8 @@ impl IqlStep {
     }
 }
 
-/// Mean |τ − 1[u < 0]|·u² with u = target − value, and its gradient by the values (Kostrikov et al. 2022, equation 5).
+/// Mean |τ − 1[u < 0]|·u² with u = target − value, and its gradient with respect to the values (Kostrikov et al. 2022,
+/// equation 5).
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn expectile_loss(expectile: f32, values: &[f32], targets: &[f32], by_values: &mut [f32]) -> f32 {
     let (mut loss, count) = (0.0, values.len().max(1) as f32);
@@ -215,10 +216,10 @@ fn expectile_loss(expectile: f32, values: &[f32], targets: &[f32], by_values: &m
 impl Improve for IqlStep {
     const WHAT: &'static str = "a learner of IQL";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
         join(&batch.observations, &batch.actions, self.dimensions, &mut self.memory.rows);
         let value_loss = self.value_states(batch);
-        let Memory { scratch, regression, rows, targets, weights, .. } = &mut self.memory;
+        let Buffers { scratch, regression, rows, targets, weights, .. } = &mut self.memory;
         let next = self.value.networks.infer(&self.value.params, &batch.next_observations, scratch);
         Returns::Value.targets((&batch.rewards, &batch.discounts), next, targets);
         let Trained { networks, params, gradient, .. } = &mut self.critics;
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn higher_values_draw_more() {
+    fn the_expectile_loss_favors_higher_values() {
         let mut by = [0.0; 2];
         let loss = expectile_loss(0.75, &[0.0, 2.0], &[2.0, 0.0], &mut by);
         assert_eq!((loss, by), (2.0, [-1.5, 0.5]));

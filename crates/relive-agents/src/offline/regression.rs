@@ -4,7 +4,7 @@ use relive_nn::heads::NormalHead;
 
 use crate::actor_critic::HALF_LOG_TWO_PI;
 
-/// Lower bound on the standard deviation: where all recorded actions of a state are equal, the density of a narrower
+/// Lower bound on the standard deviation: if all recorded actions of a state are equal, the density of a narrower
 /// policy grows without bound.
 const MIN_STDDEV: f32 = 0.03;
 
@@ -23,7 +23,8 @@ pub(super) struct Regression {
 }
 
 impl Regression {
-    /// −mean w·ln π(a), and its gradient by the outputs of the policy's network. Each transition has its own weight.
+    /// −mean w·ln π(a), and its gradient with respect to the outputs of the policy's network. Each transition has its
+    /// own weight.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn loss(
         &mut self,
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gradient_is_that_of_differences() {
+    fn the_gradient_matches_finite_differences() {
         let (outputs, actions, weights) = ([0.3, -0.5, 0.1, -1.0], [0.6, -0.2], [0.5, 2.0]);
         let loss = |outputs: &[f32]| {
             let mut by = [0.0; 4];

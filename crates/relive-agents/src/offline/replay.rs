@@ -19,7 +19,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// As settings of agents that act.
+    /// Converts to the settings of agents that act.
     pub(crate) fn off_policy(self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -42,8 +42,8 @@ impl Recorded {
         unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
     }
 
-    /// Batches of the run's recorded episodes, which are written to the table; without any, batches of what other
-    /// clients write there.
+    /// Batches of the run's recorded episodes, which are written to the table. Without recorded episodes, other clients
+    /// must fill the table.
     ///
     /// # Errors
     /// The run has steps in the environment.
@@ -59,7 +59,7 @@ impl Recorded {
         off_policy.batches(crew)
     }
 
-    /// The plan: only learns.
+    /// The plan, which only learns.
     pub(crate) fn plan<I: Improve + 'static>(
         self,
         crew: &Crew,

@@ -11,7 +11,7 @@ use super::learner::R2d2Learner;
 use super::policy::R2d2Policy;
 use crate::off_policy::TABLE;
 
-/// Sequences that one step may finish: one that is due, and the last of its episode.
+/// The maximum number of sequences that one step may finish: a due one, and the last one of the episode.
 const SEQUENCES_OF_A_STEP: usize = 2;
 
 impl Agent for R2d2Config {

@@ -9,9 +9,9 @@ use crate::settings::{bsuite_family, check, layers, not_negative, positive, shar
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
 /// rescaled values, stored states, and burn-in. The defaults are those of Acme's agent.
 ///
-/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence, as
-/// in Acme. If a sequence starts with its episode, the agent also learns from its first steps: the state is known
-/// there, so burn-in is unnecessary.
+/// Deviations from the paper: importance weights as in prioritized DQN; the squared error is summed over a sequence, as
+/// in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their initial state is
+/// known, so burn-in is unnecessary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct R2d2Config {
@@ -35,13 +35,14 @@ pub struct R2d2Config {
     pub max_replay_size: u64,
     /// Exponent of the priorities when sequences are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// Exponent β of the importance weights, which correct the bias of prioritised sampling.
+    /// Exponent β of the importance weights, which correct the bias of prioritized sampling.
     pub importance_exponent: f32,
-    /// Weight of the largest error of a sequence in its priority, against the mean; η.
+    /// The weight η of a sequence's largest error in its priority, relative to the mean error.
     pub max_priority_weight: f32,
     /// Probability of a random action.
     pub epsilon: f64,
-    /// Spread of ε over the actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the same ε.
+    /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
+    /// same ε.
     pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -55,12 +56,12 @@ pub struct R2d2Config {
     pub hidden: Vec<usize>,
     /// Units of the LSTM.
     pub lstm_units: usize,
-    /// Sizes of the hidden layers after the LSTM; with `duelling`, of the value and of the advantage head each.
+    /// Sizes of the hidden layers after the LSTM; with `duelling`, of both the value head and the advantage head.
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Demonstrations that the agent learns from besides its own experience; none by default. They have no stored
-    /// states, so their sequences start with a state of zeros.
+    /// Demonstrations that the agent learns from besides its own experience; none by default. Demonstrations have no
+    /// stored states, so their sequences start with a state of zeros.
     pub demonstrations: Demonstrations,
 }
 
@@ -95,7 +96,7 @@ impl Default for R2d2Config {
 }
 
 impl R2d2Config {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d2Config {
         match bsuite_family(name) {
@@ -116,7 +117,7 @@ impl R2d2Config {
         self.burn_in_length.saturating_add(self.trace_length).saturating_add(1)
     }
 
-    /// The settings of the replay table and of how it is filled.
+    /// The settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -159,5 +160,5 @@ impl R2d2Config {
     }
 }
 
-/// Limit on the rows of a sequence; the longest in practice have some hundred.
+/// The maximum number of rows of a sequence; in practice, sequences have at most a few hundred rows.
 const MAX_ROWS: usize = 1 << 16;

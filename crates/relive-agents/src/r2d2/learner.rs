@@ -9,11 +9,11 @@ use relive_tensor::Nest;
 
 use super::R2d2Config;
 use super::network::QMemory;
-use crate::memory::{Memory, states_of};
+use crate::recurrent_states::{RecurrentStates, states_of};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns from batches of sequences. The error of each becomes its new priority.
+/// Learns from batches of sequences. The error of each sequence becomes its new priority.
 #[derive(Debug)]
 pub(super) struct R2d2Learner {
     config: R2d2Config,
@@ -30,7 +30,7 @@ pub(super) struct R2d2Learner {
 
 /// The results of a batch.
 #[derive(Debug, Default)]
-struct Found {
+struct BatchResult {
     loss: f32,
     priorities: Vec<f32>,
 }
@@ -40,7 +40,7 @@ impl R2d2Learner {
         let (network, params) = QMemory::new(config, crew.spec(), crew.learner_key())?;
         let (learning_rate, epsilon) = (config.learning_rate, config.adam_epsilon);
         let adam = Optimizer::adam(Adam { learning_rate, epsilon, ..Adam::default() }, &params);
-        let extras = Nest::dict(Memory::extras(&network.network));
+        let extras = Nest::dict(RecurrentStates::extras(&network.network));
         let batch = Sequences::new(crew.spec(), &extras, config.discount)?;
         Ok(R2d2Learner {
             optimizer: adam.max_gradient_norm(config.max_gradient_norm),
@@ -56,8 +56,8 @@ impl R2d2Learner {
         })
     }
 
-    /// A step from the loaded batch.
-    fn improve(&mut self) -> Result<Found> {
+    /// Makes a step with the loaded batch.
+    fn improve(&mut self) -> Result<BatchResult> {
         let Self { config, network, params, target, optimizer, batch, actions, gradient, scratch, peers } =
             self;
         let (sequences, network) = (batch.batch, &network.network);
@@ -71,7 +71,7 @@ impl R2d2Learner {
         let values = network.infer(target, seen, steps, &mut state.clone(), scratch);
         let weights = losses::importance_weights(&batch.probabilities, config.importance_exponent);
         let found = network.gradient_into(params, (seen, steps, &state), gradient, |outputs, by| {
-            let mut found = Found::default();
+            let mut found = BatchResult::default();
             for (sequence, weight) in weights.iter().enumerate() {
                 let learned = Learned { config, batch, actions, sequence };
                 let errors = learned.errors([outputs, values], *weight, by);
@@ -102,8 +102,8 @@ struct Learned<'a> {
 }
 
 impl Learned<'_> {
-    /// The errors of the action values against their targets, step by step. Adds the gradient of half their squares by
-    /// the outputs to `by`.
+    /// The differences between action values and their targets, step by step. Adds the gradient of half their squares
+    /// with respect to the outputs to `by`.
     fn errors(&self, [online, target]: [&[f32]; 2], weight: f32, by: &mut [f32]) -> Vec<f32> {
         let Learned { config, batch, actions, sequence } = *self;
         let begin = if batch.starts[sequence] { 0 } else { config.burn_in_length };
@@ -138,11 +138,11 @@ impl Learner for R2d2Learner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Samples per insert count only the agent's own experience.
+        // The samples per insert count only the agent's own experience.
         let samples = batches.first().map_or(0, SampleBatch::len) as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
-        let Found { loss, priorities } = self.improve()?;
+        let BatchResult { loss, priorities } = self.improve()?;
         let priorities = priorities.into_iter().map(f64::from);
         Ok(Learnt {
             steps: 1,

@@ -9,7 +9,7 @@ use crate::actions::Discrete;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// From the observations so far to a value for each action.
+/// A network from the observations so far to a value for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QMemory {
     pub(super) torso: Torso,
@@ -18,7 +18,7 @@ pub(super) struct QMemory {
 }
 
 impl QMemory {
-    /// The network for an environment with one discrete action, and its initial parameters.
+    /// Creates the network for an environment with one discrete action, and its initial parameters.
     pub(super) fn new(config: &R2d2Config, spec: &EnvironmentSpec, key: Key) -> Result<(QMemory, Params)> {
         let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let (units, count) = (config.lstm_units, actions.count);

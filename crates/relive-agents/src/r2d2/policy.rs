@@ -7,16 +7,16 @@ use relive_tensor::{DType, Nest};
 
 use super::R2d2Config;
 use super::network::QMemory;
-use crate::memory::Memory;
+use crate::recurrent_states::RecurrentStates;
 use crate::saved::{self, Saved};
 use crate::{EpsilonGreedy, weights};
 
-/// Acts by the values of actions. It writes its states for the learner; an evaluation writes the `values` instead.
+/// Chooses actions by their values. It writes its states for the learner; an evaluation writes the `values` instead.
 #[derive(Debug)]
 pub(super) struct R2d2Policy {
     network: QMemory,
     params: Params,
-    memory: Memory,
+    memory: RecurrentStates,
     choice: EpsilonGreedy,
     is_evaluation: bool,
     rows: Vec<f32>,
@@ -26,7 +26,7 @@ impl R2d2Policy {
     pub(super) fn new(config: &R2d2Config, context: &PolicyContext<'_>) -> Result<R2d2Policy> {
         let (network, params) = QMemory::new(config, context.spec, Key::from_seed(0))?;
         Ok(R2d2Policy {
-            memory: Memory::new(&network.network, context.keys.len()),
+            memory: RecurrentStates::new(&network.network, context.keys.len()),
             network,
             params,
             choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, context)?,
@@ -41,7 +41,7 @@ impl Policy for R2d2Policy {
         let Self { network, params, memory, choice, is_evaluation, rows } = self;
         memory.forget(step.starts);
         if !*is_evaluation {
-            memory.tell(step.extras, 0)?;
+            memory.write_extras(step.extras, 0)?;
         }
         let seen = network.torso.read(step.observations, rows);
         let values = memory.act(&network.network, params, seen);
@@ -57,7 +57,7 @@ impl Policy for R2d2Policy {
 
     fn extras(&self) -> Nest<ArraySpec> {
         if !self.is_evaluation {
-            return Nest::dict(Memory::extras(&self.network.network));
+            return Nest::dict(RecurrentStates::extras(&self.network.network));
         }
         let actions = u32::try_from(self.choice.num_actions()).unwrap_or(u32::MAX);
         Nest::dict([("values", Nest::Leaf(ArraySpec::new("values", DType::Float32, [actions])))])

@@ -8,11 +8,11 @@ use crate::off_policy::OffPolicy;
 /// The settings of SAC (Haarnoja et al. 2018b), for one bounded array of float32. The defaults are those of
 /// Stable-Baselines3.
 ///
-/// Deviations from the paper: all gradients of a batch use the parameters before it, as in Acme; the temperature is
-/// learned through its logarithm, as in most implementations.
+/// Deviations from the paper: all gradients of a batch use the parameters before the step, as in Acme; the temperature
+/// is learned through its logarithm, as in most implementations.
 ///
-/// With more `critics`, only some of which count for a target, it is REDQ (Chen et al. 2021). `samples_per_insert` sets
-/// the number of gradient steps per transition. Each of them also updates the policy.
+/// With more `critics`, of which only some determine a target, it is REDQ (Chen et al. 2021). `samples_per_insert` sets
+/// the number of gradient steps per transition. Each gradient step also updates the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
@@ -35,16 +35,16 @@ pub struct SacConfig {
     pub tau: f32,
     /// The initial temperature, α.
     pub initial_temperature: f32,
-    /// The target entropy of the temperature; minus the dimension of an action unless set.
+    /// The target entropy for the temperature; by default the negative number of an action's dimensions.
     pub target_entropy: Option<f32>,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
     /// Number of critics.
     pub critics: usize,
-    /// Number of critics whose lowest value is the target. If it is less than all, they are drawn for each batch, and
-    /// the policy climbs the mean of all critics.
+    /// Number of critics whose lowest value is the target. If it is less than `critics`, they are drawn at random for
+    /// each batch, and the policy ascends the mean of all critics.
     pub critics_of_target: usize,
-    /// Whether observations are normalised to mean 0 and standard deviation 1.
+    /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
@@ -73,7 +73,7 @@ impl Default for SacConfig {
 }
 
 impl SacConfig {
-    /// The settings for a named environment: ones known to learn it quickly, otherwise the defaults.
+    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> SacConfig {
         match name {
@@ -86,7 +86,7 @@ impl SacConfig {
                 noise_correlation: 0.9,
                 ..SacConfig::default()
             },
-            // Before the agent has reached the goal, it learns to stand still.
+            // Until the agent reaches the goal for the first time, it learns to stand still.
             "MountainCarContinuous-v0" => SacConfig {
                 min_replay_size: 5_000,
                 batch_size: 128,
@@ -104,7 +104,7 @@ impl SacConfig {
         Plan { body: Body::Relu, hidden: &self.hidden }
     }
 
-    /// The settings of the replay table and of how it is filled.
+    /// The settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,

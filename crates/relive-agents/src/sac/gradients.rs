@@ -3,30 +3,32 @@
 use relive_nn::{Network, Params, Scratch, Stream};
 use relive_rl::plan::Transitions;
 
-use crate::continuous::{Climbing, Counts, Critics, TanhNormal, Valuing, draw, join, subset};
+use crate::continuous::{
+    ActionGradients, ActionValues, CriticReduction, Critics, TanhNormal, draw, join, subset,
+};
 
-/// Draws the next actions of a batch, and values them with the critics.
+/// Draws the next actions of a batch, and computes their values with the critics.
 #[derive(Debug)]
-pub(super) struct Continuation {
+pub(super) struct NextActionSampler {
     pub(super) stream: Stream,
-    /// Number of critics that count for the target; fewer than all are drawn at random.
+    /// The number of critics that determine the target; if not all, they are drawn at random.
     of_target: usize,
     scratch: Scratch,
-    next: Next,
+    next: NextActions,
 }
 
 /// The next actions of a batch, and their values.
 #[derive(Debug, Default)]
-pub(super) struct Next {
+pub(super) struct NextActions {
     drawn: TanhNormal,
-    /// The numbers of the critics that count.
+    /// The numbers of the critics that determine the target.
     chosen: Vec<usize>,
 }
 
 /// Finds the gradient of the critics.
 #[derive(Debug, Default)]
-pub(super) struct Criticism {
-    valuing: Valuing,
+pub(super) struct CriticGradient {
+    valuing: ActionValues,
     rows: Vec<f32>,
     next_rows: Vec<f32>,
     targets: Vec<f32>,
@@ -34,16 +36,16 @@ pub(super) struct Criticism {
 
 /// Finds the gradient of the policy.
 #[derive(Debug)]
-pub(super) struct Direction {
+pub(super) struct PolicyGradient {
     pub(super) stream: Stream,
-    counts: Counts,
+    counts: CriticReduction,
     drawn: TanhNormal,
     rows: Vec<f32>,
-    climbing: Climbing,
+    climbing: ActionGradients,
 }
 
-/// The inputs of both.
-pub(super) struct Seen<'a> {
+/// The inputs of both gradients.
+pub(super) struct GradientInputs<'a> {
     pub(super) dimensions: usize,
     pub(super) batch: &'a Transitions,
     pub(super) policy: (&'a Network, &'a Params),
@@ -51,14 +53,14 @@ pub(super) struct Seen<'a> {
     pub(super) temperature: f32,
 }
 
-impl Continuation {
-    pub(super) fn new(stream: Stream, of_target: usize) -> Continuation {
-        Continuation { stream, of_target, scratch: Scratch::default(), next: Next::default() }
+impl NextActionSampler {
+    pub(super) fn new(stream: Stream, of_target: usize) -> NextActionSampler {
+        NextActionSampler { stream, of_target, scratch: Scratch::default(), next: NextActions::default() }
     }
 
     /// Draws actions in the last states of the batch.
-    pub(super) fn draw(&mut self, seen: &Seen<'_>) -> &Next {
-        let Self { stream, of_target, scratch, next: Next { drawn, chosen } } = self;
+    pub(super) fn draw(&mut self, seen: &GradientInputs<'_>) -> &NextActions {
+        let Self { stream, of_target, scratch, next: NextActions { drawn, chosen } } = self;
         let ((policy, params), (critics, _)) = (seen.policy, seen.critics);
         let outputs = policy.infer(params, &seen.batch.next_observations, scratch);
         drawn.draw(outputs, seen.dimensions, || draw(stream));
@@ -67,21 +69,21 @@ impl Continuation {
     }
 }
 
-impl Criticism {
-    /// Half the mean squared error, summed over all critics, and its gradient. `next` gives the next actions, and is
-    /// called when they are needed; if it gives none, the result is `None`.
+impl CriticGradient {
+    /// Half the mean squared error, summed over all critics, and its gradient. `next` is called when the next actions
+    /// are needed; if it returns none, the result is `None`.
     pub(super) fn find<'n>(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &GradientInputs<'_>,
         target: &Params,
-        next: impl FnOnce() -> Option<&'n Next>,
+        next: impl FnOnce() -> Option<&'n NextActions>,
         gradient: &mut [f32],
     ) -> Option<f32> {
         let Self { valuing, rows, next_rows, targets } = self;
-        let Seen { batch, dimensions, critics: (critics, params), .. } = *seen;
+        let GradientInputs { batch, dimensions, critics: (critics, params), .. } = *seen;
         join(&batch.observations, &batch.actions, dimensions, rows);
         let targets = || {
-            let Next { drawn, chosen } = next()?;
+            let NextActions { drawn, chosen } = next()?;
             join(&batch.next_observations, &drawn.actions, dimensions, next_rows);
             let values = valuing.least(critics, target, next_rows, chosen.iter().copied());
             soft_targets((&batch.rewards, &batch.discounts), values, drawn, seen.temperature, targets);
@@ -91,18 +93,23 @@ impl Criticism {
     }
 }
 
-impl Direction {
-    pub(super) fn new(stream: Stream, counts: Counts) -> Direction {
-        let (drawn, climbing) = (TanhNormal::default(), Climbing::default());
-        Direction { stream, counts, drawn, rows: Vec::new(), climbing }
+impl PolicyGradient {
+    pub(super) fn new(stream: Stream, counts: CriticReduction) -> PolicyGradient {
+        let (drawn, climbing) = (TanhNormal::default(), ActionGradients::default());
+        PolicyGradient { stream, counts, drawn, rows: Vec::new(), climbing }
     }
 
-    /// The loss of the policy and its gradient; also the mean of log π.
+    /// The loss of the policy and its gradient, and the mean of log π.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-    pub(super) fn find(&mut self, seen: &Seen<'_>, gradient: &mut [f32]) -> (f32, f32) {
+    pub(super) fn find(&mut self, seen: &GradientInputs<'_>, gradient: &mut [f32]) -> (f32, f32) {
         let Self { stream, counts, drawn, rows, climbing } = self;
-        let Seen { batch, dimensions, policy: (policy, policy_params), critics: (critics, params), .. } =
-            *seen;
+        let GradientInputs {
+            batch,
+            dimensions,
+            policy: (policy, policy_params),
+            critics: (critics, params),
+            ..
+        } = *seen;
         let loss =
             policy.gradient_into(policy_params, &batch.observations, gradient, |outputs, by_outputs| {
                 drawn.draw(outputs, dimensions, || draw(stream));
@@ -137,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entropy_counts_in_targets() {
+    fn targets_include_entropy() {
         let mut next = TanhNormal::default();
         next.log_probabilities.push(-1.0);
         let mut targets = Vec::new();

@@ -9,14 +9,14 @@ use relive_rl::learners::Peers;
 use relive_rl::plan::Transitions;
 
 use super::SacConfig;
-use super::gradients::{Continuation, Criticism, Direction, Seen};
+use super::gradients::{CriticGradient, GradientInputs, NextActionSampler, PolicyGradient};
 use crate::continuous::{
-    Counts, Critics, Found, Improve, Returns, Role, Spaces, TargetUpdate, Trained, checked,
+    CriticReduction, Critics, Improve, Returns, Role, Spaces, StepMetrics, TargetUpdate, Trained, checked,
 };
 use crate::saved::Saved;
 use crate::together;
 
-/// Multiplications of a batch from which a second thread pays off.
+/// The number of multiplications for a batch from which a second thread is worthwhile.
 const MANY_PRODUCTS: usize = 4_000_000;
 
 /// The gradient step of SAC.
@@ -30,9 +30,9 @@ pub(super) struct SacStep {
     /// The logarithm of the temperature.
     temperature: Trained<()>,
     target_entropy: f32,
-    continuation: Continuation,
-    criticism: Criticism,
-    direction: Direction,
+    continuation: NextActionSampler,
+    criticism: CriticGradient,
+    direction: PolicyGradient,
     has_threads: bool,
 }
 
@@ -48,7 +48,7 @@ impl SacStep {
         let dimensions = spaces.dimensions() as f32;
         let products = config.batch_size * critics.params.values().len();
         let all_count = config.critics_of_target == config.critics;
-        let counts = if all_count { Counts::Least } else { Counts::Mean };
+        let counts = if all_count { CriticReduction::Least } else { CriticReduction::Mean };
         Ok(SacStep {
             target_update: TargetUpdate::Move { tau: config.tau },
             target_entropy: config.target_entropy.unwrap_or(-dimensions),
@@ -57,18 +57,21 @@ impl SacStep {
             target: critics.params.clone(),
             critics,
             temperature: Trained::new(((), layout.init(key)), rate),
-            continuation: Continuation::new(key.child("next actions").stream(), config.critics_of_target),
-            criticism: Criticism::default(),
-            direction: Direction::new(key.child("actions").stream(), counts),
+            continuation: NextActionSampler::new(
+                key.child("next actions").stream(),
+                config.critics_of_target,
+            ),
+            criticism: CriticGradient::default(),
+            direction: PolicyGradient::new(key.child("actions").stream(), counts),
             has_threads: products >= MANY_PRODUCTS
                 && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
         })
     }
 
-    /// Finds the gradients of critics and policy. Returns the losses of both, and the mean of log π.
+    /// Computes the gradients of critics and policy. Returns the losses of both, and the mean of log π.
     fn find(&mut self, batch: &Transitions, temperature: f32) -> (f32, (f32, f32)) {
         let Self { policy, critics, target, continuation, criticism, direction, .. } = self;
-        let seen = Seen {
+        let seen = GradientInputs {
             dimensions: self.dimensions,
             batch,
             policy: (&policy.networks, &policy.params),
@@ -76,17 +79,17 @@ impl SacStep {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Both threads do about the same work, and their results do not depend on which is first: one thread and two
-        // give the same numbers.
+        // Both threads do about the same amount of work, and the results do not depend on their order: one thread and
+        // two threads give the same numbers.
         let (criticized, directed) = if self.has_threads {
             std::thread::scope(|threads| {
                 let (drawn, next) = mpsc::channel();
                 let criticized =
                     threads.spawn(|| criticism.find(&seen, target, move || next.recv().ok(), of_critics));
-                // The receiver is gone only after a panic, which `join` reports below.
+                // The receiver is only gone after a panic, which `join` reports below.
                 let _ = drawn.send(continuation.draw(&seen));
                 let directed = direction.find(&seen, of_policy);
-                // A panic propagates from here, where the operator reports it.
+                // Propagates a panic to this thread, where the operator reports it.
                 let criticized = criticized.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 (criticized, directed)
             })
@@ -101,7 +104,7 @@ impl SacStep {
 impl Improve for SacStep {
     const WHAT: &'static str = "a learner of SAC";
 
-    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+    fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics> {
         let temperature = self.temperature.params.values()[0].exp();
         let (critic_loss, (policy_loss, log_probability)) = self.find(batch, temperature);
         self.temperature.gradient[0] = -(log_probability + self.target_entropy);
@@ -122,8 +125,8 @@ impl Improve for SacStep {
         policy.share(peers);
         critics.share(peers);
         temperature.share(peers);
-        together::apart(&mut continuation.stream, peers);
-        together::apart(&mut direction.stream, peers);
+        together::separate_stream(&mut continuation.stream, peers);
+        together::separate_stream(&mut direction.stream, peers);
     }
 
     fn acting(&self) -> &Params {

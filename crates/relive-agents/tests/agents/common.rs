@@ -10,7 +10,7 @@ use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
 use relive_rl::{Agent, Result};
 
-/// Trains in the environment of a name, and gives all reports beside what the run has come to.
+/// Trains in the named environment. Returns the result and all reports of the run.
 pub(crate) fn run(agent: &Arc<dyn Agent>, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
     let name = options.environment.clone();
     let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
@@ -31,13 +31,13 @@ pub(crate) fn options(environment: &str, env_steps: u64, seed: u64) -> RunOption
     RunOptions { environment: environment.to_owned(), env_steps, seed, ..RunOptions::default() }
 }
 
-/// All numbers of the weights, bit by bit.
+/// The bits of all numbers of the weights.
 pub(crate) fn numbers(trained: &Trained) -> Vec<u32> {
     let parts = trained.weights.parts().iter();
     parts.flat_map(|(_, part)| part.to_vec::<f32>().unwrap()).map(f32::to_bits).collect()
 }
 
-/// Small enough to be run often.
+/// PPO that is small enough for many runs.
 pub(crate) fn small_ppo() -> PpoConfig {
     let (num_envs, num_steps) = (8, 16);
     PpoConfig { num_envs, num_steps, minibatch_size: 32, epochs: 2, hidden: vec![16], ..PpoConfig::default() }
@@ -107,7 +107,7 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     all
 }
 
-/// Those that learn from what they have just done.
+/// The on-policy agents.
 pub(crate) fn on_policy() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let normalized = PpoConfig { normalize_observations: true, normalize_rewards: true, ..small_ppo() };
     vec![

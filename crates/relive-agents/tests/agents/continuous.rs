@@ -1,4 +1,4 @@
-//! Agents whose action is an array of numbers, and which learn from a table.
+//! Agents that learn from a table and whose action is an array of numbers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use relive_rl::Agent;
 
 use crate::common::small_sac;
 
-/// Each in a small form, with some of the settings that it shares with others.
+/// Each of these agents in a small form, with some of the shared settings.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     macro_rules! small {
         ($config:ident, $samples_per_insert:expr, { $($field:ident: $value:expr),* }) => {

@@ -1,4 +1,4 @@
-//! What holds for some agents, beside the suite of all.
+//! Properties of some agents, in addition to the suite for all agents.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::common::{all, numbers, on_policy, options, run, small_sac};
 const STEPS: u64 = 400;
 
 #[test]
-fn as_many_workers_as_one_likes_give_the_same_numbers() {
+fn any_number_of_workers_gives_the_same_results() {
     for (agent, environments) in on_policy() {
         for environment in environments {
             let of = |actors| {
@@ -63,9 +63,9 @@ fn more_workers_than_environments_are_refused() {
 }
 
 /// An agent whose rollouts have no steps.
-struct Still(Arc<dyn Agent>);
+struct StepsNothing(Arc<dyn Agent>);
 
-impl Agent for Still {
+impl Agent for StepsNothing {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -90,13 +90,13 @@ impl Agent for Still {
 #[test]
 fn rollouts_of_no_steps_are_refused() {
     let (agent, environments) = on_policy().remove(0);
-    let still: Arc<dyn Agent> = Arc::new(Still(agent));
+    let still: Arc<dyn Agent> = Arc::new(StepsNothing(agent));
     let error = run(&still, &options(environments[0], STEPS, 1)).unwrap_err().to_string();
     assert_eq!(error, "the number of steps of a rollout is 0, but it must be at least 1");
 }
 
 #[test]
-fn a_run_of_other_settings_is_not_resumed() {
+fn a_run_with_different_settings_is_not_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 100 });
     let agents = all();
@@ -112,7 +112,7 @@ fn a_run_of_other_settings_is_not_resumed() {
 }
 
 #[test]
-fn a_run_that_is_too_short_for_a_batch_or_for_its_workers_is_refused() {
+fn a_run_too_short_for_a_batch_or_its_workers_is_refused() {
     let impala = |batch_size| -> Arc<dyn Agent> {
         let small =
             ImpalaConfig { sequence_length: 10, num_envs: 4, hidden: vec![8], ..ImpalaConfig::default() };
@@ -124,8 +124,8 @@ fn a_run_that_is_too_short_for_a_batch_or_for_its_workers_is_refused() {
     };
     assert!(steps(8, 0, 80).unwrap() < 2 * 80, "the batch that reaches the number");
     let error = steps(9, 0, 80).unwrap_err().to_string();
-    let told = "the number of steps of a batch is 120, but it must be at most the steps of the run, 80: a batch has 12 fragments (batch_size 9)";
-    assert!(error.starts_with(told), "{error}");
+    let expected = "the number of steps of a batch is 120, but it must be at most the steps of the run, 80: a batch has 12 fragments (batch_size 9)";
+    assert!(error.starts_with(expected), "{error}");
     assert!(steps(1, 8, 80).is_ok());
     let error = steps(1, 9, 80).unwrap_err().to_string();
     assert!(

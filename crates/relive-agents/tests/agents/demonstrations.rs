@@ -1,4 +1,4 @@
-//! Recorded episodes: kept on disk, learned from without acting, and shown beside what an agent sees itself.
+//! Recorded episodes: stored on disk, learned from without acting, and mixed with an agent's own experience.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use relive_rl::{Agent, Result};
 
 use crate::common::{numbers, options, run, small_dqn, small_r2d2};
 
-/// Episodes in which the first action is done over and over.
+/// Episodes that repeat the first action.
 fn played(environment: &str, count: usize) -> Vec<RecordedEpisode> {
     let mut made = relive_env::make(environment, 1).unwrap();
     (0..count).map(|_| RecordedEpisode::play(&mut made, |_, _, _| Ok(())).unwrap()).collect()
@@ -26,7 +26,7 @@ fn read(folder: &Path, environment: &str) -> Result<Vec<RecordedEpisode>> {
 }
 
 #[test]
-fn episodes_come_back_as_they_were() {
+fn recorded_episodes_round_trip() {
     for environment in ["catch/0", "Pendulum-v1", "CartPole-v1"] {
         let (folder, episodes) = (tempfile::tempdir().unwrap(), played(environment, 3));
         recorded_in(folder.path(), environment, &episodes);
@@ -48,12 +48,12 @@ fn episodes_come_back_as_they_were() {
 }
 
 #[test]
-fn what_is_no_recording_of_the_environment_is_told() {
+fn missing_and_mismatched_recordings_are_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |environment| read(folder.path(), environment).unwrap_err().to_string();
-    assert!(told("catch/0").contains("no checkpoint of recorded episodes"), "{}", told("catch/0"));
+    let error_of = |environment| read(folder.path(), environment).unwrap_err().to_string();
+    assert!(error_of("catch/0").contains("no checkpoint of recorded episodes"), "{}", error_of("catch/0"));
     recorded_in(folder.path(), "catch/0", &played("catch/0", 1));
-    let error = told("Pendulum-v1");
+    let error = error_of("Pendulum-v1");
     assert!(error.contains("episode 0") && error.contains(&folder.path().display().to_string()), "{error}");
     let agent: Arc<dyn Agent> = Arc::new(small_dqn());
     let learns = |options: RunOptions| run(&agent, &options).unwrap_err().to_string();
@@ -71,7 +71,7 @@ fn what_is_no_recording_of_the_environment_is_told() {
     }
 }
 
-/// A run without a step in the environment.
+/// A run without environment steps.
 fn offline(
     agent: &Arc<dyn Agent>,
     environment: &str,
@@ -96,7 +96,7 @@ fn offline(
 }
 
 #[test]
-fn agents_learn_from_recorded_episodes_alone() {
+fn agents_learn_from_recorded_episodes_only() {
     let folder = tempfile::tempdir().unwrap();
     let mut environment = relive_env::make("deep_sea/0", 1).unwrap();
     let shown = RecordedEpisode::demonstrated(&mut environment).unwrap();
@@ -118,7 +118,7 @@ fn agents_learn_from_recorded_episodes_alone() {
 }
 
 #[test]
-fn who_is_shown_the_way_finds_the_chest() {
+fn dqfd_solves_deep_sea_with_demonstrations() {
     let mean = |agent: Arc<dyn Agent>, steps| {
         run(&agent, &options("deep_sea/0", steps, 1)).unwrap().0.summary.mean_return_last_100
     };
@@ -131,7 +131,7 @@ fn who_is_shown_the_way_finds_the_chest() {
 }
 
 #[test]
-fn a_run_with_demonstrations_goes_on_where_it_was() {
+fn a_run_with_demonstrations_resumes_where_it_stopped() {
     let demonstrations = Demonstrations { ratio: 0.25, ..Demonstrations::default() };
     let agent: Arc<dyn Agent> = Arc::new(DqfdConfig(DqnConfig { demonstrations, ..small_dqn() }));
     let of = |folder: &Path, steps| {
@@ -145,7 +145,7 @@ fn a_run_with_demonstrations_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_environment_without_a_demonstrator_asks_for_recorded_episodes() {
+fn an_environment_without_a_demonstrator_requires_recorded_episodes() {
     let agent: Arc<dyn Agent> = Arc::new(DqfdConfig::default());
     let error = run(&agent, &options("catch/0", 100, 1)).unwrap_err().to_string();
     assert!(error.contains("relive rl record"), "{error}");

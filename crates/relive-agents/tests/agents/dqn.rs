@@ -1,4 +1,4 @@
-//! DQN in environments that it can learn, and what it refuses.
+//! DQN in environments that it can learn, and in environments that it rejects.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ fn catch_is_learned_in_one_thread() {
         assert_eq!(summary.env_steps, 9_000);
         assert!((summary.samples_per_insert - 32.0).abs() < 0.5, "{summary:?}");
     }
-    // The mean of several, since a policy that has learned may be worse for some episodes.
+    // The mean of several runs, since a trained policy may be temporarily worse.
     let mean = runs.iter().map(|summary| summary.mean_return_last_100).sum::<f64>() / 3.0;
     assert!(mean >= 0.8, "{runs:?}");
 }
 
 #[test]
-fn catch_is_learned_by_actors_beside_a_learner() {
+fn actors_and_a_separate_learner_learn_catch() {
     let summary = summary("catch/0", DqnConfig::default(), 9_000, 2).unwrap();
     assert!(summary.mean_return_last_100 >= 0.6, "{summary:?}");
     assert!((summary.samples_per_insert - 32.0).abs() < 3.2, "{summary:?}");
@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn nests_images_and_duelling_heads_are_taken() {
+fn dqn_accepts_nests_images_and_dueling_heads() {
     for name in ["CartPole-v1", "deep_sea/0", "bandit/3", "umbrella_length/1"] {
         let config = DqnConfig { duelling: true, n_step: 1, ..small_dqn() };
         let summary = summary(name, config, 120, 0).unwrap();
@@ -73,7 +73,7 @@ fn nests_images_and_duelling_heads_are_taken() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_dqn_settings_are_reported() {
     let refused =
         |name: &str, config: DqnConfig, actors| summary(name, config, 100, actors).unwrap_err().to_string();
     assert!(refused("pong", DqnConfig::default(), 0).contains("pong"));
@@ -85,7 +85,7 @@ fn what_cannot_be_is_told() {
 }
 
 #[test]
-fn a_learner_that_diverges_says_so() {
+fn divergence_is_reported() {
     for actors in [0, 2] {
         let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
         let error = summary("catch/0", wild, 2_000, actors).unwrap_err();
@@ -106,7 +106,7 @@ fn tables_are_sampled_as_one() {
 }
 
 #[test]
-fn tables_that_cannot_be_sampled_as_one_are_refused() {
+fn invalid_replay_shards_are_refused() {
     let refused =
         |config: DqnConfig, actors| summary("catch/0", config, 300, actors).unwrap_err().to_string();
     let of = |replay_shards| DqnConfig { replay_shards, ..small_dqn() };

@@ -21,23 +21,23 @@ impl Faulty {
         Faulty { spec, length: 0, observation, reward, fails, saves: true }
     }
 
-    /// One that cannot tell its state.
+    /// An environment that cannot save its state.
     pub(crate) fn forgetful(self) -> Faulty {
         Faulty { saves: false, ..self }
     }
 
-    /// With other observations and actions.
+    /// Replaces the spec of observations and actions.
     pub(crate) fn with_spec(self, spec: EnvironmentSpec) -> Faulty {
         Faulty { spec, ..self }
     }
 
-    /// With one discrete action.
+    /// Replaces the action by one discrete action.
     pub(crate) fn with_choices(mut self) -> Faulty {
         self.spec.actions = Nest::Leaf(ArraySpec::discrete("", 2));
         self
     }
 
-    /// With actions that the agent can take.
+    /// Replaces the action by one that the agent supports.
     pub(crate) fn for_agent(self, agent: &dyn Agent) -> Faulty {
         let takes_numbers = agent.policy(&PolicyContext::alone(&self.spec, Purpose::Training, &[])).is_ok();
         if takes_numbers { self } else { self.with_choices() }

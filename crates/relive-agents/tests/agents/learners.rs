@@ -16,34 +16,35 @@ fn make(name: &str) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?))
 }
 
-/// A run of several learners whose others are threads of this process, which reach the tables without a network.
-struct Together {
+/// A run with several learners. The other learners are threads of this process, and access the tables without a
+/// network.
+struct LearnerGroup {
     trained: Result<Trained>,
     others: Vec<Result<Followed>>,
 }
 
-fn run(agent: &str, settings: &str, options: &RunOptions) -> Together {
-    let (mut tells, mut others) = (Vec::new(), Vec::<JoinHandle<Result<Followed>>>::new());
+fn run(agent: &str, settings: &str, options: &RunOptions) -> LearnerGroup {
+    let (mut senders, mut others) = (Vec::new(), Vec::<JoinHandle<Result<Followed>>>::new());
     for rank in 1..options.learners.unwrap_or(1) {
-        let (tell, told) = channel::<Engine>();
-        tells.push(tell);
+        let (sender, receiver) = channel::<Engine>();
+        senders.push(sender);
         others.push(spawn(move || {
-            let engine = told.recv().map_err(|_| RlError::Stopped)?;
+            let engine = receiver.recv().map_err(|_| RlError::Stopped)?;
             let client = Client::in_process(engine)?;
             let follower = Follower { client: &client, rank, stop: &Stop::new() };
             learn(&follower, &relive_agents::from_json, &|name| Ok(make(name)))
         }));
     }
-    let tells = parking_lot::Mutex::new(tells);
+    let senders = parking_lot::Mutex::new(senders);
     let watch = Watch::new(move |engine| {
-        // None of them is left where the run was refused before.
-        tells.lock().drain(..).for_each(|tell| drop(tell.send(engine.clone())));
+        // No learner thread is left if the run was rejected before it began.
+        senders.lock().drain(..).for_each(|sender| drop(sender.send(engine.clone())));
     });
     let agent = relive_agents::from_json(agent, settings).unwrap();
     let watched = RunOptions { watch: Some(watch), ..options.clone() };
     let trained = train(&agent, &watched, &make(&options.environment), &mut |_| {});
     drop(watched);
-    Together { trained, others: others.into_iter().map(|other| other.join().unwrap()).collect() }
+    LearnerGroup { trained, others: others.into_iter().map(|other| other.join().unwrap()).collect() }
 }
 
 fn options(environment: &str, env_steps: u64, learners: u32) -> RunOptions {
@@ -70,7 +71,7 @@ const OFF_POLICY: &str =
 const ACTOR_CRITIC: &str = r#""hidden": [8], "num_envs": 5, "num_steps": 16"#;
 const FRAGMENTS: &str = r#""hidden": [8], "num_envs": 4, "sequence_length": 8, "batch_size": 5"#;
 
-/// An agent, more of its settings, and an environment.
+/// The agents, with further settings and an environment for each.
 const AGENTS: &[(&str, &str, &str, &str)] = &[
     ("dqn", OFF_POLICY, "", "CartPole-v1"),
     ("dqn", OFF_POLICY, r#", "noisy": true, "replay_shards": 2"#, "CartPole-v1"),
@@ -95,7 +96,7 @@ const AGENTS: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn all_learners_end_with_the_same_weights_bit_for_bit() {
     for (agent, settings, more, environment) in AGENTS {
-        let Together { trained, others } =
+        let LearnerGroup { trained, others } =
             run(agent, &format!("{{{settings}{more}}}"), &options(environment, 600, 3));
         let trained = trained.unwrap_or_else(|error| panic!("{agent}: {error}"));
         assert!(trained.summary.learner_steps > 2, "{agent}: {:?}", trained.summary);
@@ -111,9 +112,9 @@ fn all_learners_end_with_the_same_weights_bit_for_bit() {
 }
 
 #[test]
-fn parts_of_minibatches_make_the_steps_of_one_learner() {
+fn shared_minibatches_match_the_steps_of_one_learner() {
     for (environment, more) in [("CartPole-v1", ""), ("Pendulum-v1", r#", "normalize_observations": true"#)] {
-        // Minibatches of 7 and less, which three learners cannot divide evenly.
+        // Minibatches of at most 7 cells, which three learners cannot divide evenly.
         let settings = format!(r#"{{{ACTOR_CRITIC}{more}, "minibatch_size": 7, "epochs": 2}}"#);
         let of = |learners| run("ppo", &settings, &options(environment, 80, learners)).trained.unwrap();
         let (alone, shared) = (of(1), of(3));
@@ -125,7 +126,7 @@ fn parts_of_minibatches_make_the_steps_of_one_learner() {
 }
 
 #[test]
-fn each_learner_samples_batches_of_its_own_and_the_ratio_counts_all() {
+fn each_learner_samples_its_own_batches_and_the_ratio_covers_all() {
     let settings = format!("{{{OFF_POLICY}}}");
     let of =
         |learners| run("dqn", &settings, &options("CartPole-v1", 2_000, learners)).trained.unwrap().summary;
@@ -139,32 +140,32 @@ fn each_learner_samples_batches_of_its_own_and_the_ratio_counts_all() {
 }
 
 #[test]
-fn what_cannot_be_shared_is_refused() {
+fn runs_that_cannot_share_learning_are_refused() {
     let of = |agent: &str, settings: &str, change: &dyn Fn(&mut RunOptions)| {
-        // Refused before any other learner could join.
+        // The run is rejected before any other learner can join.
         let mut options = RunOptions { watch: Some(Watch::new(|_| {})), ..options("CartPole-v1", 500, 2) };
         change(&mut options);
         let agent = relive_agents::from_json(agent, settings).unwrap();
         train(&agent, &options, &make("CartPole-v1"), &mut |_| {}).unwrap_err().to_string()
     };
-    let said = of("a3c", "{}", &|_| {});
+    let actual = of("a3c", "{}", &|_| {});
     assert_eq!(
-        said,
+        actual,
         "learners is 2, but it must be 1 for this agent, whose learner cannot share gradients with other learners"
     );
-    let said = of("impala", r#"{"batch_size": 2, "num_envs": 3}"#, &|options| options.learners = Some(3));
-    assert!(said.contains("learners is 3, but it must be at most batch_size, 2"), "{said}");
-    let said = of("ppo", "{}", &|options| options.learners = Some(0));
-    assert_eq!(said, "learners is 0, but it must be from 1 to 64");
-    let said = of("ppo", "{}", &|options| options.learners = Some(65));
-    assert_eq!(said, "learners is 65, but it must be from 1 to 64");
-    let said = of("ppo", "{}", &|options| options.actors = 0);
-    assert!(said.starts_with("learners is 2, but it must be 1 without actors"), "{said}");
+    let actual = of("impala", r#"{"batch_size": 2, "num_envs": 3}"#, &|options| options.learners = Some(3));
+    assert!(actual.contains("learners is 3, but it must be at most batch_size, 2"), "{actual}");
+    let actual = of("ppo", "{}", &|options| options.learners = Some(0));
+    assert_eq!(actual, "learners is 0, but it must be from 1 to 64");
+    let actual = of("ppo", "{}", &|options| options.learners = Some(65));
+    assert_eq!(actual, "learners is 65, but it must be from 1 to 64");
+    let actual = of("ppo", "{}", &|options| options.actors = 0);
+    assert!(actual.starts_with("learners is 2, but it must be 1 without actors"), "{actual}");
     let agent = relive_agents::from_json("ppo", "{}").unwrap();
     let unserved = train(&agent, &options("CartPole-v1", 500, 2), &make("CartPole-v1"), &mut |_| {});
-    let said = unserved.unwrap_err().to_string();
-    assert_eq!(said, "several learners needs tables that RunOptions::watch serves");
-    // And a learner without a run.
+    let actual = unserved.unwrap_err().to_string();
+    assert_eq!(actual, "several learners needs tables that RunOptions::watch serves");
+    // A learner without a run fails, too.
     let client =
         Client::in_process(Engine::builder().table(TableConfig::new("other")).build().unwrap()).unwrap();
     let alone = Follower { client: &client, rank: 1, stop: &Stop::new() };

@@ -40,7 +40,7 @@ fn a2c_learns_to_catch() {
     assert!(found >= 0.5, "{found}");
 }
 
-/// The mean of ten episodes without exploring, on a pendulum, after so many steps.
+/// The mean return of ten episodes of the pendulum without exploration, after this many training steps.
 fn swung_up(agent: impl Agent + 'static, env_steps: u64) -> f64 {
     let agent: Arc<dyn Agent> = Arc::new(agent);
     let evaluation = Some(Evaluation { every: env_steps, episodes: 10 });
@@ -75,7 +75,7 @@ fn d4pg_swings_the_pendulum_up() {
 }
 
 #[test]
-fn r2d2_remembers() {
+fn r2d2_learns_a_memory_task() {
     let agent: Arc<dyn Agent> = Arc::new(R2d2Config::for_environment("memory_len/3"));
     let (trained, _) = run(&agent, &options("memory_len/3", 3_500, 1)).unwrap();
     assert!(trained.summary.mean_return_last_100 >= 0.9, "{:?}", trained.summary);
@@ -85,7 +85,7 @@ fn r2d2_remembers() {
 }
 
 #[test]
-fn impala_learns_to_catch_and_remembers() {
+fn impala_learns_catch_and_memory_len() {
     for (environment, steps) in [("catch/0", 45_000), ("memory_len/3", 50_000)] {
         let agent: Arc<dyn Agent> = Arc::new(ImpalaConfig::for_environment(environment));
         let (trained, _) = run(&agent, &options(environment, steps, 1)).unwrap();

@@ -1,4 +1,4 @@
-//! Logs of runs that are saved and resumed: each episode is there once.
+//! Logs of runs that are saved and resumed contain each episode once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use relive_rl::{Agent, Result, RlError};
 
 use crate::common::{numbers, options, run, small_dqn};
 
-/// Runs in a folder, with its checkpoints and logs there, until there are so many steps in all, or it is to break
-/// down after so many.
+/// Runs with checkpoints and logs in a folder until the total number of steps is reached, or fails after `breaks_after`
+/// steps.
 fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Trained> {
     let (logs, mut loggers) = (folder.join("log"), Loggers::new());
     loggers.add(JsonLinesLogger::new(&logs)?);
@@ -24,7 +24,7 @@ fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Tra
         if Some(made) > breaks_after && breaks_after.is_some() { Err(RlError::Stopped) } else { Ok(()) }
     });
     let checkpoints = Checkpoints { folder: folder.join("run"), every: 200 };
-    if !checkpoints.are_there()? {
+    if !checkpoints.any_exist()? {
         loggers.begin_anew()?;
     }
     let evaluation = Some(Evaluation { every: 150, episodes: 2 });
@@ -39,7 +39,7 @@ fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Tra
     run(&agent, &options).map(|(trained, _)| trained)
 }
 
-/// The lines of a log of JSON, without times.
+/// The lines of a JSON log, without times.
 fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join("log").join(name)).unwrap();
     let lines = text.lines().map(|line| {
@@ -50,8 +50,8 @@ fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     lines.collect()
 }
 
-/// How many returns of actors all files of TensorBoard have.
-fn told_to_tensorboard(folder: &Path) -> usize {
+/// The number of actor returns in all TensorBoard files.
+fn num_tensorboard_events(folder: &Path) -> usize {
     let files = std::fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().path());
     let events = files.filter(|path| path.extension().is_some_and(|extension| extension == "relive"));
     let tag = b"actor/episode_return";
@@ -61,11 +61,11 @@ fn told_to_tensorboard(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_run_that_broke_down_and_goes_on_has_the_logs_of_one_that_did_not() {
+fn a_crashed_and_resumed_run_has_the_logs_of_an_uninterrupted_one() {
     let (whole, broken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let expected = run_there(whole.path(), 1_000, None).unwrap();
-    // Before there is a checkpoint, between two of them, and right after one that has files which began after the one
-    // before.
+    // Before the first checkpoint, between two checkpoints, and directly after a checkpoint with log files that did not
+    // exist at the previous one.
     for breaks_after in [150, 350, 290, 201] {
         assert!(run_there(broken.path(), 1_000, Some(breaks_after)).is_err(), "{breaks_after}");
     }
@@ -76,11 +76,11 @@ fn a_run_that_broke_down_and_goes_on_has_the_logs_of_one_that_did_not() {
     }
     let rows = |folder: &Path| std::fs::read_to_string(folder.join("log/actor.csv")).unwrap().lines().count();
     assert_eq!((rows(broken.path()), rows(whole.path())), (112, 112), "a header, and episodes of nine steps");
-    assert_eq!((told_to_tensorboard(broken.path()), told_to_tensorboard(whole.path())), (111, 111));
+    assert_eq!((num_tensorboard_events(broken.path()), num_tensorboard_events(whole.path())), (111, 111));
 }
 
 #[test]
-fn a_run_goes_on_from_its_end_where_no_checkpoint_was_due() {
+fn a_run_resumes_from_its_end_without_a_due_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     run_there(folder.path(), 250, None).unwrap();
     let trained = run_there(folder.path(), 500, None).unwrap();
@@ -88,7 +88,7 @@ fn a_run_goes_on_from_its_end_where_no_checkpoint_was_due() {
     let ends: Vec<_> =
         lines(folder.path(), "actor.jsonl").iter().map(|line| line["env_steps"].clone()).collect();
     assert_eq!(ends, (1..=55).map(|episode| serde_json::json!(f64::from(episode) * 9.0)).collect::<Vec<_>>());
-    // The evaluation at the first end is none of a run that goes on.
+    // An uninterrupted run does not have the evaluation at the first end.
     let evaluated: Vec<_> = lines(folder.path(), "evaluator.jsonl")
         .iter()
         .map(|line| line["env_steps"].as_f64().unwrap())

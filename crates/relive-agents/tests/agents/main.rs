@@ -1,4 +1,4 @@
-//! Agents as their users run them.
+//! Tests of agents as users run them.
 
 #[cfg(test)]
 mod by_hand;

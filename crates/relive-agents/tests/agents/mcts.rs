@@ -1,4 +1,4 @@
-//! Searches in environments, and without them.
+//! Searches with and without environments.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::common::{numbers, options, run, run_in, small_mcts};
 use crate::faulty::Faulty;
 
 #[test]
-fn the_chest_at_the_bottom_of_the_sea_is_found() {
+fn mcts_solves_deep_sea() {
     let agent: Arc<dyn Agent> = Arc::new(MctsConfig::for_environment("deep_sea/0"));
     let evaluation = Some(Evaluation { every: 3_000, episodes: 1 });
     let options = RunOptions { evaluation, ..options("deep_sea/0", 3_000, 1) };
@@ -27,7 +27,7 @@ fn the_chest_at_the_bottom_of_the_sea_is_found() {
 }
 
 #[test]
-fn what_was_learned_is_kept_without_the_search() {
+fn the_saved_policy_of_mcts_works_without_search() {
     let agent: Arc<dyn Agent> = Arc::new(MctsConfig::default());
     let (trained, _) = run(&agent, &options("catch/0", 5_400, 1)).unwrap();
     let mut policy = SavedPolicy::of(agent.as_ref(), &trained).unwrap();
@@ -39,8 +39,8 @@ fn what_was_learned_is_kept_without_the_search() {
         let mut step = environment.reset(observation.view_mut()).unwrap();
         while !step.last() {
             policy.act(observation.view(), action.view_mut()).unwrap();
-            let told = policy.extra("policy").unwrap().to_vec::<f32>().unwrap();
-            assert!((told.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            let actual = policy.extra("policy").unwrap().to_vec::<f32>().unwrap();
+            assert!((actual.iter().sum::<f32>() - 1.0).abs() < 1e-5);
             step = environment.step(Action::Nest(action.view()), observation.view_mut()).unwrap();
             total += step.reward;
         }
@@ -67,7 +67,7 @@ fn a_search_in_a_learned_model_learns_to_catch() {
 }
 
 #[test]
-fn several_steps_and_noise_are_learned_from_by_several_actors() {
+fn mcts_trains_with_n_steps_noise_and_several_actors() {
     let agent = MctsConfig { n_step: 3, noise_share: 0.25, noise_alpha: 0.3, ..small_mcts() };
     let agent: Arc<dyn Agent> = Arc::new(agent);
     for actors in [0, 2] {
@@ -77,7 +77,7 @@ fn several_steps_and_noise_are_learned_from_by_several_actors() {
 }
 
 #[test]
-fn an_environment_that_cannot_be_restored_is_refused_before_the_run_begins() {
+fn an_environment_without_save_and_restore_is_refused_before_the_run() {
     let make = MakeEnvironment::new(|_| {
         let agent = small_mcts();
         Ok(Box::new(Faulty::new(0.0, 1.0, true).forgetful().for_agent(&agent)))

@@ -1,4 +1,4 @@
-//! Runs that learn from what tables have, without acting.
+//! Runs that learn from the contents of tables without acting.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use relive_table::{RateLimiterConfig, TableConfig};
 
 use crate::common::{options, run, small_dqn};
 
-/// Looks at mixtures of two tables.
-struct Looking {
+/// A learner that records mixtures of two tables.
+struct RecordingLearner {
     weights: Weights,
     batches: u64,
 }
 
-impl Learner for Looking {
+impl Learner for RecordingLearner {
     type Batch = Vec<SampleBatch>;
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
@@ -35,7 +35,7 @@ impl Learner for Looking {
     }
 }
 
-impl Saveable for Looking {
+impl Saveable for RecordingLearner {
     fn save(&mut self) -> Vec<u8> {
         self.batches.to_le_bytes().to_vec()
     }
@@ -45,10 +45,10 @@ impl Saveable for Looking {
     }
 }
 
-/// Acts as DQN does where what was learned is shown.
-struct Offline;
+/// An offline agent; its evaluations act like DQN.
+struct OfflineAgent;
 
-impl Agent for Offline {
+impl Agent for OfflineAgent {
     fn name(&self) -> &'static str {
         "offline"
     }
@@ -73,7 +73,7 @@ impl Agent for Offline {
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let trained: Arc<dyn Agent> = Arc::new(small_dqn());
         let weights = run(&trained, &options("catch/0", 9, 1))?.0.weights;
-        let learner = crew.learner(Looking { weights, batches: 0 })?;
+        let learner = crew.learner(RecordingLearner { weights, batches: 0 })?;
         Ok(crew.replay_mixture(&[("replay", 12), ("demonstrations", 4)])?.learn(learner))
     }
 }
@@ -99,8 +99,8 @@ fn fill(engine: &Engine) {
 }
 
 #[test]
-fn a_mixture_is_learned_from_by_steps_of_the_learner() {
-    let agent: Arc<dyn Agent> = Arc::new(Offline);
+fn a_mixture_of_demonstrations_and_experience_is_learned_from() {
+    let agent: Arc<dyn Agent> = Arc::new(OfflineAgent);
     for actors in [0, 2] {
         let options = RunOptions {
             actors,

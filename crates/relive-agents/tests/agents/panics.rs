@@ -1,4 +1,4 @@
-//! Panics in a run, which end it for all of its threads.
+//! A panic in a run ends the run for all of its threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use relive_rl::{Agent, Learner, Learnt, Policy, PolicyContext, Result, Rollout, 
 
 use crate::common::{all, options, run, run_in, small_ppo};
 
-/// Far more than a run takes that ends at once.
+/// Far more time than a run needs that ends at once.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What comes of `run`, which must not go on for ever.
+/// Returns the result of `run`, which must end within the deadline.
 fn in_time<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = channel();
-    std::thread::spawn(move || tell.send(run()));
-    told.recv_timeout(DEADLINE).expect("the run ends")
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(run()));
+    receiver.recv_timeout(DEADLINE).expect("the run ends")
 }
 
-/// Far more steps than a run can make.
+/// Options of a run with far more steps than it can make.
 fn endless(environment: &str, actors: usize) -> RunOptions {
     RunOptions { actors, ..options(environment, u64::MAX, 1) }
 }
 
 /// An environment whose third step panics.
-struct Fragile {
+struct PanickingEnvironment {
     environment: Box<dyn Environment>,
     steps: u64,
 }
 
-impl Environment for Fragile {
+impl Environment for PanickingEnvironment {
     fn spec(&self) -> &EnvironmentSpec {
         self.environment.spec()
     }
@@ -59,13 +59,13 @@ impl Environment for Fragile {
 }
 
 #[test]
-fn an_environment_that_panics_ends_the_run() {
+fn a_panicking_environment_ends_the_run() {
     for (agent, environments) in all() {
         let name = environments[0];
         for actors in [0, 2] {
             let make = MakeEnvironment::new(move |seed| {
                 let environment = relive_env::make(name, seed)?;
-                Ok(Box::new(Fragile { environment, steps: 0 }))
+                Ok(Box::new(PanickingEnvironment { environment, steps: 0 }))
             });
             let (agent, options) = (Arc::clone(&agent), endless(name, actors));
             let error = in_time(move || run_in(&agent, &options, &make)).unwrap_err().to_string();
@@ -75,13 +75,13 @@ fn an_environment_that_panics_ends_the_run() {
     }
 }
 
-/// PPO, whose learner panics at its first rollout.
-struct Clumsy;
+/// PPO with a learner that panics at its first rollout.
+struct PanickingPpo;
 
-/// Has the weights of a short run, and panics when it is to learn.
-struct Falls(Weights);
+/// A learner with the weights of a short run, which panics when it should learn.
+struct PanickingLearner(Weights);
 
-impl Learner for Falls {
+impl Learner for PanickingLearner {
     type Batch = Rollout;
 
     fn learn(&mut self, _: Rollout) -> Result<Learnt> {
@@ -93,7 +93,7 @@ impl Learner for Falls {
     }
 }
 
-impl Saveable for Falls {
+impl Saveable for PanickingLearner {
     fn save(&mut self) -> Vec<u8> {
         Vec::new()
     }
@@ -103,7 +103,7 @@ impl Saveable for Falls {
     }
 }
 
-impl Agent for Clumsy {
+impl Agent for PanickingPpo {
     fn name(&self) -> &'static str {
         "clumsy"
     }
@@ -127,21 +127,21 @@ impl Agent for Clumsy {
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let trained: Arc<dyn Agent> = Arc::new(small_ppo());
         let (trained, _) = run(&trained, &options("CartPole-v1", 128, 1))?;
-        Ok(crew.rollouts(16)?.sync()?.learn(crew.learner(Falls(trained.weights))?))
+        Ok(crew.rollouts(16)?.sync()?.learn(crew.learner(PanickingLearner(trained.weights))?))
     }
 }
 
 #[test]
-fn a_learner_that_panics_ends_the_run() {
+fn a_panicking_learner_ends_the_run() {
     for actors in [0, 2] {
-        let agent: Arc<dyn Agent> = Arc::new(Clumsy);
+        let agent: Arc<dyn Agent> = Arc::new(PanickingPpo);
         let error = in_time(move || run(&agent, &endless("CartPole-v1", actors))).unwrap_err().to_string();
         assert!(error.contains("the first step of a test's learner"), "{error}");
     }
 }
 
 #[test]
-fn a_listener_that_panics_ends_the_run() {
+fn a_panicking_listener_ends_the_run() {
     for (agent, environments) in all() {
         let name = environments[0];
         let listening = move || {

@@ -1,4 +1,4 @@
-//! Agents that see pictures.
+//! Agents whose observations are images.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn all() -> [Arc<dyn Agent>; 4] {
 }
 
 #[test]
-fn a_run_that_sees_pictures_learns_and_is_resumed_with_the_same_numbers() {
+fn a_run_on_images_learns_and_resumes_identically() {
     for agent in all() {
         let of = |folder: &std::path::Path, steps| {
             let checkpoints = Some(Checkpoints { folder: folder.to_owned(), every: 20 });
@@ -49,7 +49,7 @@ fn a_run_that_sees_pictures_learns_and_is_resumed_with_the_same_numbers() {
 }
 
 #[test]
-fn pictures_are_seen_by_actors_beside_a_learner() {
+fn images_are_processed_by_actors_beside_a_learner() {
     for agent in all() {
         let options = RunOptions { actors: 2, ..options("pixels/catch", STEPS, 1) };
         assert!(run(&agent, &options).is_ok());

@@ -1,4 +1,4 @@
-//! What was learned, kept and acted by.
+//! Trained policies: saved, loaded and used to act.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn mean_return(policy: &mut SavedPolicy, episodes: u32) -> f64 {
 }
 
 #[test]
-fn a_trained_policy_plays_well_after_it_was_saved() {
+fn a_trained_policy_performs_well_after_saving() {
     let mut policy = trained("catch/0", DqnConfig::default(), 9_000);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catch.safetensors");
@@ -56,7 +56,7 @@ fn a_trained_policy_plays_well_after_it_was_saved() {
 }
 
 #[test]
-fn values_of_actions_come_with_the_action() {
+fn the_policy_returns_action_values() {
     let mut policy = trained("catch/0", DqnConfig { hidden: vec![8], ..DqnConfig::default() }, 9);
     let mut environment = relive_env::make("catch/0", 1).unwrap();
     let mut observation = Buffer::for_nest(&environment.spec().observations, 1).unwrap();
@@ -71,22 +71,22 @@ fn values_of_actions_come_with_the_action() {
 }
 
 #[test]
-fn observations_of_others_are_refused() {
+fn observations_of_other_environments_are_refused() {
     let mut policy = trained("CartPole-v1", DqnConfig { hidden: vec![8], ..DqnConfig::default() }, 9);
     let mut action = Buffer::for_nest(&policy.spec().actions, 1).unwrap();
-    let mut told = |nest: Nest<ArraySpec>| {
+    let mut describe = |nest: Nest<ArraySpec>| {
         let buffer = Buffer::for_nest(&nest, 1).unwrap();
         policy.act(buffer.view(), action.view_mut()).unwrap_err().to_string()
     };
     let leaf = |dtype, dims: &[u32]| Nest::Leaf(ArraySpec::new("", dtype, dims));
-    let wide = told(leaf(DType::Float64, &[4]));
+    let wide = describe(leaf(DType::Float64, &[4]));
     assert!(wide.contains("float32") && wide.contains("float64"), "{wide}");
-    let many = told(Nest::List(vec![leaf(DType::Float32, &[4]), leaf(DType::Float32, &[1])]));
+    let many = describe(Nest::List(vec![leaf(DType::Float32, &[4]), leaf(DType::Float32, &[1])]));
     assert!(many.contains('2'), "{many}");
 }
 
 #[test]
-fn files_that_are_no_policies_are_refused() {
+fn files_that_are_not_policies_are_refused() {
     let policy = trained("catch/0", DqnConfig { hidden: vec![8, 8], ..DqnConfig::default() }, 9);
     let file = policy.to_bytes().unwrap();
     for end in [0, 7, 100, file.len() - 1] {
@@ -100,19 +100,19 @@ fn files_that_are_no_policies_are_refused() {
         error.starts_with("the policy file is damaged: ") && error.contains("NaN or infinite"),
         "{error}"
     );
-    let told = |from: &str, to: &str| {
+    let describe = |from: &str, to: &str| {
         let place = file.windows(from.len()).position(|bytes| bytes == from.as_bytes()).unwrap();
         let mut changed = file.clone();
         changed[place..place + to.len()].copy_from_slice(to.as_bytes());
         loaded(&changed).map(|_| ()).unwrap_err().to_string()
     };
-    assert!(told("relive.policy", "another.thing").contains("no entry relive.policy"));
+    assert!(describe("relive.policy", "another.thing").contains("no entry relive.policy"));
     assert!(
-        told(r#"version\":2"#, r#"version\":1"#)
+        describe(r#"version\":2"#, r#"version\":1"#)
             .contains("it has version 1, but this program reads version 2")
     );
-    assert!(told(r"[8,8]", r"[8,9]").contains("the weights of a policy"));
-    assert!(told(r#"agent\":\"dqn"#, r#"agent\":\"dqx"#).contains("dqx"));
+    assert!(describe(r"[8,8]", r"[8,9]").contains("the weights of a policy"));
+    assert!(describe(r#"agent\":\"dqn"#, r#"agent\":\"dqx"#).contains("dqx"));
     let nowhere = SavedPolicy::load("/nowhere/at/all", &relive_agents::from_json);
     assert!(nowhere.map(|_| ()).unwrap_err().to_string().starts_with("/nowhere/at/all: "));
 }

@@ -1,5 +1,5 @@
-//! Runs whose workers are elsewhere. Here they are threads that know nothing of each other but the server; the
-//! command line's tests have processes.
+//! Runs whose workers are processes. In these tests, workers are threads that only share the server; the tests of the
+//! command line use real processes.
 
 use std::sync::Arc;
 use std::thread::{JoinHandle, scope, spawn};
@@ -30,7 +30,7 @@ fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
     work(&Worker::new(client, number, stop), &relive_agents::from_json, &named)
 }
 
-/// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
+/// A run that serves its own tables to this many workers. Returns the results of the run and of the workers.
 fn served(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -38,28 +38,28 @@ fn served(
 ) -> (Result<Trained>, Vec<Result<Worked>>) {
     let started: Arc<Mutex<Vec<JoinHandle<Result<Worked>>>>> = Arc::default();
     let (starting, stop) = (Arc::clone(&started), Stop::new());
-    let told = stop.clone();
+    let actual = stop.clone();
     let watch = Watch::new(move |engine: &Engine| {
         for number in 0..workers {
             let client = Client::in_process(engine.clone()).unwrap();
-            // A worker that fails is seen here, also where the run is waiting for it.
-            let told = told.clone();
-            starting.lock().push(spawn(move || Ok(worker_until(&client, number, &told).unwrap())));
+            // A failed worker is noticed here, even while the run is waiting for it.
+            let actual = actual.clone();
+            starting.lock().push(spawn(move || Ok(worker_until(&client, number, &actual).unwrap())));
         }
     });
     let (actors, processes) = (usize::try_from(workers).unwrap(), Some(Processes::default()));
     let options = RunOptions { actors, processes, watch: Some(watch), ..options.clone() };
     let trained = run(agent, &options).map(|(trained, _)| trained);
-    // Whoever was too late to join would wait for the tables of this run for ever.
+    // A worker that was too late to join would wait for the tables of this run forever.
     stop.stop();
     let worked = std::mem::take(&mut *started.lock());
-    // Tables that are closed are lost to workers, which would wait for them to come back.
+    // If the tables close because of an error, workers would wait for them to return.
     let ended = if trained.is_ok() { worked } else { Vec::new() };
     (trained, ended.into_iter().map(|worker| worker.join().unwrap()).collect())
 }
 
 #[test]
-fn rounds_of_processes_give_the_numbers_of_one_thread() {
+fn rounds_of_processes_give_the_same_results_as_one_thread() {
     for (agent, environments) in on_policy() {
         for environment in environments {
             let options = options(environment, 400, 3);
@@ -86,7 +86,7 @@ fn every_agent_learns_from_processes() {
 }
 
 #[test]
-fn samples_per_insert_are_kept_with_processes() {
+fn processes_keep_the_samples_per_insert_ratio() {
     let agent: Arc<dyn Agent> = Arc::new(small_dqn());
     let (trained, worked) = served(&agent, &options("catch/0", 4_000, 1), 2);
     let summary = trained.unwrap().summary;
@@ -108,7 +108,7 @@ fn on_server(client: &Client, agent: DqnConfig, environment: &str, env_steps: u6
 }
 
 #[test]
-fn a_run_on_a_server_goes_on_where_it_was() {
+fn a_run_on_a_server_resumes_where_it_stopped() {
     let (_engine, client) = server();
     let first = scope(|threads| {
         let acting = threads.spawn(|| worker(&client, 0));
@@ -121,7 +121,7 @@ fn a_run_on_a_server_goes_on_where_it_was() {
     assert!(shown.contains(r#""phase":"over""#), "{shown}");
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
-            // The run is over until its driver is there again.
+            // The run is paused until its next driver starts.
             let stop = Stop::new();
             let worker = Worker { awaits_next: true, ..Worker::new(&client, 0, &stop) };
             work(&worker, &relive_agents::from_json, &named)
@@ -149,7 +149,7 @@ fn items_are_divided_among_tables_evenly() {
     let (least, most) = (inserts.iter().min().unwrap(), inserts.iter().max().unwrap());
     assert!(*least > 50 && most - least <= 1, "{inserts:?}");
     assert!(info.table("replay").is_none());
-    // What was learned is written where the item is.
+    // New priorities are written to the table that has the item.
     let changed = (0..4).filter(|shard| {
         let samples = client.sample(&format!("replay/{shard}"), 20).unwrap();
         samples.iter().any(|sample| sample.info().priority != 1.0)
@@ -158,9 +158,9 @@ fn items_are_divided_among_tables_evenly() {
 }
 
 #[test]
-fn runs_of_something_else_are_refused_and_change_nothing() {
+fn other_runs_on_the_server_are_refused_and_change_nothing() {
     let (_engine, client) = server();
-    // It has steps enough from the beginning, and leaves a run that is over.
+    // The run has enough steps from the start, and leaves a job that is over.
     on_server(&client, small_dqn(), "catch/0", 0).unwrap();
     let error = on_server(&client, small_dqn(), "catch/1", 400).unwrap_err();
     assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
@@ -182,7 +182,7 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
+fn workers_wait_for_a_new_driver_after_a_failure() {
     let (engine, client) = server();
     let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
     let stop = Stop::new();
@@ -201,7 +201,7 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
 }
 
 #[test]
-fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
+fn faults_of_a_worker_end_the_run_and_are_reported() {
     for (agent, _) in all() {
         let taken = Arc::clone(&agent);
         let (_engine, client) = server();
@@ -226,7 +226,7 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
 }
 
 #[test]
-fn a_worker_that_no_round_waits_for_is_refused() {
+fn a_worker_without_a_part_in_rounds_is_refused() {
     let (agent, _) = on_policy().remove(0);
     let options = options("CartPole-v1", 400, 1);
     let (_engine, client) = server();

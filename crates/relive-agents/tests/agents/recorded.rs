@@ -1,4 +1,4 @@
-//! Agents that do not act, and those that need not: they learn from what was recorded.
+//! Agents that never act, or do not need to: they learn from recorded episodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use relive_rl::{Agent, RlError};
 use crate::common::{numbers, options, run, run_in};
 use crate::faulty::Faulty;
 
-/// A torque that turns the pendulum against its fall: no good one, but one to be imitated.
+/// A torque against the pendulum's fall: not a good controller, but one to imitate.
 fn torque(seen: &[f32]) -> f32 {
     (0.5 * seen[2] - seen[1]).clamp(-2.0, 2.0)
 }
 
-/// Episodes of the formula in a folder.
+/// Writes episodes of this controller to a folder.
 pub(crate) fn pendulum(folder: &Path) {
     let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
     let mut play = || {
@@ -36,7 +36,7 @@ pub(crate) fn pendulum(folder: &Path) {
     recorded::save(folder, relive_env::make("Pendulum-v1", 1).unwrap().spec(), &episodes).unwrap();
 }
 
-/// Each in a small form, with one that acts where it is asked to.
+/// Each of these agents in a small form, and one that can also act.
 fn all() -> Vec<Arc<dyn Agent>> {
     let hidden = || vec![16];
     let cql = CqlConfig {
@@ -78,7 +78,7 @@ fn offline(environment: &str, learner_steps: u64, data: Option<&Path>) -> RunOpt
     RunOptions { learner_steps, data, ..options(environment, 0, 3) }
 }
 
-/// The mean return of what behavioural cloning has learned from a folder.
+/// The mean return of a policy that behavioral cloning learned from a folder.
 fn imitated(environment: &str, learner_steps: u64, data: &Path) -> f64 {
     let bc = BcConfig { batch_size: 64, hidden: vec![32], ..BcConfig::default() };
     let agent: Arc<dyn Agent> = Arc::new(bc);
@@ -93,7 +93,7 @@ fn imitated(environment: &str, learner_steps: u64, data: &Path) -> f64 {
 }
 
 #[test]
-fn what_was_done_is_imitated() {
+fn behavior_cloning_imitates_the_recorded_actions() {
     let (choices, torques) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut environment = relive_env::make("deep_sea/0", 1).unwrap();
     let shown = [RecordedEpisode::demonstrated(&mut environment).unwrap()];
@@ -105,7 +105,7 @@ fn what_was_done_is_imitated() {
     assert!((found - expected).abs() < 150.0, "{found} {expected}");
 }
 
-/// What the formula earns, on average.
+/// The mean return of the controller.
 fn formula_return() -> f64 {
     let (mut total, mut environment) = (0.0, relive_env::make("Pendulum-v1", 5).unwrap());
     let mut observation = Buffer::for_nest(&environment.spec().observations, 1).unwrap();
@@ -117,7 +117,7 @@ fn formula_return() -> f64 {
     total / 50.0
 }
 
-/// Episodes in which each action is random half of the time, and otherwise right, in a folder.
+/// Writes episodes to a folder in which each action is random with probability ½, and otherwise right.
 pub(crate) fn noisy_catches(folder: &Path) {
     let mut environment = relive_env::make("catch/0", 1).unwrap();
     let mut noise = ActionNoise::new(&environment.spec().actions, 0.5, 1).unwrap();
@@ -140,7 +140,7 @@ pub(crate) fn noisy_catches(folder: &Path) {
 }
 
 #[test]
-fn bcq_learns_from_noisy_play_and_a_resumed_run_gives_the_same_numbers() {
+fn bcq_learns_from_noisy_play_and_resumes_identically() {
     let data = tempfile::tempdir().unwrap();
     noisy_catches(data.path());
     let bcq = BcqConfig {
@@ -170,7 +170,7 @@ fn bcq_learns_from_noisy_play_and_a_resumed_run_gives_the_same_numbers() {
 }
 
 #[test]
-fn what_bcq_cannot_act_in_is_refused() {
+fn bcq_refuses_unsupported_environments() {
     let agent: Arc<dyn Agent> = Arc::new(BcqConfig::default());
     let error = run(&agent, &offline("Pendulum-v1", 10, None)).map(drop).unwrap_err().to_string();
     assert!(error.contains("one discrete action"), "{error}");
@@ -179,7 +179,7 @@ fn what_bcq_cannot_act_in_is_refused() {
 }
 
 #[test]
-fn environments_that_they_cannot_act_in_are_refused_with_what_they_take() {
+fn unsupported_environments_are_refused_with_the_supported_actions() {
     for agent in all().iter().filter(|agent| agent.name() != "bc") {
         let make = MakeEnvironment::new(|_| {
             Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(&crate::common::small_dqn())))

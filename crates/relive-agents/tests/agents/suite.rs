@@ -1,4 +1,4 @@
-//! What every agent must keep to: one call for each agent, with what is its own.
+//! The requirements for every agent: one call for each agent, with its particulars.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ const STEPS: u64 = 400;
 /// Learner steps of a short run that does not act.
 const LEARNER_STEPS: u64 = 80;
 
-/// An agent in a small form, and what the suite needs of it.
+/// An agent in a small form, and the data that the suite needs.
 pub(crate) struct Case {
     pub(crate) agent: Arc<dyn Agent>,
-    /// Where it acts, or what was recorded in.
+    /// The environments in which it acts, or in which episodes were recorded.
     pub(crate) environments: &'static [&'static str],
-    /// Settings that are learned by hand, each with the environment.
+    /// Settings whose learning is computed by hand, each with its environment.
     pub(crate) by_hand: Vec<(Arc<dyn Agent>, &'static str, MakeHand)>,
-    /// Writes episodes to learn from into a folder, of an agent that does not act.
+    /// Writes episodes to a folder, for an agent that does not act.
     pub(crate) recorded: Option<fn(&Path)>,
-    /// The agent with demonstrations, of one that needs them where an environment does not show any itself.
+    /// The agent with recorded demonstrations, if it needs them in environments without a demonstrator.
     pub(crate) shown: Option<fn(Demonstrations) -> Arc<dyn Agent>>,
 }
 
-/// All that holds for an agent.
+/// Runs all tests for an agent.
 pub(crate) fn suite(case: Case) {
     let Case { agent, environments, by_hand, recorded, shown } = case;
     assert!(agent.validate().is_ok());
@@ -78,7 +78,7 @@ pub(crate) fn suite(case: Case) {
     }
 }
 
-/// Demonstrations in the environment that has faults, made without any.
+/// Demonstrations recorded in the faulty environment while it has no faults.
 fn demonstrations(folder: &Path) -> Demonstrations {
     let mut environment = Faulty::new(0.0, 1.0, false).with_choices();
     let spec = environment.spec().clone();
@@ -87,7 +87,7 @@ fn demonstrations(folder: &Path) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder: Some(folder.to_owned()), episodes: 1 }
 }
 
-/// The options of a run of a share of the whole, which acts or learns from data.
+/// The options of a run that makes 1/`share` of the steps, by acting or from data.
 fn of_share(environment: &str, share: u64, data: Option<&Path>) -> RunOptions {
     match data {
         Some(folder) => RunOptions {
@@ -163,23 +163,23 @@ fn actions_that_it_cannot_take_are_refused(agent: &Arc<dyn Agent>, is_recorded: 
 }
 
 fn faults_are_told_with_their_place(agent: &Arc<dyn Agent>) {
-    let told = |actors, faulty: fn() -> Faulty| {
+    let describe = |actors, faulty: fn() -> Faulty| {
         let (options, taken) = (RunOptions { actors, ..options("faulty", STEPS, 1) }, Arc::clone(agent));
         let make = MakeEnvironment::new(move |_| Ok(Box::new(faulty().for_agent(taken.as_ref()))));
         run_in(agent, &options, &make).map(drop).unwrap_err().to_string()
     };
     for actors in [0, 2] {
-        let text = told(actors, || Faulty::new(f32::NAN, 1.0, false));
+        let text = describe(actors, || Faulty::new(f32::NAN, 1.0, false));
         assert!(text.contains("shard ") && text.contains("step 3 of episode 1"), "{text}");
         assert!(text.contains("observation at [0] is NaN"), "{text}");
-        let text = told(actors, || Faulty::new(0.0, f64::INFINITY, false));
+        let text = describe(actors, || Faulty::new(0.0, f64::INFINITY, false));
         assert!(text.contains("the reward is inf"), "{text}");
-        let text = told(actors, || Faulty::new(0.0, 1.0, true));
+        let text = describe(actors, || Faulty::new(0.0, 1.0, true));
         assert!(text.contains("shard ") && text.contains("the motor has stopped"), "{text}");
     }
 }
 
-/// All but agents that look ahead in them, which refuse them.
+/// Agents that look ahead in their environments reject such environments.
 fn environments_that_cannot_be_saved_begin_anew(agent: &Arc<dyn Agent>) {
     let folder = tempfile::tempdir().unwrap();
     let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
@@ -201,7 +201,7 @@ fn environments_that_cannot_be_saved_begin_anew(agent: &Arc<dyn Agent>) {
     assert!(second.summary.episodes >= first.summary.episodes, "{:?}", second.summary);
 }
 
-/// Nobody acts and the table is empty: the run waits, and a stop ends the wait.
+/// There are no actors and the table is empty: the run waits, and a stop ends the wait.
 fn nothing_is_learned_without_data(agent: &Arc<dyn Agent>, environment: &str) {
     let stop = Stop::default();
     let stopping = stop.clone();

@@ -1,4 +1,4 @@
-//! The suite of every agent, each by one call with what is its own.
+//! The suites of all agents: one call for each agent, with its particulars.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +42,9 @@ fn hand(agent: impl Agent + 'static, environment: &'static str, hand: MakeHand) 
     (Arc::new(agent), environment, hand)
 }
 
-/// Settings that show what a loss is made of within a few batches: a discount far from 1, and targets that follow.
-fn told_dqn() -> DqnConfig {
+/// Settings with which a few batches reveal all terms of a loss: a discount far from 1, and target networks that are
+/// updated.
+fn tiny_dqn() -> DqnConfig {
     DqnConfig {
         batch_size: 6,
         n_step: 2,
@@ -60,10 +61,10 @@ fn told_dqn() -> DqnConfig {
 }
 
 #[test]
-fn dqn_keeps_to_it() {
+fn dqn_meets_the_agent_contract() {
     use DqnLoss::{Categorical, Munchausen, QLearning, Quantile, RegularizedQ};
     let of = |loss| {
-        let config = DqnConfig { loss, ..told_dqn() };
+        let config = DqnConfig { loss, ..tiny_dqn() };
         hand(config.clone(), CART_POLE, dqn::hand(&config))
     };
     let losses = [DqnLoss::DoubleQ, QLearning, RegularizedQ, Munchausen, Categorical, Quantile];
@@ -71,16 +72,16 @@ fn dqn_keeps_to_it() {
 }
 
 #[test]
-fn implicit_quantiles_keep_to_it() {
+fn implicit_quantiles_meet_the_agent_contract() {
     let of = |duelling, noisy| {
         let config = DqnConfig {
             loss: DqnLoss::ImplicitQuantile,
-            // Of few features none may be left, which puts all units behind them at the kink of ReLU; noise moves
-            // them from it.
+            // With few features, all may be 0, which puts all later units at the kink of ReLU; noise moves them away
+            // from it.
             hidden: vec![if noisy { 4 } else { 16 }],
             duelling,
             noisy,
-            ..told_dqn()
+            ..tiny_dqn()
         };
         hand(config.clone(), CART_POLE, dqn::hand(&config))
     };
@@ -89,36 +90,36 @@ fn implicit_quantiles_keep_to_it() {
 }
 
 #[test]
-fn rainbow_keeps_to_it() {
+fn rainbow_meets_the_agent_contract() {
     let of = |config: DqnConfig| {
         let loss = DqnLoss::Categorical;
         DqnConfig { loss, noisy: true, epsilon: 0.0, duelling: true, max_gradient_norm: Some(0.5), ..config }
     };
-    let told = hand(RainbowConfig(of(told_dqn())), CART_POLE, dqn::hand(&of(told_dqn())));
-    suite(acting(RainbowConfig(of(small_dqn())), &[CART_POLE], vec![told]));
+    let tiny = hand(RainbowConfig(of(tiny_dqn())), CART_POLE, dqn::hand(&of(tiny_dqn())));
+    suite(acting(RainbowConfig(of(small_dqn())), &[CART_POLE], vec![tiny]));
 }
 
 #[test]
-fn apex_keeps_to_it() {
+fn apex_meets_the_agent_contract() {
     let of = |config| DqnConfig { replay_shards: 2, duelling: true, max_gradient_norm: Some(0.1), ..config };
-    let told = hand(ApexConfig(of(told_dqn())), CART_POLE, dqn::hand(&of(told_dqn())));
-    suite(acting(ApexConfig(of(small_dqn())), &[CART_POLE], vec![told]));
+    let tiny = hand(ApexConfig(of(tiny_dqn())), CART_POLE, dqn::hand(&of(tiny_dqn())));
+    suite(acting(ApexConfig(of(small_dqn())), &[CART_POLE], vec![tiny]));
 }
 
 #[test]
-fn dqfd_keeps_to_it() {
+fn dqfd_meets_the_agent_contract() {
     let demonstrations = Demonstrations { ratio: 0.5, ..Demonstrations::default() };
     let of = |config| DqnConfig { demonstrations: demonstrations.clone(), ..config };
-    let told = of(DqnConfig { hidden: vec![3], ..told_dqn() });
-    let told = hand(DqfdConfig(told.clone()), "deep_sea/0", dqn::hand(&told));
-    let case = acting(DqfdConfig(of(small_dqn())), &["deep_sea/0"], vec![told]);
+    let tiny = of(DqnConfig { hidden: vec![3], ..tiny_dqn() });
+    let tiny = hand(DqfdConfig(tiny.clone()), "deep_sea/0", dqn::hand(&tiny));
+    let case = acting(DqfdConfig(of(small_dqn())), &["deep_sea/0"], vec![tiny]);
     let shown = |demonstrations| -> Arc<dyn Agent> {
         Arc::new(DqfdConfig(DqnConfig { demonstrations, ..small_dqn() }))
     };
     suite(Case { shown: Some(shown), ..case });
 }
 
-fn told_r2d2() -> R2d2Config {
+fn tiny_r2d2() -> R2d2Config {
     R2d2Config {
         batch_size: 4,
         discount: 0.8,
@@ -134,18 +135,18 @@ fn told_r2d2() -> R2d2Config {
 }
 
 #[test]
-fn r2d2_keeps_to_it() {
-    let plain = R2d2Config { duelling: false, max_gradient_norm: Some(0.1), ..told_r2d2() };
+fn r2d2_meets_the_agent_contract() {
+    let plain = R2d2Config { duelling: false, max_gradient_norm: Some(0.1), ..tiny_r2d2() };
     let of = |config: R2d2Config| hand(config.clone(), CART_POLE, r2d2::hand(&config));
-    suite(acting(small_r2d2(), &[CART_POLE, "catch/0"], vec![of(told_r2d2()), of(plain)]));
+    suite(acting(small_r2d2(), &[CART_POLE, "catch/0"], vec![of(tiny_r2d2()), of(plain)]));
 }
 
 #[test]
-fn r2d3_keeps_to_it() {
+fn r2d3_meets_the_agent_contract() {
     let demonstrations = Demonstrations { ratio: 0.5, ..Demonstrations::default() };
     let of = |config| R2d2Config { demonstrations: demonstrations.clone(), ..config };
-    let told = hand(R2d3Config(of(told_r2d2())), "deep_sea/0", r2d2::hand(&of(told_r2d2())));
-    let case = acting(R2d3Config(of(small_r2d2())), &["deep_sea/0"], vec![told]);
+    let tiny = hand(R2d3Config(of(tiny_r2d2())), "deep_sea/0", r2d2::hand(&of(tiny_r2d2())));
+    let case = acting(R2d3Config(of(small_r2d2())), &["deep_sea/0"], vec![tiny]);
     let shown = |demonstrations| -> Arc<dyn Agent> {
         Arc::new(R2d3Config(R2d2Config { demonstrations, ..small_r2d2() }))
     };
@@ -153,10 +154,10 @@ fn r2d3_keeps_to_it() {
 }
 
 #[test]
-fn impala_keeps_to_it() {
+fn impala_meets_the_agent_contract() {
     let (sequence_length, num_envs, batch_size, hidden) = (7, 4, 8, vec![8]);
     let small = ImpalaConfig { sequence_length, num_envs, batch_size, hidden, ..ImpalaConfig::default() };
-    let told = |lstm_units| ImpalaConfig {
+    let tiny = |lstm_units| ImpalaConfig {
         discount: 0.8,
         trace_decay: 0.7,
         entropy_cost: 0.1,
@@ -164,16 +165,16 @@ fn impala_keeps_to_it() {
         lstm_units,
         ..small.clone()
     };
-    let of = |units, environment| hand(told(units), environment, v_trace::impala(&told(units)));
+    let of = |units, environment| hand(tiny(units), environment, v_trace::impala(&tiny(units)));
     let by_hand = vec![of(3, CART_POLE), of(3, PENDULUM), of(0, CART_POLE)];
     suite(acting(small.clone(), &[CART_POLE, "catch/0", PENDULUM], by_hand));
 }
 
 #[test]
-fn appo_keeps_to_it() {
+fn appo_meets_the_agent_contract() {
     let (sequence_length, num_envs, batch_size, hidden) = (7, 4, 8, vec![8]);
     let small = AppoConfig { sequence_length, num_envs, batch_size, hidden, ..AppoConfig::default() };
-    let told = AppoConfig {
+    let tiny = AppoConfig {
         discount: 0.8,
         entropy_cost: 0.1,
         epochs: 3,
@@ -183,14 +184,14 @@ fn appo_keeps_to_it() {
         hidden: vec![4],
         ..small.clone()
     };
-    let of = |environment| hand(told.clone(), environment, v_trace::appo(&told));
+    let of = |environment| hand(tiny.clone(), environment, v_trace::appo(&tiny));
     suite(acting(small, &[CART_POLE, PENDULUM], vec![of(CART_POLE), of(PENDULUM)]));
 }
 
 #[test]
-fn ppo_keeps_to_it() {
+fn ppo_meets_the_agent_contract() {
     let small = PpoConfig { normalize_observations: true, normalize_rewards: true, ..small_ppo() };
-    let told = PpoConfig {
+    let tiny = PpoConfig {
         num_envs: 3,
         num_steps: 10,
         minibatch_size: 16,
@@ -201,11 +202,11 @@ fn ppo_keeps_to_it() {
         hidden: vec![4],
         ..small_ppo()
     };
-    let of = |environment| hand(told.clone(), environment, actor_critic::ppo(&told));
+    let of = |environment| hand(tiny.clone(), environment, actor_critic::ppo(&tiny));
     suite(acting(small, &[CART_POLE, PENDULUM, "catch/0"], vec![of(CART_POLE), of(PENDULUM)]));
 }
 
-fn told_a2c() -> A2cConfig {
+fn tiny_a2c() -> A2cConfig {
     A2cConfig {
         num_envs: 3,
         num_steps: 9,
@@ -217,20 +218,20 @@ fn told_a2c() -> A2cConfig {
 }
 
 #[test]
-fn a2c_keeps_to_it() {
-    let of = |environment| hand(told_a2c(), environment, actor_critic::a2c(&told_a2c()));
+fn a2c_meets_the_agent_contract() {
+    let of = |environment| hand(tiny_a2c(), environment, actor_critic::a2c(&tiny_a2c()));
     let small = A2cConfig { hidden: vec![16], ..A2cConfig::default() };
     suite(acting(small, &[CART_POLE, PENDULUM], vec![of(CART_POLE), of(PENDULUM)]));
 }
 
 #[test]
-fn a3c_keeps_to_it() {
-    let of = |environment| hand(A3cConfig(told_a2c()), environment, actor_critic::a2c(&told_a2c()));
+fn a3c_meets_the_agent_contract() {
+    let of = |environment| hand(A3cConfig(tiny_a2c()), environment, actor_critic::a2c(&tiny_a2c()));
     let small = A3cConfig(A2cConfig { hidden: vec![16], ..A2cConfig::default() });
     suite(acting(small, &[CART_POLE, PENDULUM], vec![of(CART_POLE), of(PENDULUM)]));
 }
 
-/// A configuration of an agent with a policy and critics, in a small form.
+/// A small configuration of an agent with a policy and critics.
 macro_rules! small {
     ($config:ident { $($field:ident: $value:expr),* $(,)? }) => {
         $config {
@@ -245,8 +246,8 @@ macro_rules! small {
     };
 }
 
-/// The same where little is to be worked out by hand, with a discount far from 1.
-macro_rules! told {
+/// An even smaller configuration for computation by hand, with a discount far from 1.
+macro_rules! tiny {
     ($config:ident { $($field:ident: $value:expr),* $(,)? }) => {
         $config {
             batch_size: 6,
@@ -259,40 +260,40 @@ macro_rules! told {
 }
 
 #[test]
-fn ddpg_keeps_to_it() {
-    let told = told!(DdpgConfig {
+fn ddpg_meets_the_agent_contract() {
+    let tiny = tiny!(DdpgConfig {
         n_step: 2,
         target_update_period: 2,
         max_action_gradient: Some(0.05),
         max_gradient_norm: Some(0.1)
     });
-    let told = hand(told.clone(), PENDULUM, deterministic::ddpg(&told));
-    suite(acting(small!(DdpgConfig { target_update_period: 10 }), &[PENDULUM], vec![told]));
+    let tiny = hand(tiny.clone(), PENDULUM, deterministic::ddpg(&tiny));
+    suite(acting(small!(DdpgConfig { target_update_period: 10 }), &[PENDULUM], vec![tiny]));
 }
 
 #[test]
-fn d4pg_keeps_to_it() {
-    let told = told!(D4pgConfig {
+fn d4pg_meets_the_agent_contract() {
+    let tiny = tiny!(D4pgConfig {
         n_step: 2,
         target_update_period: 2,
         atoms: 7,
         value_range: [-30.0, 0.0],
         normalize_observations: true
     });
-    let told = hand(told.clone(), PENDULUM, deterministic::d4pg(&told));
-    suite(acting(small!(D4pgConfig { normalize_observations: true, atoms: 11 }), &[PENDULUM], vec![told]));
+    let tiny = hand(tiny.clone(), PENDULUM, deterministic::d4pg(&tiny));
+    suite(acting(small!(D4pgConfig { normalize_observations: true, atoms: 11 }), &[PENDULUM], vec![tiny]));
 }
 
 #[test]
-fn td3_keeps_to_it() {
-    let told = told!(Td3Config { tau: 0.3, target_noise: 0.4, target_noise_clip: 0.3 });
-    let told = hand(told.clone(), PENDULUM, deterministic::td3(&told));
-    suite(acting(small!(Td3Config { noise_correlation: 0.9 }), &[PENDULUM], vec![told]));
+fn td3_meets_the_agent_contract() {
+    let tiny = tiny!(Td3Config { tau: 0.3, target_noise: 0.4, target_noise_clip: 0.3 });
+    let tiny = hand(tiny.clone(), PENDULUM, deterministic::td3(&tiny));
+    suite(acting(small!(Td3Config { noise_correlation: 0.9 }), &[PENDULUM], vec![tiny]));
 }
 
 #[test]
-fn mpo_keeps_to_it() {
-    let told = told!(MpoConfig {
+fn mpo_meets_the_agent_contract() {
+    let tiny = tiny!(MpoConfig {
         samples: 5,
         target_policy_period: 2,
         target_critic_period: 2,
@@ -301,13 +302,13 @@ fn mpo_keeps_to_it() {
         policy_learning_rate: 0.05,
         dual_learning_rate: 0.1
     });
-    let told = hand(told.clone(), PENDULUM, mpo::mpo(&told));
-    suite(acting(small!(MpoConfig { samples: 5, target_policy_period: 10 }), &[PENDULUM], vec![told]));
+    let tiny = hand(tiny.clone(), PENDULUM, mpo::mpo(&tiny));
+    suite(acting(small!(MpoConfig { samples: 5, target_policy_period: 10 }), &[PENDULUM], vec![tiny]));
 }
 
 #[test]
-fn dmpo_keeps_to_it() {
-    let told = told!(DmpoConfig {
+fn dmpo_meets_the_agent_contract() {
+    let tiny = tiny!(DmpoConfig {
         samples: 5,
         target_policy_period: 2,
         target_critic_period: 2,
@@ -318,14 +319,14 @@ fn dmpo_keeps_to_it() {
         policy_learning_rate: 0.05,
         dual_learning_rate: 0.1
     });
-    let told = hand(told.clone(), PENDULUM, mpo::dmpo(&told));
+    let tiny = hand(tiny.clone(), PENDULUM, mpo::dmpo(&tiny));
     let small = small!(DmpoConfig { samples: 5, atoms: 11, normalize_observations: true });
-    suite(acting(small, &[PENDULUM], vec![told]));
+    suite(acting(small, &[PENDULUM], vec![tiny]));
 }
 
 #[test]
-fn sac_keeps_to_it() {
-    let told = |critics| SacConfig {
+fn sac_meets_the_agent_contract() {
+    let tiny = |critics| SacConfig {
         batch_size: 6,
         n_step: 2,
         discount: 0.8,
@@ -335,53 +336,53 @@ fn sac_keeps_to_it() {
         normalize_observations: critics > 2,
         ..small_sac()
     };
-    let of = |critics| hand(told(critics), PENDULUM, soft::sac(&told(critics)));
+    let of = |critics| hand(tiny(critics), PENDULUM, soft::sac(&tiny(critics)));
     suite(acting(small_sac(), &[PENDULUM], vec![of(2), of(3)]));
 }
 
 #[test]
-fn sac_with_more_critics_keeps_to_it() {
+fn sac_with_more_critics_meets_the_agent_contract() {
     let redq = SacConfig { critics: 3, normalize_observations: true, noise_correlation: 0.5, ..small_sac() };
-    let told =
+    let tiny =
         SacConfig { batch_size: 6, hidden: vec![4], critics_of_target: 1, discount: 0.8, ..redq.clone() };
-    let told = hand(told.clone(), PENDULUM, soft::sac(&told));
-    suite(acting(redq, &["control/cartpole-swingup"], vec![told]));
+    let tiny = hand(tiny.clone(), PENDULUM, soft::sac(&tiny));
+    suite(acting(redq, &["control/cartpole-swingup"], vec![tiny]));
 }
 
 #[test]
-fn mcts_keeps_to_it() {
-    let told = MctsConfig { discount: 0.8, hidden: vec![4], batch_size: 6, ..small_mcts() };
-    let told = hand(told.clone(), CART_POLE, mcts::hand(&told));
-    suite(acting(small_mcts(), &[CART_POLE, "catch/0"], vec![told]));
+fn mcts_meets_the_agent_contract() {
+    let tiny = MctsConfig { discount: 0.8, hidden: vec![4], batch_size: 6, ..small_mcts() };
+    let tiny = hand(tiny.clone(), CART_POLE, mcts::hand(&tiny));
+    suite(acting(small_mcts(), &[CART_POLE, "catch/0"], vec![tiny]));
 }
 
 #[test]
-fn mcts_with_a_model_that_is_learned_keeps_to_it() {
+fn mcts_with_a_learned_model_meets_the_agent_contract() {
     let small = MctsConfig { model: MctsModel::Learned, model_hidden: vec![8], ..small_mcts() };
-    let told =
+    let tiny =
         MctsConfig { discount: 0.8, hidden: vec![4], model_hidden: vec![4], batch_size: 6, ..small.clone() };
-    let told = hand(told.clone(), CART_POLE, mcts::hand(&told));
-    suite(acting(small, &[CART_POLE, "catch/0"], vec![told]));
+    let tiny = hand(tiny.clone(), CART_POLE, mcts::hand(&tiny));
+    suite(acting(small, &[CART_POLE, "catch/0"], vec![tiny]));
 }
 
 #[test]
-fn bc_with_numbers_keeps_to_it() {
+fn bc_with_continuous_actions_meets_the_agent_contract() {
     let small = BcConfig { batch_size: 16, hidden: vec![16], ..BcConfig::default() };
-    let told = BcConfig { batch_size: 6, hidden: vec![4], normalize_observations: true, ..small.clone() };
-    suite(recorded(small, &[PENDULUM], vec![hand(told.clone(), PENDULUM, fitted::bc(&told))], pendulum));
+    let tiny = BcConfig { batch_size: 6, hidden: vec![4], normalize_observations: true, ..small.clone() };
+    suite(recorded(small, &[PENDULUM], vec![hand(tiny.clone(), PENDULUM, fitted::bc(&tiny))], pendulum));
 }
 
 #[test]
-fn bc_with_choices_keeps_to_it() {
+fn bc_with_discrete_actions_meets_the_agent_contract() {
     let small = BcConfig { batch_size: 16, hidden: vec![16], ..BcConfig::default() };
-    let told = BcConfig { batch_size: 6, hidden: vec![4], ..small.clone() };
-    suite(recorded(small, &["catch/0"], vec![hand(told.clone(), "catch/0", bcq::bc(&told))], noisy_catches));
+    let tiny = BcConfig { batch_size: 6, hidden: vec![4], ..small.clone() };
+    suite(recorded(small, &["catch/0"], vec![hand(tiny.clone(), "catch/0", bcq::bc(&tiny))], noisy_catches));
 }
 
 #[test]
-fn bcq_keeps_to_it() {
+fn bcq_meets_the_agent_contract() {
     let small = BcqConfig { batch_size: 16, hidden: vec![16], ..BcqConfig::default() };
-    let told = BcqConfig {
+    let tiny = BcqConfig {
         batch_size: 6,
         hidden: vec![4],
         discount: 0.8,
@@ -389,11 +390,11 @@ fn bcq_keeps_to_it() {
         threshold: 0.9,
         ..small.clone()
     };
-    suite(recorded(small, &["catch/0"], vec![hand(told.clone(), "catch/0", bcq::bcq(&told))], noisy_catches));
+    suite(recorded(small, &["catch/0"], vec![hand(tiny.clone(), "catch/0", bcq::bcq(&tiny))], noisy_catches));
 }
 
 #[test]
-fn cql_keeps_to_it() {
+fn cql_meets_the_agent_contract() {
     let of = |imitation_steps, hidden: usize| CqlConfig {
         batch_size: 8,
         discount: 0.8,
@@ -404,12 +405,12 @@ fn cql_keeps_to_it() {
         hidden: vec![hidden],
         ..CqlConfig::default()
     };
-    let told = hand(of(2, 4), PENDULUM, soft::cql(&of(2, 4)));
-    suite(recorded(of(20, 16), &[PENDULUM], vec![told], pendulum));
+    let tiny = hand(of(2, 4), PENDULUM, soft::cql(&of(2, 4)));
+    suite(recorded(of(20, 16), &[PENDULUM], vec![tiny], pendulum));
 }
 
 #[test]
-fn crr_keeps_to_it() {
+fn crr_meets_the_agent_contract() {
     use relive_agents::CrrWeight::{All, Binary, Exp};
     let of = |weight, hidden: usize| CrrConfig {
         batch_size: 8,
@@ -421,12 +422,12 @@ fn crr_keeps_to_it() {
         hidden: vec![hidden],
         ..CrrConfig::default()
     };
-    let told = |weight| hand(of(weight, 4), PENDULUM, fitted::crr(&of(weight, 4)));
-    suite(recorded(of(Binary, 16), &[PENDULUM], [Exp, Binary, All].map(told).into(), pendulum));
+    let tiny = |weight| hand(of(weight, 4), PENDULUM, fitted::crr(&of(weight, 4)));
+    suite(recorded(of(Binary, 16), &[PENDULUM], [Exp, Binary, All].map(tiny).into(), pendulum));
 }
 
 #[test]
-fn iql_keeps_to_it() {
+fn iql_meets_the_agent_contract() {
     let of = |stddev, hidden: usize| IqlConfig {
         batch_size: 8,
         discount: 0.8,
@@ -436,12 +437,12 @@ fn iql_keeps_to_it() {
         hidden: vec![hidden],
         ..IqlConfig::default()
     };
-    let told = |stddev| hand(of(stddev, 4), PENDULUM, fitted::iql(&of(stddev, 4)));
-    suite(recorded(of(None, 16), &[PENDULUM], [None, Some(0.3)].map(told).into(), pendulum));
+    let tiny = |stddev| hand(of(stddev, 4), PENDULUM, fitted::iql(&of(stddev, 4)));
+    suite(recorded(of(None, 16), &[PENDULUM], [None, Some(0.3)].map(tiny).into(), pendulum));
 }
 
 #[test]
-fn td3_bc_keeps_to_it() {
+fn td3_bc_meets_the_agent_contract() {
     let of = |hidden: usize| Td3BcConfig {
         batch_size: 8,
         discount: 0.8,
@@ -450,12 +451,12 @@ fn td3_bc_keeps_to_it() {
         critic_hidden: vec![hidden],
         ..Td3BcConfig::default()
     };
-    let told = hand(of(4), PENDULUM, deterministic::td3_bc(&of(4)));
-    suite(recorded(of(16), &[PENDULUM], vec![told], pendulum));
+    let tiny = hand(of(4), PENDULUM, deterministic::td3_bc(&of(4)));
+    suite(recorded(of(16), &[PENDULUM], vec![tiny], pendulum));
 }
 
 #[test]
-fn no_agent_is_without_its_suite() {
+fn every_agent_has_a_suite() {
     let here = include_str!("suites.rs");
     for name in NAMES {
         let test = format!("fn {}_", name.replace('-', "_"));

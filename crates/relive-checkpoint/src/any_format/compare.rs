@@ -16,12 +16,12 @@ pub struct Compared {
     pub items: u64,
     /// Distinct chunks.
     pub chunks: u64,
-    /// Rules that the format cannot represent, in words.
+    /// Descriptions of the rules that the format cannot represent.
     pub changed: Vec<String>,
 }
 
 /// Compares a written checkpoint with its source. Keys of chunks and sequence numbers may differ: dm-reverb's format
-/// requires distinct keys, and of sequence numbers it only keeps the order.
+/// requires distinct keys, and preserves only the order of sequence numbers.
 pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<Compared, String> {
     let mut comparison = Comparison { format, found: Compared::default(), chunks: HashSet::new() };
     if from.tables.len() != to.tables.len() {
@@ -39,7 +39,7 @@ pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<
 struct Comparison {
     format: Format,
     found: Compared,
-    /// Compared chunks: their addresses on either side.
+    /// Chunks that were already compared, as pairs of their addresses in the two snapshots.
     chunks: HashSet<(*const Chunk, *const Chunk)>,
 }
 
@@ -122,7 +122,7 @@ impl Comparison {
     }
 }
 
-/// Whether two chunks have the same content, ignoring their keys and where the content lies in their frames.
+/// Whether two chunks have the same content, ignoring their keys and the position of the content in their frames.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     one.range() == other.range()
         && one.is_delta_encoded() == other.is_delta_encoded()

@@ -10,7 +10,7 @@ use crate::{Catalog, CheckpointInfo, Error};
 /// Between the two, times decide; a Relive checkpoint with an unreadable time counts as newer.
 ///
 /// # Errors
-/// The place cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+/// The root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
 pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     let root = trimmed(root);
     let mut ours = Catalog::open(root)?.checkpoints()?.into_iter().peekable();
@@ -18,7 +18,7 @@ pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
         Some(path) => reverb::Store::list(&path)?,
         None => Vec::new(),
     };
-    // Both are already in order, each by its own criterion.
+    // Both lists are already in order, each by its own criterion.
     let mut found = Vec::new();
     for theirs in theirs {
         let is_older =

@@ -11,13 +11,13 @@ use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 /// server may be writing there.
 ///
 /// # Errors
-/// `Location` if there is none; `Damaged` if it is damaged, with file, place and table; `Io`.
+/// `Location` if there is no checkpoint; `Damaged` if it is damaged, with file, place and table; `Io`.
 pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     let (format, checkpoint) = chosen(location)?;
     load_one(format, &checkpoint, options)
 }
 
-/// The checkpoint that a location names: itself, or the newest one of a root.
+/// The checkpoint that a location names; for a root, its newest checkpoint.
 pub(super) fn chosen(location: &str) -> Result<(Format, String), Error> {
     match locate(location)? {
         Location::Checkpoint { format, .. } => Ok((format, trimmed(location).to_owned())),
@@ -35,7 +35,7 @@ pub(super) fn load_one(format: Format, checkpoint: &str, options: &LoadOptions) 
     }
 }
 
-/// The folder of a checkpoint in dm-reverb's format, which is on this machine.
+/// The local folder of a checkpoint in dm-reverb's format.
 pub(super) fn path_of(checkpoint: &str) -> std::path::PathBuf {
     local_path(checkpoint).unwrap_or_else(|| Path::new(checkpoint).to_owned())
 }

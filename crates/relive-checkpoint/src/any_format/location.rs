@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_contents_say_what_it_is() {
+    fn a_location_is_classified_by_names_and_contents() {
         let folder = tempfile::tempdir().unwrap();
         let root = location_of(folder.path());
         assert_eq!(locate(&format!("{root}/")).unwrap(), Location::Root(root.clone()));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_and_other_files_are_told() {
+    fn missing_paths_and_other_files_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let other = location_of(&folder.path().join("checkpoint-1.relive"));
         assert_eq!(locate(&other).unwrap_err().to_string(), format!("{other} does not exist"));

@@ -16,8 +16,8 @@ pub enum Older {
 }
 
 impl Older {
-    /// Advice for people: `load_as` turns the location of a checkpoint into the option that loads it, `root` is where
-    /// the checkpoints are, and `is_salvaging` says whether salvaging was tried already.
+    /// Returns advice for an error message. `load_as` turns the location of a checkpoint into the option that loads it,
+    /// `root` is the location of the checkpoints, and `is_salvaging` states whether salvaging was already tried.
     #[must_use]
     pub fn advice(&self, root: &str, is_salvaging: bool, load_as: impl FnOnce(&str) -> String) -> String {
         match self {
@@ -52,7 +52,7 @@ impl Root {
     }
 }
 
-/// Whether a checkpoint needs this file. An unreadable one might.
+/// Whether a checkpoint needs this file; an unreadable checkpoint is assumed to need it.
 fn needs(info: &CheckpointInfo, file: &str) -> bool {
     let refers = || Catalog::open(&info.location).and_then(|catalog| catalog.refers_to(file)).unwrap_or(true);
     file.starts_with(&info.location) || (info.format == Format::Relive && refers())

@@ -19,7 +19,7 @@ pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let (removed, kept) = found.split_at(old);
     let of = |format: Format| move |info: &&CheckpointInfo| info.format == format;
     let mut pruned = Pruned::default();
-    // Without any of them the root belongs to dm-reverb alone, where no lock file may appear.
+    // A root without Relive checkpoints belongs to dm-reverb alone, so no lock file may be created there.
     if found.iter().any(|info| info.format == Format::Relive) {
         pruned = Catalog::open(root)?.prune(kept.iter().filter(of(Format::Relive)).count())?;
     }

@@ -47,7 +47,7 @@ pub struct Root {
     writer: Mutex<Option<Writer>>,
 }
 
-/// The writer, and the locks that exclude others.
+/// The writer, and the locks that exclude other writers.
 struct Writer {
     store: AnyStore,
     _folder: Option<OwnLock>,
@@ -93,8 +93,8 @@ impl Root {
         self
     }
 
-    /// Sets how many checkpoints of the format to keep, at least the newest. Default: 3. Those of the other format
-    /// stay.
+    /// Sets how many checkpoints of the format to keep, at least the newest. Default: 3. Checkpoints of the other
+    /// format are not removed.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
@@ -109,7 +109,7 @@ impl Root {
         self
     }
 
-    /// Sets the server's disk tier, whose files checkpoints of Relive's format take over; see [`Store::tier`].
+    /// Sets the server's disk tier, whose files become part of checkpoints in Relive's format; see [`Store::tier`].
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -132,7 +132,7 @@ impl Root {
         self.writer_of(&mut self.guard()).map(drop)
     }
 
-    /// Lets others write here. Later calls take the lock again.
+    /// Lets other processes write here. Later calls take the lock again.
     pub fn release(&self) {
         *self.guard() = None;
     }
@@ -189,7 +189,7 @@ impl Root {
         Ok(loaded)
     }
 
-    /// Later saves lack data that older checkpoints may have, so none of those is removed.
+    /// Later saves lack data that older checkpoints may have, so no older checkpoint is removed.
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
@@ -228,7 +228,7 @@ impl Root {
     }
 
     fn guard(&self) -> MutexGuard<'_, Option<Writer>> {
-        // A writer that panicked has left nothing that counts.
+        // A writer that panicked left no published state behind.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,7 +250,7 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // Whatever the other server's format is, its checkpoints and ours would not be those of one server.
+        // Even if the other server writes another format, the root would then mix the checkpoints of two servers.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }
@@ -267,8 +267,8 @@ impl Root {
     }
 }
 
-/// Locks a folder on this machine against writers of both formats. dm-reverb would take a lock file for a checkpoint,
-/// so the folder itself is locked.
+/// Locks a folder on this machine against writers of both formats. dm-reverb would mistake a lock file for a
+/// checkpoint, so the folder itself is locked.
 pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
     let Some(path) = local_path(location).filter(|path| path.is_dir()) else { return Ok(None) };
     match lock_folder(&path).map_err(|source| Error::io("open the folder", &path, source))? {

@@ -10,7 +10,7 @@ use super::load::load_one;
 use super::root::Root;
 use crate::{Error, ErrorKind, Format, LoadOptions};
 
-/// A folder or bucket without checkpoints, to which one is written.
+/// A folder or bucket without checkpoints, to which one checkpoint is written.
 #[derive(Debug)]
 pub struct Target {
     root: Root,
@@ -46,7 +46,7 @@ impl Target {
     /// Reads the written checkpoint, and compares it with its source.
     ///
     /// # Errors
-    /// `Damaged` if it cannot be read, or differs in more than the format's limits.
+    /// `Damaged` if it cannot be read, or differs in more than the format cannot represent.
     pub fn check(
         &self,
         snapshot: &Snapshot,

@@ -15,11 +15,11 @@ pub struct CheckpointInfo {
     pub location: String,
     /// Its format.
     pub format: Format,
-    /// When it was written, if that is still known.
+    /// When it was written, if that is known.
     pub written_at: Option<Timestamp>,
-    /// Size of the files that belong to it alone: in Relive's format its file, without the segments that it refers to.
+    /// Size of the files that belong only to this checkpoint: in Relive's format, of its own file without the segments.
     pub size_bytes: u64,
-    /// Its summary, or why that cannot be read.
+    /// Its summary, or the error that prevented reading it.
     pub summary: Result<CheckpointSummary, Error>,
 }
 
@@ -35,9 +35,9 @@ pub struct CheckpointSummary {
     pub tables: Vec<TableSummary>,
     /// Number of items in all tables.
     pub items: u64,
-    /// Number of distinct chunks; in dm-reverb's format only an inspection finds out.
+    /// Number of distinct chunks; in dm-reverb's format, only an inspection determines it.
     pub chunks: Option<u64>,
-    /// Stored bytes of the chunks, likewise.
+    /// Stored bytes of the chunks; known in the same cases.
     pub chunk_bytes: Option<u64>,
     /// Number of segments; 0 in dm-reverb's format.
     pub segments: u64,

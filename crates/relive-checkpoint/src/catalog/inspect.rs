@@ -51,7 +51,7 @@ pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Resul
     let mut tables = Vec::new();
     for (number, table) in summary.tables.iter().enumerate() {
         let mut looking =
-            Looking { storage, file: &file, known: &chunks, met: HashSet::new(), chunk_bytes: 0 };
+            ItemPass { storage, file: &file, known: &chunks, met: HashSet::new(), chunk_bytes: 0 };
         let sample = looking.table(table, blocks.remove(&number).unwrap_or_default(), sample)?;
         let (chunks, chunk_bytes) = (looking.met.len() as u64, looking.chunk_bytes);
         tables.push(TableInspection { summary: table.clone(), chunks, chunk_bytes, sample });
@@ -60,7 +60,7 @@ pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Resul
 }
 
 /// The pass over the items of a table.
-struct Looking<'a> {
+struct ItemPass<'a> {
     storage: &'a dyn Storage,
     file: &'a str,
     known: &'a KnownChunks,
@@ -69,7 +69,7 @@ struct Looking<'a> {
     chunk_bytes: u64,
 }
 
-impl Looking<'_> {
+impl ItemPass<'_> {
     fn table(
         &mut self,
         table: &TableSummary,
@@ -111,7 +111,7 @@ impl Looking<'_> {
     fn read(&self, positions: &BTreeSet<u32>) -> Result<BTreeMap<u32, Arc<Chunk>>, Error> {
         let place =
             |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
-        // A missing description is the item's fault, and shows when the item is built.
+        // If a chunk's description is missing, the item is at fault, which is reported when the item is built.
         let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
         let (options, progress) = (LoadOptions::new().threads(1), CheckpointProgress::default());
         let ReadChunks { chunks, losses } =

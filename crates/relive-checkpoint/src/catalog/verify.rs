@@ -9,7 +9,7 @@ use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{Manifest, read_manifest};
 use crate::native::{Cause, ChunkLoss, Tables, check_items, parallel, segments_of};
-use crate::segment::{HEADER_BYTES, Place, SegmentId, SegmentReader, Wanted, head_of, record};
+use crate::segment::{HEADER_BYTES, Place, RecordRequest, SegmentId, SegmentReader, head_of, record};
 use crate::storage::Storage;
 use crate::{Error, LoadOptions};
 
@@ -23,11 +23,11 @@ pub struct Report {
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
-    /// Number of items that the checkpoint claims.
+    /// Number of items that the checkpoint declares.
     pub items: u64,
     /// Number of described chunks.
     pub chunks: u64,
-    /// All damage. Damage that costs no items may be where only other checkpoints have chunks.
+    /// All damage. Damage that loses no items may be in chunks that only other checkpoints use.
     pub losses: Vec<Loss>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn verify(
     let threads = LoadOptions::new().num_threads();
     let mut segments = segments_of(known.places());
     let referred: Vec<SegmentId> = segments.iter().map(|(id, _)| *id).collect();
-    // A listed segment without references would be strange, but it is read all the same.
+    // A listed segment without references is unexpected, but it is read as well.
     let others = description.segments.iter().filter(|segment| !referred.contains(&segment.id));
     segments.extend(others.map(|segment| (segment.id, Vec::new())));
     let checked = parallel(threads, segments.len(), |number| {
@@ -83,7 +83,7 @@ pub(super) fn verify(
 fn check_segment(
     storage: &dyn Storage,
     id: SegmentId,
-    wanted: &[Wanted],
+    wanted: &[RecordRequest],
     progress: &CheckpointProgress,
 ) -> (u64, Vec<ChunkLoss>) {
     let file: Arc<str> = storage.describe(&id.file_name()).into();
@@ -126,7 +126,7 @@ fn check_segment(
 }
 
 /// The parts of a segment that no wanted record covers.
-fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
+fn gaps(wanted: &[RecordRequest], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut at = HEADER_BYTES as u64;
     for (start, end) in
@@ -147,12 +147,12 @@ fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
 mod tests {
     use super::*;
 
-    fn record(offset: u32) -> Wanted {
+    fn record(offset: u32) -> RecordRequest {
         (0, Place { segment: SegmentId([1; 16]), offset, length: 80, crc: 0 })
     }
 
     #[test]
-    fn the_gaps_of_a_segment_that_was_cut_short_end_where_it_ends() {
+    fn gaps_of_a_truncated_segment_end_at_its_end() {
         let (begin, wanted) = (HEADER_BYTES as u64, [record(200), record(400)]);
         let ends = [wanted[0].1.end(), wanted[1].1.end()];
         assert_eq!(gaps(&wanted, 1000), [(begin, 200), (ends[0], 400), (ends[1], 1000)]);

@@ -1,11 +1,11 @@
-//! Numbers for the closed sets of the program.
+//! Numeric codes for the program's enumerations.
 
 use relive_table::SelectorKind;
 use relive_tensor::{Codec, DType};
 
 use super::Malformed;
 
-/// TensorFlow's number of a type.
+/// TensorFlow's number for a type.
 pub(crate) fn dtype_code(dtype: DType) -> u8 {
     match dtype {
         DType::Float32 => 1,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_comes_back_and_others_are_refused() {
+    fn every_code_round_trips_and_others_are_refused() {
         for dtype in DType::ALL {
             assert_eq!(dtype_of(dtype_code(dtype)), Ok(dtype));
         }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_read_beyond_the_end() {
+    fn a_cursor_does_not_read_beyond_the_end() {
         let mut cursor = Cursor::new(&[1, 0, 0, 0, 7, 9]);
         assert_eq!(cursor.sized(), Ok([7].as_slice()));
         assert_eq!(cursor.u16(), Err(Malformed::Short { needed: 2, left: 1 }));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_held_against_the_bytes_that_are_there() {
+    fn a_count_is_checked_against_the_remaining_bytes() {
         let mut bytes = 3_u32.to_le_bytes().to_vec();
         bytes.extend([0; 12]);
         assert_eq!(Cursor::new(&bytes).count(4), Ok(3));

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// The error of malformed bytes in Relive's format, besides wrong checksums.
+/// The error for malformed bytes in Relive's format, except for wrong checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
     #[error("{needed} bytes are announced, but {left} are left")]

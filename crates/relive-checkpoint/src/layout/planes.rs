@@ -2,7 +2,7 @@
 
 use super::{Cursor, Malformed};
 
-/// Appends numbers: first the lowest byte of each, then the next one of each.
+/// Appends numbers: first the lowest byte of each number, then the next byte of each, and so on.
 fn put<const W: usize, T: Copy>(out: &mut Vec<u8>, numbers: &[T], bytes_of: impl Fn(T) -> [u8; W]) {
     for plane in 0..W {
         out.extend(numbers.iter().map(|number| bytes_of(*number)[plane]));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_are_the_bytes_of_one_rank() {
+    fn planes_group_bytes_by_significance() {
         let mut out = Vec::new();
         put_u32s(&mut out, &[0x0403_0201, 0x1413_1211]);
         assert_eq!(out, [1, 0x11, 2, 0x12, 3, 0x13, 4, 0x14]);

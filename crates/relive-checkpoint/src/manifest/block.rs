@@ -1,4 +1,4 @@
-//! Blocks, which checkpoint files consist of.
+//! Blocks, the parts of a checkpoint file.
 
 use relive_tensor::{Codec, CodecError};
 use thiserror::Error;
@@ -42,7 +42,7 @@ pub(crate) struct BlockHead {
     crc: u32,
 }
 
-/// Why a block is damaged.
+/// The reason why a block is damaged.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BlockFault {
     #[error("no block starts here")]
@@ -132,7 +132,7 @@ impl BlockHead {
         if crc32c::crc32c(stored) == self.crc { Ok(()) } else { Err(BlockFault::Checksum) }
     }
 
-    /// Decodes stored bytes whose checksum was checked.
+    /// Decodes stored bytes whose checksum was already checked.
     pub(crate) fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, BlockFault> {
         if self.raw_bytes > MAX_BLOCK_BYTES {
             return Err(BlockFault::Large(self.raw_bytes.into()));
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_come_back_compressed_or_not() {
+    fn blocks_round_trip_compressed_or_not() {
         for raw in [Vec::new(), vec![7; 10_000], (0..=255).collect::<Vec<u8>>()] {
             let (head, stored) = BlockHead::encode(Kind::Items, 3, 1, 9, raw.clone()).unwrap();
             assert_eq!(BlockHead::from_bytes(&head.to_bytes()), Ok(head));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_a_head_can_change() {
+    fn a_changed_bit_in_a_block_head_is_detected() {
         let (head, _) = BlockHead::encode(Kind::Chunks, 3, 1, 9, vec![1, 2, 3]).unwrap();
         for bit in 0..HEAD_BYTES * 8 {
             let mut bytes = head.to_bytes();

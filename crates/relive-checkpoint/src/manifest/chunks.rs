@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_come_back(
+        fn chunk_locations_round_trip(
             places in prop::collection::vec((0_u8..3, any::<u32>(), any::<u32>(), any::<u32>()), 0..50),
         ) {
             let place = |(id, offset, length, crc)| Place { segment: SegmentId([id; 16]), offset, length, crc };
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn records_in_a_row_compress_to_their_checksums() {
+    fn consecutive_records_compress_to_their_checksums() {
         let place = |number: u32| Place {
             segment: SegmentId([1; 16]),
             offset: 32 + number * 4048,

@@ -153,7 +153,7 @@ fn count(len: usize) -> u32 {
     u32::try_from(len).expect("a trajectory has less than 2^32 chunks, columns and slices")
 }
 
-/// The reader of these numbers refuses impossible totals.
+/// The code that reads these numbers refuses impossible totals.
 fn total(counts: &[u32]) -> usize {
     let sum = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
     usize::try_from(sum).unwrap_or(usize::MAX)
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_back_and_cuts_are_noticed() {
+    fn item_columns_round_trip_and_truncation_is_detected() {
         let bytes = columns().encode();
         assert_eq!(bytes.len(), columns().size_bytes());
         assert_eq!(ItemColumns::decode(&bytes, 2), Ok(columns()));

@@ -5,7 +5,7 @@ use relive_table::Timestamp;
 use super::TableDescription;
 use super::fields::{next_field, once, put_field, required, unknown};
 use crate::layout::{Cursor, Malformed, Put};
-use crate::segment::{SegmentId, Written};
+use crate::segment::{SegmentId, WrittenSegment};
 
 /// The fields that occur once in a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,9 +15,9 @@ pub(crate) struct Description {
     pub(crate) created_at: Timestamp,
     pub(crate) software: String,
     pub(crate) tables: Vec<TableDescription>,
-    /// The segments that it refers to; empty at the start of the file.
-    pub(crate) segments: Vec<Written>,
-    /// `None` at the start of the file.
+    /// The segments that the checkpoint refers to; empty in the description at the start of the file.
+    pub(crate) segments: Vec<WrittenSegment>,
+    /// `None` in the description at the start of the file.
     pub(crate) totals: Option<Totals>,
 }
 
@@ -50,7 +50,7 @@ impl Description {
         for table in &self.tables {
             put_field(&mut out, TABLE, |out| table.encode(out));
         }
-        for Written { id, size_bytes } in &self.segments {
+        for WrittenSegment { id, size_bytes } in &self.segments {
             put_field(&mut out, SEGMENT, |out| {
                 out.put(&id.0);
                 out.put_u64(*size_bytes);
@@ -78,7 +78,7 @@ impl Description {
                 }
                 TABLE => tables.push(TableDescription::decode(field)?),
                 SEGMENT => {
-                    segments.push(Written { id: SegmentId(field.array()?), size_bytes: field.u64()? });
+                    segments.push(WrittenSegment { id: SegmentId(field.array()?), size_bytes: field.u64()? });
                     field.finish()?;
                 }
                 TOTALS => {

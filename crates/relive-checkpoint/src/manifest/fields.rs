@@ -1,4 +1,4 @@
-//! Tagged fields, so that later versions can add some.
+//! Tagged fields, so that later versions can add fields.
 
 use crate::layout::{Cursor, Malformed, Put};
 

@@ -14,7 +14,7 @@ fn fixture() -> PathBuf {
 }
 
 #[test]
-fn a_checkpoint_file_has_the_same_bytes_but_for_its_compression() {
+fn a_checkpoint_file_matches_the_golden_bytes_apart_from_compression() {
     let bytes = fs::read(fixture().join("checkpoint-0000000001.relive")).unwrap();
     let (header, rest) = bytes.split_at(HEADER_BYTES);
     assert_eq!(header, walk::header());
@@ -43,7 +43,7 @@ fn a_checkpoint_file_has_the_same_bytes_but_for_its_compression() {
 }
 
 #[test]
-fn a_segment_has_the_same_bytes() {
+fn a_segment_matches_the_golden_bytes() {
     let root = fixture();
     let loaded =
         Catalog::open(root.to_str().unwrap()).unwrap().load(&crate::LoadOptions::new()).unwrap().unwrap();

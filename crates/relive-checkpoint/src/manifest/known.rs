@@ -12,15 +12,15 @@ pub(crate) struct KnownChunks {
     runs: Vec<Run>,
     /// Lost positions, with the number of the loss.
     lost: Vec<(Range<u64>, usize)>,
-    /// The position after all of them.
+    /// The position after all runs.
     end: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// Position of its first chunk.
+    /// Position of the run's first chunk.
     first: u64,
-    /// Its index in the list of places.
+    /// The index of this chunk in the list of places.
     start: usize,
 }
 
@@ -48,7 +48,7 @@ impl KnownChunks {
     }
 
     /// Marks chunks as lost from the position `first` on, which must not be below [`end`](Self::end).
-    pub(super) fn lose(&mut self, first: u64, count: u64, loss: usize) {
+    pub(super) fn record_loss(&mut self, first: u64, count: u64, loss: usize) {
         self.end = first + count;
         self.lost.push((first..self.end, loss));
     }
@@ -63,7 +63,7 @@ impl KnownChunks {
         (index < end).then_some(index)
     }
 
-    /// The loss that a missing chunk belongs to. Chunks without a trace are attributed to the first loss.
+    /// The loss that a missing chunk belongs to. Chunks that no recorded loss covers are attributed to the first loss.
     pub(crate) fn loss_of(&self, position: u32) -> usize {
         let position = u64::from(position);
         self.lost.iter().find(|(lost, _)| lost.contains(&position)).map_or(0, |(_, loss)| *loss)
@@ -76,12 +76,12 @@ mod tests {
     use crate::segment::SegmentId;
 
     #[test]
-    fn positions_are_found_around_gaps() {
+    fn known_chunks_are_found_around_gaps() {
         let place = |offset| Place { segment: SegmentId([0; 16]), offset, length: 0, crc: 0 };
         let mut known = KnownChunks::default();
         known.add(0, vec![place(0), place(1)]);
         known.add(2, vec![place(2)]);
-        known.lose(3, 2, 7);
+        known.record_loss(3, 2, 7);
         known.add(5, vec![place(5)]);
         known.add(1 << 31, vec![place(9), place(10)]);
         assert_eq!(known.end(), (1 << 31) + 2);

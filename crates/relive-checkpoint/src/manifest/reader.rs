@@ -120,7 +120,7 @@ fn check_header(source: &dyn Source, file: &str, losses: &mut Losses) -> Result<
 
 fn read_end(source: &dyn Source, at: u64) -> Result<Result<End, walk::FrameFault>, Error> {
     let mut bytes = [0; END_BYTES];
-    // An unreadable block is not the end.
+    // Reading continues after an unreadable block.
     let read = source.read_exact_at(&mut bytes, at);
     Ok(read.map_err(|_| walk::FrameFault::End).and_then(|()| walk::read_end(&bytes)))
 }
@@ -219,7 +219,10 @@ impl<'a> Reading<'a> {
         let checked = match read {
             Ok(()) => head.check(&stored),
             Err(error) => {
-                return self.losses.unreadable(self.file, at, error).map(|number| self.lose(head, number));
+                return self
+                    .losses
+                    .unreadable(self.file, at, error)
+                    .map(|number| self.record_loss(head, number));
             }
         };
         let taken = checked.and_then(|()| self.take(head, at, stored));
@@ -228,7 +231,7 @@ impl<'a> Reading<'a> {
             Err(fault) => {
                 let table = self.table_of(head);
                 let number = self.losses.note(Loss { table, ..Loss::of(self.file, at, fault) })?;
-                self.lose(head, number);
+                self.record_loss(head, number);
                 Ok(())
             }
         }
@@ -263,12 +266,12 @@ impl<'a> Reading<'a> {
     }
 
     /// Records that the content of this block is lost.
-    fn lose(&mut self, head: BlockHead, number: usize) {
+    fn record_loss(&mut self, head: BlockHead, number: usize) {
         if head.kind == Kind::Chunks && self.check_position(head).is_ok() {
-            self.parts.chunks.lose(head.subject.into(), head.count.into(), number);
+            self.parts.chunks.record_loss(head.subject.into(), head.count.into(), number);
         }
         if let (Kind::Items, Some(table)) = (head.kind, self.table_of(head)) {
-            self.losses.charge(number, &table, head.count.into());
+            self.losses.attribute(number, &table, head.count.into());
         }
     }
 

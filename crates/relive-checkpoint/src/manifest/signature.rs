@@ -7,8 +7,8 @@ use relive_tensor::{Nest, Shape, Signature, Tensor, TensorSpec};
 
 use crate::layout::{Cursor, Malformed, Put, dtype_code, dtype_of};
 
-/// Limit on the levels of a signature. Signatures from the network have less than 100, the limit of protobuf's
-/// decoders.
+/// Limit on the nesting levels of a signature. Signatures from the network have fewer than 100 levels, the limit of
+/// protobuf's decoders.
 const MAX_DEPTH: usize = 128;
 
 const LEAF: u8 = 0;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_node_comes_back() {
+    fn every_kind_of_signature_node_round_trips() {
         let mut out = Vec::new();
         put_signature(&mut out, &example());
         let mut cursor = Cursor::new(&out);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_back_without_specs() {
+    fn names_round_trip_without_specs() {
         let mut out = Vec::new();
         let expected = example().map(|_| ());
         put_names(&mut out, &expected);

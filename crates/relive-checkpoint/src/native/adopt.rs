@@ -13,7 +13,7 @@ use crate::storage::Storage;
 use crate::tier::{Tier, TierSegment};
 
 /// Chunks of a snapshot in one segment of a tier.
-struct Found<'a> {
+struct SegmentChunks<'a> {
     segment: Arc<TierSegment>,
     chunks: Vec<(&'a Arc<Chunk>, Place)>,
 }
@@ -27,7 +27,7 @@ pub(super) fn adopt(
     places: &Places,
     snapshot: &Snapshot,
 ) -> Result<(), Error> {
-    for (id, Found { segment, chunks }) in find(tier, places, snapshot) {
+    for (id, SegmentChunks { segment, chunks }) in find(tier, places, snapshot) {
         if segment.is_sparse() || !take_over(storage, &segment, id)? {
             continue;
         }
@@ -37,8 +37,8 @@ pub(super) fn adopt(
     Ok(())
 }
 
-fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<SegmentId, Found<'a>> {
-    let mut found: HashMap<SegmentId, Found<'a>> = HashMap::new();
+fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<SegmentId, SegmentChunks<'a>> {
+    let mut found: HashMap<SegmentId, SegmentChunks<'a>> = HashMap::new();
     let chunks =
         snapshot.tables.iter().flat_map(|table| &table.items).flat_map(|item| item.data.trajectory.chunks());
     for chunk in chunks.filter(|chunk| chunk.is_stored()) {
@@ -46,7 +46,8 @@ fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<Seg
             continue;
         }
         let Some((segment, place)) = tier.place_of(chunk) else { continue };
-        let found = found.entry(place.segment).or_insert_with(|| Found { segment, chunks: Vec::new() });
+        let found =
+            found.entry(place.segment).or_insert_with(|| SegmentChunks { segment, chunks: Vec::new() });
         found.chunks.push((chunk, place));
     }
     found

@@ -24,7 +24,7 @@ pub(crate) struct Tables<'a> {
 
 impl Tables<'_> {
     pub(crate) fn assemble(&mut self, blocks: Vec<ReadBlock>) -> Result<Vec<TableSnapshot>, Error> {
-        let mut found: Vec<Found> = self.tables.iter().map(|_| Found::default()).collect();
+        let mut found: Vec<IntactItems> = self.tables.iter().map(|_| IntactItems::default()).collect();
         for block in blocks {
             let number = usize::try_from(block.head.subject).unwrap_or(usize::MAX);
             let (Some(table), Some(found)) = (self.tables.get(number), found.get_mut(number)) else {
@@ -36,7 +36,7 @@ impl Tables<'_> {
                 continue;
             };
             let name = &table.config.name;
-            self.charge(name, &block)?;
+            self.attribute(name, &block)?;
             found.seen += u64::from(block.head.count);
             if found.follows(&block) {
                 found.whole += block.whole;
@@ -52,7 +52,7 @@ impl Tables<'_> {
     }
 
     /// Records the missing parts of a block.
-    fn charge(&mut self, table: &str, block: &ReadBlock) -> Result<(), Error> {
+    fn attribute(&mut self, table: &str, block: &ReadBlock) -> Result<(), Error> {
         for (reason, items) in &block.faults {
             let loss = Loss {
                 table: Some(table.to_owned()),
@@ -61,7 +61,7 @@ impl Tables<'_> {
             };
             self.losses.note(loss)?;
         }
-        for (position, items) in &block.lack {
+        for (position, items) in &block.missing_chunks {
             let index = self.known.index_of(*position);
             if index.is_none() && self.losses.first_offset().is_none() {
                 let reason = format!("an item refers to chunk {position}, which has no description");
@@ -71,16 +71,16 @@ impl Tables<'_> {
                 })?;
             }
             let number = index.and_then(|index| self.lost.get(&index).copied());
-            self.losses.charge(number.unwrap_or_else(|| self.known.loss_of(*position)), table, *items);
+            self.losses.attribute(number.unwrap_or_else(|| self.known.loss_of(*position)), table, *items);
         }
         Ok(())
     }
 
-    fn table(&mut self, table: &TableDescription, found: Found) -> Result<TableSnapshot, Error> {
+    fn table(&mut self, table: &TableDescription, found: IntactItems) -> Result<TableSnapshot, Error> {
         let name = &table.config.name;
         if found.seen != table.items {
             let reason = format!("the count is {} items, but there are {}", table.items, found.seen);
-            // Only this finds blocks that were lost with their heads; other lost blocks are already counted.
+            // Blocks that were lost with their heads are only found here; other lost blocks are already counted.
             let charged = self.losses.items_of(name);
             let items = table.items.saturating_sub(found.whole).saturating_sub(charged);
             let offset = self.losses.first_offset().unwrap_or(0);
@@ -102,7 +102,7 @@ impl Tables<'_> {
 
 /// The intact part of a table.
 #[derive(Default)]
-struct Found {
+struct IntactItems {
     items: Vec<StoredItem>,
     /// Number of intact items.
     whole: u64,
@@ -112,7 +112,7 @@ struct Found {
     last: Option<u64>,
 }
 
-impl Found {
+impl IntactItems {
     /// Checks that the items of a block are in order and follow the earlier ones.
     fn follows(&self, block: &ReadBlock) -> bool {
         let comes_after = block.order.is_none_or(|(first, _)| self.last.is_none_or(|last| last < first));

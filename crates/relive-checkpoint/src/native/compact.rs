@@ -10,7 +10,7 @@ const CLASS_SEGMENTS: usize = 16;
 
 /// A segment that a checkpoint would refer to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Use {
+pub(super) struct SegmentUse {
     /// Size of the file.
     pub(super) size_bytes: u64,
     /// Bytes of the chunks that the checkpoint needs.
@@ -18,11 +18,11 @@ pub(super) struct Use {
 }
 
 /// The segments whose chunks should be rewritten: sparse ones, and small ones if there are many. Joining segments of at
-/// least `large_bytes` gains nothing.
-pub(super) fn to_rewrite(uses: &FastMap<SegmentId, Use>, large_bytes: u64) -> FastSet<SegmentId> {
+/// least `large_bytes` has no benefit.
+pub(super) fn to_rewrite(uses: &FastMap<SegmentId, SegmentUse>, large_bytes: u64) -> FastSet<SegmentId> {
     let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
-    for (id, Use { size_bytes, live_bytes }) in uses {
+    for (id, SegmentUse { size_bytes, live_bytes }) in uses {
         if live_bytes.saturating_mul(2) < *size_bytes {
             found.insert(*id);
         } else if *size_bytes < large_bytes {
@@ -40,7 +40,7 @@ mod tests {
 
     fn rewritten(uses: &[(u64, u64)]) -> Vec<u8> {
         let uses = (0..).zip(uses).map(|(number, (size_bytes, live_bytes))| {
-            (SegmentId([number; 16]), Use { size_bytes: *size_bytes, live_bytes: *live_bytes })
+            (SegmentId([number; 16]), SegmentUse { size_bytes: *size_bytes, live_bytes: *live_bytes })
         });
         let mut found: Vec<u8> =
             to_rewrite(&uses.collect(), 32 << 20).into_iter().map(|id| id.0[0]).collect();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_segments_are_joined_with_those_of_about_their_size() {
+    fn many_small_segments_are_merged_with_similar_sizes() {
         let small = [(5000, 5000); 15];
         assert_eq!(rewritten(&small), [0; 0]);
         let mut more = small.to_vec();

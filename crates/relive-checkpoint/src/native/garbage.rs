@@ -63,7 +63,7 @@ impl Listing {
     }
 
     /// Removes all checkpoints except the newest `keep`, and all files that no remaining checkpoint refers to. The
-    /// caller must hold the lock, and write nothing meanwhile.
+    /// caller must hold the lock, and must not write at the same time.
     pub(crate) fn collect(mut self, storage: &dyn Storage, keep: usize) -> Result<Collected, Error> {
         let mut collected = Collected::default();
         let old = self.checkpoints.len().saturating_sub(keep.max(1));

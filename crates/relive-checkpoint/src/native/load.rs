@@ -1,4 +1,4 @@
-//! From files to a snapshot.
+//! Loads a snapshot from files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! Yielding processors to other threads while a checkpoint is written.
+//! Yields processors to other threads while a checkpoint is written.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ const PIECE: Duration = Duration::from_millis(5);
 /// processor, too.
 const WAITED_PART: u32 = 20;
 
-/// Rest after such a piece, as a multiple of its work: beside threads that could use all processors, a checkpoint takes
-/// a third of one, and about three times as long as on an idle machine.
+/// Rest after such a piece, as a multiple of its work: if other threads could use all processors, writing a checkpoint
+/// uses a third of one processor, and takes about three times as long as on an idle machine.
 const REST: u32 = 2;
 
 /// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other leave
-/// processors idle for moments, and a thread that takes one does not yield it as soon as they wake up.
+/// processors idle briefly, and a thread that gets such a processor does not yield it as soon as they wake up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,
@@ -26,7 +26,7 @@ impl Pace {
         Self { since: Instant::now(), waited: waited() }
     }
 
-    /// Called between small pieces of work. Rests if others wait for processors.
+    /// Called between small pieces of work. Rests if other threads wait for processors.
     pub(super) fn keep(&mut self) {
         let took = self.since.elapsed();
         if took < PIECE {
@@ -42,11 +42,12 @@ fn rest(took: Duration, waited: Duration) -> Duration {
     if waited >= took / WAITED_PART { took.saturating_sub(waited) * REST } else { Duration::ZERO }
 }
 
-/// How long the calling thread was runnable without a processor; zero if the system does not report it.
+/// How long the calling thread was runnable but had no processor; zero if the system does not report it.
 #[cfg(target_os = "linux")]
 fn waited() -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    told.split_ascii_whitespace()
+    let stats = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stats
+        .split_ascii_whitespace()
         .nth(1)
         .and_then(|nanos| nanos.parse().ok())
         .map_or(Duration::ZERO, Duration::from_nanos)
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waited_for_a_processor_rests() {
+    fn a_thread_that_waited_for_a_processor_rests() {
         let ms = Duration::from_millis;
         assert_eq!(rest(ms(5), ms(0)), ms(0));
         assert_eq!(rest(ms(20), Duration::from_micros(999)), ms(0));

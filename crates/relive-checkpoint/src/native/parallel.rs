@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does `work` for every number below `count`, on at most this many threads; returns the results in order.
+/// Runs `work` for every number below `count`, on at most `threads` threads, and returns the results in order.
 pub(crate) fn parallel<R: Send>(threads: usize, count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     if threads.min(count) <= 1 {
         return (0..count).map(work).collect();

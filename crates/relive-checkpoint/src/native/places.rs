@@ -10,11 +10,11 @@ use crate::segment::{Place, SegmentId, record};
 
 /// Places of chunks by the chunks' addresses.
 ///
-/// A written chunk gets this table's tag after its entry is added. So a tagged chunk has its own entry or none, even
-/// though addresses are reused: a chunk at a reused address has no tag until it is written itself. Entries count once
-/// their segment is [confirmed](Self::confirm).
+/// A written chunk gets this table's tag after its entry is added. So a tagged chunk never has the entry of another
+/// chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself. Entries
+/// take effect once their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
-    /// 0 if all tags are taken: then nothing is recorded, and every chunk counts as new.
+    /// 0 if all tags are taken; then no places are recorded, and every chunk counts as new.
     tag: u8,
     inner: Mutex<Inner>,
 }
@@ -26,7 +26,7 @@ struct Inner {
     numbers: FastMap<SegmentId, u32>,
 }
 
-/// A compact [`Place`], because there are millions.
+/// A compact [`Place`], because there are millions of them.
 #[derive(Clone, Copy)]
 struct Entry {
     /// Position in the list of segments.
@@ -41,7 +41,7 @@ struct Segment {
     is_confirmed: bool,
 }
 
-/// Taken tags, one bit for each from 1 on. Each table has its own tag while it lives.
+/// The tags in use, one bit for each. Tag 0 is never assigned. Each table of places has its own tag while it lives.
 static TAKEN: [AtomicU64; 4] = [AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
 impl Places {
@@ -61,7 +61,7 @@ impl Places {
         is_same.then_some(Place { segment: segment.id, offset, length, crc })
     }
 
-    /// Records the place of a written chunk. It counts once the segment is [confirmed](Self::confirm).
+    /// Records the place of a written chunk. The place takes effect once the segment is [confirmed](Self::confirm).
     pub(crate) fn insert(&self, chunk: &Arc<Chunk>, place: Place) {
         if self.tag == 0 {
             return;
@@ -86,7 +86,7 @@ impl Places {
         }
     }
 
-    /// Forgets chunks whose addresses `lives` does not accept, and segments without remaining chunks.
+    /// Forgets chunks for whose addresses `lives` returns false, and segments without remaining chunks.
     pub(crate) fn retain(&self, lives: impl Fn(usize) -> bool) {
         let mut inner = self.lock();
         let Inner { entries, segments, .. } = std::mem::take(&mut *inner);
@@ -102,7 +102,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic leaves at most a segment without entries.
+        // A panic can only leave a segment without entries.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_found_once_its_segment_lasts() {
+    fn a_chunk_is_found_once_its_segment_is_durable() {
         let (places, chunk) = (Places::new(), chunk(10));
         assert_eq!(places.find(&chunk), None);
         places.insert(&chunk, place(&chunk, 1));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn removed_chunks_are_forgotten() {
         let (places, one, other) = (Places::new(), chunk(10), chunk(10));
         places.insert(&one, place(&one, 1));
         places.insert(&other, place(&other, 2));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_another_size_is_another_chunk() {
+    fn a_chunk_with_a_different_size_is_not_reused() {
         let (places, chunk) = (Places::new(), chunk(10));
         places.insert(&chunk, Place { length: 3, ..place(&chunk, 1) });
         places.confirm([SegmentId([1; 16])]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relive_table::Snapshot;
 use relive_tensor::Chunk;
 
-use super::compact::{Use, to_rewrite};
+use super::compact::{SegmentUse, to_rewrite};
 use super::places::{Places, address};
 use crate::fast_map::{FastMap, FastSet};
 use crate::segment::{Place, SegmentId, record};
@@ -15,7 +15,7 @@ pub(super) struct Plan<'a> {
     places: &'a Places,
     /// Sizes of the existing segments.
     present: &'a FastMap<SegmentId, u64>,
-    /// By address, in order of first appearance.
+    /// Positions of chunks by address, in order of first appearance.
     positions: FastMap<usize, u32>,
     /// Segments whose chunks are rewritten.
     rewritten: FastSet<SegmentId>,
@@ -34,11 +34,11 @@ impl<'a> Plan<'a> {
     ) -> Self {
         let (positions, rewritten) = (FastMap::default(), FastSet::default());
         let mut plan = Self { places, present, positions, rewritten, items: 0, new_bytes: 0 };
-        let mut uses: FastMap<SegmentId, Use> = FastMap::default();
+        let mut uses: FastMap<SegmentId, SegmentUse> = FastMap::default();
         for item in snapshot.tables.iter().flat_map(|table| &table.items) {
             plan.items += 1;
             for chunk in item.data.trajectory.chunks() {
-                if !plan.meet(chunk) {
+                if !plan.insert(chunk) {
                     continue;
                 }
                 match plan.place_of(chunk) {
@@ -56,7 +56,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// The place of a chunk that need not be written.
+    /// The place of a chunk that does not have to be written; otherwise `None`.
     pub(super) fn place_of(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         let is_usable = |place: &Place| {
             let size = self.present.get(&place.segment).copied().unwrap_or_default();
@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether this is the chunk's first occurrence.
-    fn meet(&mut self, chunk: &Arc<Chunk>) -> bool {
+    fn insert(&mut self, chunk: &Arc<Chunk>) -> bool {
         let next = u32::try_from(self.positions.len()).expect("2^32 chunks do not fit any memory");
         let before = self.positions.len();
         self.positions.entry(address(chunk)).or_insert(next);

@@ -10,14 +10,14 @@ use super::parallel;
 use crate::Error;
 use crate::fast_map::FastMap;
 use crate::losses::Losses;
-use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
+use crate::segment::{Place, RecordRequest, SegmentId, SegmentReader, head_of, record};
 use crate::storage::Storage;
 use crate::{LoadOptions, Loss};
 
-/// The damage of a segment, and the chunks that it costs.
+/// The damage of a segment, and the chunks lost to it.
 pub(crate) struct ChunkLoss {
     pub(crate) cause: Cause,
-    /// As indices in the list of places.
+    /// The lost chunks, as indices in the list of places.
     pub(crate) chunks: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Passes it to the handler of damage.
+    /// Passes this cause to the handler of damage.
     pub(crate) fn note(self, losses: &mut Losses) -> Result<usize, Error> {
         match self {
             Self::Damage(loss) => losses.note(loss),
@@ -43,7 +43,7 @@ pub(crate) struct ReadChunks {
     pub(crate) losses: Vec<ChunkLoss>,
 }
 
-/// Reads the chunks at these places. With `salvage`, damage does not prevent the others from being read.
+/// Reads the chunks at these places. With `salvage`, undamaged chunks are read despite damage.
 pub(crate) fn read_chunks(
     storage: &dyn Storage,
     places: &[Place],
@@ -80,9 +80,9 @@ pub(crate) fn read_chunks(
 }
 
 /// The places of each segment, sorted by offset; segments in order of first appearance.
-pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<Wanted>)> {
+pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<RecordRequest>)> {
     let mut numbers: FastMap<SegmentId, usize> = FastMap::default();
-    let mut segments: Vec<(SegmentId, Vec<Wanted>)> = Vec::new();
+    let mut segments: Vec<(SegmentId, Vec<RecordRequest>)> = Vec::new();
     for (index, place) in places.iter().enumerate() {
         let number = *numbers.entry(place.segment).or_insert_with(|| {
             segments.push((place.segment, Vec::new()));
@@ -99,7 +99,7 @@ pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<Wanted>)> {
 fn read_segment(
     storage: &dyn Storage,
     id: SegmentId,
-    wanted: &[Wanted],
+    wanted: &[RecordRequest],
     mut take: impl FnMut(usize, Chunk),
 ) -> Vec<ChunkLoss> {
     let file = storage.describe(&id.file_name());

@@ -9,12 +9,12 @@ use relive_tensor::Chunk;
 use super::parallel;
 use crate::manifest::{BlockHead, ItemBlock, ItemColumns, ItemFault, KnownChunks, rebuild};
 
-/// The items of a block, and the missing ones.
+/// The items of a block, and counts of the missing ones.
 pub(crate) struct ReadBlock {
     pub(super) head: BlockHead,
     /// Offset of the block.
     pub(super) offset: u64,
-    /// Empty if they were only checked.
+    /// The items; empty if they were only checked.
     pub(super) items: Vec<StoredItem>,
     /// Number of intact items.
     pub(super) whole: u64,
@@ -23,7 +23,7 @@ pub(crate) struct ReadBlock {
     /// Whether sequence numbers increase.
     pub(super) is_sorted: bool,
     /// Number of items that lack a chunk, by the position of the first missing chunk.
-    pub(super) lack: BTreeMap<u32, u64>,
+    pub(super) missing_chunks: BTreeMap<u32, u64>,
     /// Other reasons for missing items, with their numbers.
     pub(super) faults: Vec<(String, u64)>,
 }
@@ -42,7 +42,9 @@ pub(super) fn read_items(
         for item in rebuild(columns, chunk_at) {
             match item {
                 Ok(item) => read.items.push(item),
-                Err(ItemFault::LostChunk { position }) => *read.lack.entry(position).or_default() += 1,
+                Err(ItemFault::LostChunk { position }) => {
+                    *read.missing_chunks.entry(position).or_default() += 1
+                }
                 Err(fault) => read.faults.push((fault.to_string(), 1)),
             }
         }
@@ -50,7 +52,7 @@ pub(super) fn read_items(
     })
 }
 
-/// Checks the items of blocks without the chunks: `is_there` says which positions have one.
+/// Checks the items of blocks without reading chunks: `is_there` returns whether a position has a chunk.
 pub(crate) fn check_items(
     blocks: Vec<ItemBlock>,
     is_there: impl Fn(u32) -> bool + Sync,
@@ -60,7 +62,7 @@ pub(crate) fn check_items(
     each(blocks, threads, progress, |columns, read| {
         for chunks in columns.chunks_by_item() {
             match chunks.iter().find(|position| !is_there(**position)) {
-                Some(position) => *read.lack.entry(*position).or_default() += 1,
+                Some(position) => *read.missing_chunks.entry(*position).or_default() += 1,
                 None => read.whole += 1,
             }
         }
@@ -91,7 +93,7 @@ fn read_block(block: ItemBlock, read: impl Fn(&ItemColumns, &mut ReadBlock)) -> 
         whole: 0,
         order: None,
         is_sorted: true,
-        lack: BTreeMap::new(),
+        missing_chunks: BTreeMap::new(),
         faults: Vec::new(),
     };
     match block.decode() {

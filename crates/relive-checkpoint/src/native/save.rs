@@ -1,4 +1,4 @@
-//! From a snapshot to files.
+//! Saves a snapshot to files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::fast_map::FastSet;
 use crate::manifest::{
     Description, ItemColumns, Kind, ManifestWriter, TableDescription, Totals, encode_chunks,
 };
-use crate::segment::{Place, SegmentId, SegmentWriter, Written};
+use crate::segment::{Place, SegmentId, SegmentWriter, WrittenSegment};
 use crate::storage::Storage;
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
@@ -25,9 +25,9 @@ use crate::{Error, ErrorKind, names};
 /// Sizes that tests reduce.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A segment of this size takes no more chunks.
+    /// A segment of this size accepts no more chunks.
     pub(super) segment_bytes: u64,
-    /// A block of this decoded size takes no more items.
+    /// A block of this decoded size accepts no more items.
     pub(super) block_bytes: usize,
     /// Maximum number of entries in a block.
     pub(super) block_entries: usize,
@@ -40,7 +40,7 @@ impl Default for Sizes {
 }
 
 /// The result of a save.
-pub(super) struct Saved {
+pub(super) struct SaveResult {
     pub(super) name: String,
     pub(super) written_bytes: u64,
     pub(super) total_bytes: u64,
@@ -57,13 +57,13 @@ pub(super) struct Target<'a> {
     pub(super) latest: Option<Timestamp>,
 }
 
-/// Writes a snapshot as the next checkpoint. Drops its references as they are written. A failed save leaves nothing
-/// behind, if the storage still allows cleaning up.
+/// Writes a snapshot as the next checkpoint. Drops the snapshot's references to items as they are written. A failed
+/// save leaves no files behind, unless the storage prevents cleaning up.
 pub(super) fn save(
     target: Target<'_>,
     mut snapshot: Snapshot,
     progress: &CheckpointProgress,
-) -> Result<Saved, Error> {
+) -> Result<SaveResult, Error> {
     let Target { storage, places, sizes, tier, latest } = target;
     if let Some(tier) = tier {
         adopt(storage.as_ref(), tier, places, &snapshot)?;
@@ -82,7 +82,7 @@ pub(super) fn save(
     let name = names::checkpoint_name(number);
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
     let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
-    let made: Vec<Written> = segments.written().to_vec();
+    let made: Vec<WrittenSegment> = segments.written().to_vec();
     // After an error, waits for the sealing thread.
     drop(segments);
     match written {
@@ -92,7 +92,7 @@ pub(super) fn save(
             places.retain(|address| addresses.contains_key(&address));
             let made_bytes: u64 = made.iter().map(|segment| segment.size_bytes).sum();
             let total_bytes = file_bytes + description.segment_bytes();
-            Ok(Saved { name, written_bytes: file_bytes + made_bytes, total_bytes })
+            Ok(SaveResult { name, written_bytes: file_bytes + made_bytes, total_bytes })
         }
         Err(error) => {
             let own = (!error.is_of_another()).then_some(name);
@@ -102,10 +102,10 @@ pub(super) fn save(
     }
 }
 
-/// Removes the remains of a failed checkpoint. Its own file comes first: if only the final sync failed, the file may
-/// exist, and then it needs its segments. `own` is `None` if the file of that name belongs to another
+/// Removes the files of a failed checkpoint. Its own file is removed first: if only the final sync failed, the file may
+/// exist, and it must not exist without its segments. `own` is `None` if the file of that name belongs to another
 /// writer.
-fn clean(storage: &dyn Storage, own: Option<String>, made: &[Written]) {
+fn clean(storage: &dyn Storage, own: Option<String>, made: &[WrittenSegment]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
     let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));
     if let Err(error) = removed {
@@ -139,7 +139,7 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// The time of a new checkpoint: a clock that was set back must not make it older than the others.
+/// The time of a new checkpoint: a clock that was set back must not make it older than existing checkpoints.
 fn time_after(latest: Option<Timestamp>) -> Timestamp {
     let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
     latest.map_or_else(now, |latest| next(latest).max(now()))
@@ -174,7 +174,7 @@ fn write(
     let Writing { manifest, used, totals, segments, .. } = writing;
     segments.finish()?;
     let size = |id: &SegmentId| plan.size_of(*id).or_else(|| segments.size_of(*id)).unwrap_or_default();
-    description.segments = used.iter().map(|id| Written { id: *id, size_bytes: size(id) }).collect();
+    description.segments = used.iter().map(|id| WrittenSegment { id: *id, size_bytes: size(id) }).collect();
     description.segments.sort_unstable_by_key(|segment| segment.id);
     description.totals = Some(totals);
     let file_bytes = manifest.finish(&description)?;
@@ -201,11 +201,11 @@ struct Writing<'a> {
 /// Chunks that are not in a block yet.
 #[derive(Default)]
 struct Window {
-    /// Position of the first.
+    /// Position of the first of these chunks.
     first: u32,
-    /// `None` for those that wait to be written.
+    /// `None` for chunks that wait to be written.
     places: Vec<Option<Place>>,
-    /// Indices of the waiting ones in the list of places, in writing order.
+    /// Indices of the waiting chunks in the list of places, in the order of writing.
     waiting: VecDeque<usize>,
 }
 
@@ -215,15 +215,15 @@ impl Window {
         self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
     }
 
-    /// Adds a chunk; `None` if it waits to be written.
-    fn meet(&mut self, place: Option<Place>) {
+    /// Adds a chunk; its place is `None` if it waits to be written.
+    fn add(&mut self, place: Option<Place>) {
         if place.is_none() {
             self.waiting.push_back(self.places.len());
         }
         self.places.push(place);
     }
 
-    /// The chunk that has waited longest was written.
+    /// Records the place of the chunk that has waited longest, which was written.
     fn written(&mut self, place: Place) {
         let index = self.waiting.pop_front();
         if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
@@ -252,7 +252,7 @@ impl Writing<'_> {
         let positions: SmallVec<[u32; 8]> = chunks.iter().map(|chunk| self.plan.position_of(chunk)).collect();
         for (chunk, position) in chunks.iter().zip(&positions) {
             if *position == self.window.next() {
-                self.meet(chunk)?;
+                self.add(chunk)?;
             }
         }
         self.items.push(item, positions);
@@ -260,15 +260,15 @@ impl Writing<'_> {
     }
 
     /// Adds a chunk at its first occurrence.
-    fn meet(&mut self, chunk: &Arc<Chunk>) -> Result<(), Error> {
+    fn add(&mut self, chunk: &Arc<Chunk>) -> Result<(), Error> {
         let place = self.plan.place_of(chunk);
-        self.window.meet(place);
+        self.window.add(place);
         if place.is_some() {
             return Ok(());
         }
         // The chunk may leave memory before it is written.
         if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
-            // Data that the disk has corrupted must not get a new checksum.
+            // Data that the disk has corrupted must not be written with a new checksum.
             tier.check(chunk)?;
         }
         let Self { plan, segments, window, progress, .. } = self;

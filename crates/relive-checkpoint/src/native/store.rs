@@ -8,7 +8,7 @@ use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 use super::garbage::Listing;
 use super::load;
 use super::places::Places;
-use super::save::{Saved, Sizes, Target, save};
+use super::save::{SaveResult, Sizes, Target, save};
 use crate::storage::{self, Storage};
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
@@ -46,7 +46,7 @@ pub struct Store {
     sizes: Sizes,
     places: Places,
     tier: Option<Arc<Tier>>,
-    /// Excludes others; held while a checkpoint is written. `None` if the place is read-only.
+    /// Excludes other writers; the mutex is held while a checkpoint is written. `None` if the place is read-only.
     lock: Mutex<Option<Lock>>,
 }
 
@@ -94,8 +94,8 @@ impl Store {
         self
     }
 
-    /// Sets the disk tier of the server. Checkpoints take over its files instead of writing the chunks again, if both
-    /// folders are on one file system.
+    /// Sets the disk tier of the server. Checkpoints link to the tier's files instead of writing the chunks again, if
+    /// both folders are on one file system.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -153,7 +153,7 @@ impl Store {
         self.save_after(None, snapshot, progress)
     }
 
-    /// Like [`save`](Self::save), with a time later than `latest`, whatever the clock says.
+    /// Like [`save`](Self::save), with a time that is later than `latest` even if the clock is not.
     pub(crate) fn save_after(
         &self,
         latest: Option<Timestamp>,
@@ -171,7 +171,7 @@ impl Store {
             tier: self.tier.as_deref(),
             latest,
         };
-        let Saved { name, written_bytes, total_bytes } = save(target, snapshot, progress)?;
+        let SaveResult { name, written_bytes, total_bytes } = save(target, snapshot, progress)?;
         self.collect(self.keep);
         Ok(SavedCheckpoint { location: self.storage.describe(&name), written_bytes, total_bytes })
     }
@@ -181,7 +181,7 @@ impl Store {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes unneeded files; a failure is only worth a warning.
+    /// Removes unneeded files; a failure is only logged as a warning.
     fn collect(&self, keep: usize) {
         let storage = self.storage.as_ref();
         let collected = Listing::read(storage).and_then(|listing| listing.collect(storage, keep));

@@ -1,6 +1,6 @@
 //! The bytes around a record's payload.
 
-/// Length and its checksum.
+/// Bytes of a record's length and its checksum.
 pub(super) const HEAD_BYTES: usize = 12;
 
 /// The masked checksum.

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_streams_are_read() {
+    fn complete_zlib_streams_are_inflated() {
         for content in [b"".as_slice(), b"x", &[7; 100_000]] {
             assert_eq!(inflated(&zlib(content)).unwrap(), content);
         }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_end_and_a_wrong_checksum_are_errors() {
+    fn trailing_bytes_and_a_wrong_checksum_are_errors() {
         let mut long = zlib(b"content");
         long.push(0);
         assert!(inflated(&long).unwrap_err().to_string().contains("follow the end"));

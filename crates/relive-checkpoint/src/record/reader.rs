@@ -19,7 +19,7 @@ pub(crate) struct RecordReader {
     payload: Vec<u8>,
     /// Number of records started so far.
     begun: u64,
-    /// Offset of the last one.
+    /// Offset of the last record.
     start: u64,
     /// Number of bytes of the content read so far.
     read: u64,
@@ -110,7 +110,7 @@ enum Kind {
     Neither,
 }
 
-/// A record's checksum is checked first, because a length of 40,056 bytes looks like the header of a zlib stream.
+/// A record's checksum is checked first, because a record length of 40,056 looks like the header of a zlib stream.
 fn kind(head: &[u8]) -> Kind {
     let is_zlib =
         |method: u8, flags: u8| method & 0x0f == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31);

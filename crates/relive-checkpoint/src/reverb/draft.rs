@@ -11,8 +11,8 @@ use crate::Error;
 use crate::record::RecordWriter;
 use crate::storage::disk::{Disk, DurableFile};
 
-/// A folder of records that becomes a checkpoint when it is [published](Self::publish). If it is dropped earlier, it is
-/// removed.
+/// A folder of records that becomes a checkpoint when it is [published](Self::publish). If it is dropped before that,
+/// the folder is removed.
 pub(super) struct Draft<'a> {
     disk: &'a dyn Disk,
     root: PathBuf,
@@ -52,7 +52,7 @@ impl<'a> Draft<'a> {
         self.keep(&path, file)
     }
 
-    /// Makes it the newest checkpoint; returns its path.
+    /// Makes the draft the newest checkpoint, and returns its path.
     pub(super) fn publish(mut self) -> Result<PathBuf, Error> {
         let done = self.folder.join(DONE);
         let file = self.create(&done)?;

@@ -9,7 +9,7 @@ use super::name::Time;
 use crate::Error;
 use crate::storage::disk::{Disk, is_being_written};
 
-/// The checkpoints of a root, and the remains of writers that did not finish.
+/// The checkpoints of a root, and the leftovers of writers that did not finish.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     /// Complete checkpoints, oldest first.
@@ -76,7 +76,8 @@ fn is_draft(name: &str) -> bool {
     name.and_then(Time::from_name).is_some()
 }
 
-/// Removes the remains of an interrupted writer, unless a process is writing there or the folder holds foreign files.
+/// Removes the leftovers of an interrupted writer, unless a process is writing there or the folder contains foreign
+/// files.
 pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     if FILES.iter().any(|file| is_being_written(&folder.join(file))) {
         return;
@@ -86,7 +87,7 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     }
 }
 
-/// Removes a checkpoint, unless it holds foreign files. It stops being a checkpoint with the first operation.
+/// Removes a checkpoint, unless it contains foreign files. The first operation already makes it incomplete.
 pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let refused = |source| Error::io("remove the checkpoint", folder, source);
     match foreign_file(folder).map_err(refused)? {
@@ -104,7 +105,7 @@ fn remove_whole(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     remove(disk, &draft)
 }
 
-/// Removes our files and then the folder; fails if others remain.
+/// Removes Relive's files and then the folder; fails if other files remain.
 fn remove(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for file in FILES {
         match disk.remove_file(&folder.join(file)) {

@@ -1,4 +1,4 @@
-//! From records to a snapshot.
+//! Loads a snapshot from records.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,17 +22,17 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     let mut loading = Loading { losses, ledger, ..Loading::default() };
     if !folder.join(DONE).exists() {
         let error = Error::damaged(folder, None, "the checkpoint is incomplete: it has no file DONE");
-        loading.losses.bear(folder, error)?;
+        loading.losses.tolerate(folder, error)?;
     }
     let progress = options.counter();
     loading.read_chunks(&folder.join(CHUNKS), options, &progress)?;
-    // Without its rules no table can be created, so nothing can be salvaged.
+    // A table cannot be created without its rules, so nothing could be salvaged.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
     // Checkpoints with items in the records of their tables have no file of items.
     if items.exists() {
         let read = loading.read_items(&items, &progress);
-        read.or_else(|error| loading.losses.bear(&items, error))?;
+        read.or_else(|error| loading.losses.tolerate(&items, error))?;
     }
     loading.check_counts(folder)?;
     let Loading { tables, ledger, losses, .. } = loading;
@@ -66,7 +66,7 @@ impl Loading {
     ) -> Result<(), Error> {
         progress.expect(0, path.metadata().map_or(0, |meta| meta.len()));
         let read = RecordReader::open(path).and_then(|records| self.add_chunks(records, options, progress));
-        read.or_else(|error| self.losses.bear(path, error))
+        read.or_else(|error| self.losses.tolerate(path, error))
     }
 
     /// The same chunk may occur twice, because dm-reverb identifies chunks by their addresses.
@@ -109,7 +109,7 @@ impl Loading {
             for item in &message.deprecated_items {
                 self.has_old_items = true;
                 let added = self.add(&name, item);
-                added.or_else(|reason| self.losses.bear_item(path, &name, records.damaged(reason)))?;
+                added.or_else(|reason| self.losses.tolerate_item(path, &name, records.damaged(reason)))?;
             }
         }
         match self.tables.is_empty() {
@@ -126,7 +126,8 @@ impl Loading {
                 return Err(records.damaged(format!("{TABLES} also contains items")));
             }
             let added = self.add(&message.table, &message);
-            added.or_else(|reason| self.losses.bear_item(path, &message.table, records.damaged(reason)))?;
+            added
+                .or_else(|reason| self.losses.tolerate_item(path, &message.table, records.damaged(reason)))?;
             progress.advance(1, 0);
         }
         Ok(())
@@ -159,7 +160,7 @@ impl Loading {
                 let name = &table.config.name;
                 let reason = format!("the count of table `{name}` is {counted} items, but there are {items}");
                 let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
-                self.losses.bear_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
+                self.losses.tolerate_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
                 // Lost items count as deleted from the table.
                 counters.inserts = counters.inserts.max(items);
                 counters.deletes = counters.inserts - items;

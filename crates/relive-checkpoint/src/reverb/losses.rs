@@ -21,13 +21,13 @@ impl Losses {
         self.list
     }
 
-    /// Gives up the rest of a file.
-    pub(super) fn bear(&mut self, file: &Path, error: Error) -> Result<(), Error> {
+    /// Records the rest of a file as lost.
+    pub(super) fn tolerate(&mut self, file: &Path, error: Error) -> Result<(), Error> {
         self.add(file, None, 0, error)
     }
 
-    /// Gives up an item. Consecutive items of one table are one loss.
-    pub(super) fn bear_item(&mut self, file: &Path, table: &str, error: Error) -> Result<(), Error> {
+    /// Records an item as lost. Consecutive items of one table are one loss.
+    pub(super) fn tolerate_item(&mut self, file: &Path, table: &str, error: Error) -> Result<(), Error> {
         let is_next = |last: &&mut Loss| last.items > 0 && last.table.as_deref() == Some(table);
         match self.list.last_mut().filter(is_next) {
             Some(last) => last.items += 1,
@@ -36,8 +36,8 @@ impl Losses {
         Ok(())
     }
 
-    /// Records missing items, some of which may have been given up already.
-    pub(super) fn bear_missing(
+    /// Records missing items as lost; some of them may already be recorded.
+    pub(super) fn tolerate_missing(
         &mut self,
         file: &Path,
         table: &str,

@@ -12,9 +12,9 @@
 //! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
-//! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is its
-//! start time in RFC 3339, and the latest time marks the newest checkpoint. dm-reverb compares the names as text, so
-//! Relive's are in UTC with nine digits.
+//! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is the
+//! time at which its writing started, in RFC 3339; the newest checkpoint is the one with the latest time. dm-reverb
+//! compares the names as text, so Relive's are in UTC with nine digits.
 //!
 //! Deliberate differences from dm-reverb: folders that are not checkpoints are never touched; a damaged or incomplete
 //! checkpoint is an error, not an empty server; times with any offset are compared as times.

@@ -46,8 +46,8 @@ impl Time {
         Self(self.0.saturating_add(1))
     }
 
-    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own checkpoints
-    /// this way, compares names as text, and takes the greatest for the newest.
+    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its checkpoints this
+    /// way, compares names as text, and loads the greatest as the newest.
     pub(super) fn to_name(self) -> String {
         let seconds = i64::try_from(self.0 / NANOS_PER_SECOND).unwrap_or_default();
         let local = DateTime::from_timestamp(seconds, 0).map(|time| time.with_timezone(&Local));
@@ -55,7 +55,7 @@ impl Time {
         self.to_name_at(offset_seconds / 60)
     }
 
-    /// The name where clocks are this many minutes ahead of UTC.
+    /// The name in a time zone that is this many minutes ahead of UTC.
     fn to_name_at(self, offset_minutes: i64) -> String {
         let (seconds, nanos) = (self.0 / NANOS_PER_SECOND, self.0 % NANOS_PER_SECOND);
         let seconds = seconds.saturating_add_signed(offset_minutes * 60);
@@ -142,7 +142,7 @@ fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let day_of_year = (153 * from_march.1 + 2) / 5 + day.checked_sub(1)?;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
-    // Months and days out of range would give another day.
+    // A month or day that is out of range would give another date.
     (civil(days) == (year, month, day)).then_some(days)
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_times_and_back() {
+    fn checkpoint_names_convert_to_times_and_back() {
         for time in [
             86_400_000_000_000,
             951_782_400_000_000_000,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_no_times() {
+    fn other_names_are_not_parsed_as_times() {
         let names = [
             "",
             "T",

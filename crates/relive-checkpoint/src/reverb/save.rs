@@ -1,4 +1,4 @@
-//! From a snapshot to records.
+//! Saves a snapshot as records.
 
 use flate2::Compression;
 use relive_table::{Snapshot, StoredItem, TableSnapshot};
@@ -9,7 +9,7 @@ use super::files::{CHUNKS, ITEMS, TABLES};
 use super::shared_chunks::SharedChunks;
 use crate::Error;
 
-/// Tables and items are repetitive numbers.
+/// Tables and items consist of repetitive numbers, which compress well.
 const DESCRIPTIONS: Compression = Compression::fast();
 
 /// Payloads are already compressed. An uncompressed stream is written about ten times as fast as one with the lowest
@@ -51,7 +51,7 @@ impl<'a> ItemWriter<'a> {
 
     fn item(&mut self, table: &str, item: &'a StoredItem) -> Result<(), Error> {
         for chunk in item.data.trajectory.chunks() {
-            let Some(key) = self.shared.meet(chunk) else { continue };
+            let Some(key) = self.shared.insert(chunk) else { continue };
             self.record.clear();
             let coded = checkpoint::put_chunk(chunk, key, &mut self.record);
             coded.map_err(|error| Error::damaged(self.chunks.path(), None, error))?;

@@ -9,8 +9,8 @@ use relive_tensor::Chunk;
 /// The chunks so far, by the keys under which they are written.
 ///
 /// A chunk keeps its own key, unless two chunks with different contents have the same one. Keys are drawn at random, so
-/// this only happens with clients whose random numbers repeat, such as copies of one process; their items must not
-/// produce a checkpoint that cannot be loaded.
+/// this only happens with clients whose random numbers repeat, such as copies of one process. Even then, the checkpoint
+/// must be loadable.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
     by_key: HashMap<u64, &'a Chunk>,
@@ -20,7 +20,7 @@ pub(super) struct SharedChunks<'a> {
 
 impl<'a> SharedChunks<'a> {
     /// Returns the key of a chunk at its first occurrence, when it must be written.
-    pub(super) fn meet(&mut self, chunk: &'a Arc<Chunk>) -> Option<u64> {
+    pub(super) fn insert(&mut self, chunk: &'a Arc<Chunk>) -> Option<u64> {
         match self.by_key.entry(chunk.key()) {
             Entry::Vacant(vacant) => {
                 vacant.insert(chunk);
@@ -50,7 +50,7 @@ impl<'a> SharedChunks<'a> {
     }
 }
 
-/// Whether a chunk is the other one, or was sent again by its writer.
+/// Whether both are the same chunk, possibly sent twice by its writer.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     std::ptr::eq(one, other)
         || (one.range() == other.range()

@@ -130,11 +130,11 @@ impl Store {
     }
 
     fn save_after(&self, latest: Option<Timestamp>, snapshot: &Snapshot) -> Result<PathBuf, Error> {
-        // A writer that panicked has left nothing but a draft.
+        // A writer that panicked has left at most a draft.
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = Folders::list(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
-        // A clock that was set back must not make the new checkpoint older than the others.
+        // A clock that was set back must not make the new checkpoint older than existing ones.
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
         let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
@@ -163,7 +163,7 @@ impl Store {
         self.checkpoint_after(None, snapshot, progress)
     }
 
-    /// Like [`checkpoint`](Self::checkpoint), with a time later than `latest`, whatever the clock says.
+    /// Like [`checkpoint`](Self::checkpoint), with a time that is later than `latest` even if the clock is not.
     pub(crate) fn checkpoint_after(
         &self,
         latest: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Which checkpoint is the newest, which ones are removed, and what a failing disk leaves.
+//! Tests which checkpoint is the newest, which ones are removed, and what remains after a disk failure.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::Store;
 use super::name::Time;
 use crate::storage::disk::{Disk, DurableFile, RealDisk};
 
-/// A folder that exists as long as its owner.
+/// A folder that is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -56,7 +56,7 @@ fn samples(store: &Store) -> Option<i64> {
 }
 
 #[test]
-fn the_newest_is_loaded_and_the_others_are_removed() {
+fn the_newest_checkpoint_is_loaded_and_others_are_removed() {
     let root = Folder::new();
     let store = Store::new(&root.0);
     assert_eq!(samples(&store), None);
@@ -73,7 +73,7 @@ fn the_newest_is_loaded_and_the_others_are_removed() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let root = Folder::new();
     let store = Store::new(root.0.join("a/b"));
     assert_eq!(samples(&store), None);
@@ -105,7 +105,7 @@ fn foreign_files_and_folders_are_never_touched() {
 }
 
 #[test]
-fn times_count_not_their_text_and_not_the_clock() {
+fn checkpoints_are_ordered_by_time_not_by_text_or_clock() {
     let root = Folder::new();
     let store = Store::new(&root.0).keep(9);
     let named = |store: &Store, number, name: &str| {
@@ -124,7 +124,7 @@ fn times_count_not_their_text_and_not_the_clock() {
 }
 
 #[test]
-fn folders_without_their_last_file_are_passed_over() {
+fn folders_without_their_last_file_are_skipped() {
     let root = Folder::new();
     let store = Store::new(&root.0).keep(2);
     store.save(&snapshot(1)).unwrap();
@@ -136,7 +136,7 @@ fn folders_without_their_last_file_are_passed_over() {
 }
 
 #[test]
-fn the_fallback_is_loaded_while_there_is_nothing_else() {
+fn the_fallback_is_loaded_while_there_is_no_checkpoint() {
     let (root, other) = (Folder::new(), Folder::new());
     let fallback = Store::new(&other.0).save(&snapshot(5)).unwrap();
     let store = Store::new(&root.0).fallback(&fallback);
@@ -149,7 +149,7 @@ fn the_fallback_is_loaded_while_there_is_nothing_else() {
 }
 
 #[test]
-fn leftovers_of_writers_that_are_gone_are_removed() {
+fn leftovers_of_dead_writers_are_removed() {
     let root = Folder::new();
     let leftover = root.0.join(".2026-11-20T11:16:35.000000000+00:00.tmp");
     fs::create_dir(&leftover).unwrap();
@@ -165,12 +165,12 @@ fn leftovers_of_writers_that_are_gone_are_removed() {
     assert!(!in_use.exists());
 }
 
-/// A disk that breaks down at some operation. From then on everything fails, and data that was not synced is lost.
+/// A disk that fails at some operation. From then on, all operations fail, and data that was not synced is lost.
 #[derive(Clone)]
-struct BreakingDisk(Arc<Mutex<Fate>>);
+struct BreakingDisk(Arc<Mutex<DiskState>>);
 
-struct Fate {
-    /// Operations left until the breakdown.
+struct DiskState {
+    /// Number of operations left before the failure.
     left: usize,
     /// Files that are not durable yet.
     volatile: Vec<PathBuf>,
@@ -184,17 +184,17 @@ struct VolatileFile {
 
 impl BreakingDisk {
     fn after(operations: usize) -> Self {
-        Self(Arc::new(Mutex::new(Fate { left: operations, volatile: Vec::new() })))
+        Self(Arc::new(Mutex::new(DiskState { left: operations, volatile: Vec::new() })))
     }
 
     /// Counts an operation.
     fn step(&self) -> io::Result<()> {
-        let mut fate = self.0.lock().unwrap();
-        if fate.left > 0 {
-            fate.left -= 1;
+        let mut state = self.0.lock().unwrap();
+        if state.left > 0 {
+            state.left -= 1;
             return Ok(());
         }
-        for path in fate.volatile.drain(..) {
+        for path in state.volatile.drain(..) {
             if path.exists() {
                 fs::write(path, "").unwrap();
             }
@@ -246,7 +246,7 @@ impl Disk for BreakingDisk {
 impl Write for VolatileFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.disk.step()?;
-        // Writing in small steps gives more places to break at.
+        // Small writes give more operations at which the disk can fail.
         self.file.write(bytes.get(..bytes.len().min(16)).unwrap_or_default())
     }
 
@@ -265,7 +265,7 @@ impl DurableFile for VolatileFile {
 }
 
 #[test]
-fn whenever_the_disk_breaks_a_whole_checkpoint_is_left() {
+fn a_complete_checkpoint_survives_any_disk_failure() {
     let mut failures = 0;
     for operations in 0.. {
         let root = Folder::new();

@@ -9,7 +9,7 @@ pub(crate) const HEADER_BYTES: usize = 32;
 const MAGIC: [u8; 8] = *b"RLVCHNKS";
 const VERSION: u32 = 1;
 
-/// Why the first bytes of a file are not the segment's header.
+/// The reason why the first bytes of a file are not the segment's header.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum HeaderFault {
     #[error("it does not start like a segment")]
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_is_told() {
+    fn each_header_fault_is_reported() {
         let (id, other) = (SegmentId([7; 16]), SegmentId([8; 16]));
         let whole = header(id);
         assert_eq!(check_header(&whole, id), Ok(()));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_our_own_making_are_segments() {
+    fn only_own_file_names_are_segments() {
         let id = SegmentId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
         assert_eq!(id.file_name(), "segments/000102030405060708090a0b0c0d0eff.chunks");
         assert_eq!(SegmentId::from_file_name(&id.file_name()), Some(id));

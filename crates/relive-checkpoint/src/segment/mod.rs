@@ -14,5 +14,5 @@ mod writer;
 pub(crate) use header::{HEADER_BYTES, check_header, header};
 pub(crate) use id::{FOLDER, SegmentId};
 pub(crate) use place::Place;
-pub(crate) use reader::{SegmentReader, Wanted, head_of};
-pub(crate) use writer::{SegmentWriter, Written};
+pub(crate) use reader::{RecordRequest, SegmentReader, head_of};
+pub(crate) use writer::{SegmentWriter, WrittenSegment};

@@ -12,8 +12,8 @@ const READ_BYTES: u64 = 1 << 20;
 /// Gaps of up to this many bytes between requested records are read rather than skipped.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// Number of bytes prefetched after those being checked, so that a disk does not wait for the processor, and the reader
-/// does not wait until a busy machine notices a completed read.
+/// Number of bytes prefetched after those being checked, so that the disk does not wait for the processor, and a
+/// completed read is available before the reader needs it.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// An open segment.
@@ -23,7 +23,7 @@ pub(crate) struct SegmentReader {
 }
 
 /// A requested record, with the caller's identifier.
-pub(crate) type Wanted = (usize, Place);
+pub(crate) type RecordRequest = (usize, Place);
 
 impl SegmentReader {
     pub(crate) fn new(source: Box<dyn Source>) -> Self {
@@ -38,7 +38,11 @@ impl SegmentReader {
     }
 
     /// Reads records, which must be sorted by offset, and passes each to `take`.
-    pub(crate) fn read(&mut self, wanted: &[Wanted], mut take: impl FnMut(Wanted, io::Result<&[u8]>)) {
+    pub(crate) fn read(
+        &mut self,
+        wanted: &[RecordRequest],
+        mut take: impl FnMut(RecordRequest, io::Result<&[u8]>),
+    ) {
         let last = wanted.iter().map(|(_, place)| place.end()).max().unwrap_or_default();
         let mut ahead = 0_u64;
         let mut rest = wanted;
@@ -56,7 +60,7 @@ impl SegmentReader {
                 run.iter().for_each(|wanted| take(*wanted, Ok(part(&self.buffer, start, wanted.1))));
                 continue;
             }
-            // One by one, to find out which of them cannot be read.
+            // Reads them one by one, to determine which of them cannot be read.
             for wanted in run {
                 let start = u64::from(wanted.1.offset);
                 let filled = self.fill(start, wanted.1.end());
@@ -65,29 +69,29 @@ impl SegmentReader {
         }
     }
 
-    /// Checks the records that fill the bytes from `start` to `end`, without a checkpoint. Returns the first fault and
+    /// Checks the records from `start` to `end` without a checkpoint that describes them. Returns the first fault and
     /// its place.
     pub(crate) fn check_records(&mut self, start: u64, end: u64) -> Result<(), (u64, String)> {
         let mut at = start;
         while at < end {
-            let told = |reason: &dyn std::fmt::Display| (at, reason.to_string());
+            let loss_at = |reason: &dyn std::fmt::Display| (at, reason.to_string());
             let mut head = [0; record::HEAD_BYTES];
-            self.source.read_exact_at(&mut head, at).map_err(|error| told(&error))?;
+            self.source.read_exact_at(&mut head, at).map_err(|error| loss_at(&error))?;
             let head = record::Head::from_bytes(head);
             let next = at + record::HEAD_BYTES as u64 + u64::from(head.length);
             if next > end {
-                return Err(told(&"a record is longer than the rest of the file"));
+                return Err(loss_at(&"a record is longer than the rest of the file"));
             }
-            self.fill(at, next).map_err(|error| told(&error))?;
+            self.fill(at, next).map_err(|error| loss_at(&error))?;
             let bytes = usize::try_from(next - at).ok().and_then(|length| self.buffer.get(..length));
-            record::read(bytes.unwrap_or_default(), head).map_err(|fault| told(&fault))?;
+            record::read(bytes.unwrap_or_default(), head).map_err(|fault| loss_at(&fault))?;
             at = next;
         }
         Ok(())
     }
 
     fn fill(&mut self, start: u64, end: u64) -> io::Result<()> {
-        // Before memory is allocated for missing bytes.
+        // Checked before memory is allocated for bytes that do not exist.
         if end > self.source.size_bytes() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
@@ -108,10 +112,10 @@ fn part(buffer: &[u8], start: u64, place: Place) -> &[u8] {
 }
 
 /// How many records, at least one, are read together.
-fn run_length(wanted: &[Wanted]) -> usize {
+fn run_length(wanted: &[RecordRequest]) -> usize {
     let Some((_, first)) = wanted.first() else { return 0 };
     let (start, mut end) = (u64::from(first.offset), first.end());
-    let belongs = |(_, place): &&Wanted| {
+    let belongs = |(_, place): &&RecordRequest| {
         let fits = u64::from(place.offset) <= end + GAP_BYTES && place.end().max(end) - start <= READ_BYTES;
         end = end.max(place.end());
         fits

@@ -28,7 +28,7 @@ pub(crate) struct Head {
     pub(crate) crc: u32,
 }
 
-/// Why a record is not the expected chunk.
+/// The reason why a record is not the expected chunk.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RecordFault {
     #[error("the record has {found} bytes, but the checkpoint expects {expected}")]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_comes_back_with_all_that_it_has() {
+    fn a_chunk_record_round_trips() {
         let chunk = chunk();
         let (bytes, head) = record(&chunk);
         assert_eq!(u64::from(head.length), content_bytes(&chunk));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_held_against_what_is_known_of_it() {
+    fn a_record_is_checked_against_its_head() {
         let (bytes, head) = record(&chunk());
         let refusal = |bytes: &[u8], head| read(bytes, head).map(drop).unwrap_err();
         let longer = Head { length: head.length + 1, ..head };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_right_checksum_and_is_no_chunk_is_refused() {
+    fn invalid_chunks_with_a_valid_checksum_are_refused() {
         let (bytes, _) = record(&chunk());
         for (place, value) in [(24, 8), (28, 255), (32, 0), (33, 9), (34, 0), (34, 255), (35, 1), (40, 200)] {
             let mut content = bytes[HEAD_BYTES..].to_vec();

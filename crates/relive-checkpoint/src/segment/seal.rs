@@ -6,8 +6,7 @@ use std::thread::JoinHandle;
 use crate::Error;
 use crate::storage::Upload;
 
-/// Number of files that wait to be made durable, besides the current one: more would mean more memory that is not yet
-/// written back.
+/// Limit on the files that wait to be made durable while another one is: more of them would keep more memory dirty.
 const WAITING: usize = 1;
 
 /// A thread that finishes files, one after the other.
@@ -27,7 +26,7 @@ impl Sealer {
         Self { queue: None, thread: None }
     }
 
-    /// Finishes a file asynchronously. Blocks while others wait.
+    /// Finishes a file asynchronously. Blocks while the queue of files is full.
     ///
     /// # Errors
     /// The error of an earlier file.
@@ -38,7 +37,7 @@ impl Sealer {
         };
         match queue.send(Job { upload, file }) {
             Ok(()) => Ok(()),
-            // Only an error ends the thread before its queue ends.
+            // The thread ends before its queue only after an error.
             Err(_) => self.finish(),
         }
     }
@@ -69,7 +68,7 @@ fn work(queue: Receiver<Job>) -> Result<(), Error> {
 impl Drop for Sealer {
     fn drop(&mut self) {
         self.queue = None;
-        // A caller that drops it early already has an error to report.
+        // A caller that drops this early already has an error to report.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }

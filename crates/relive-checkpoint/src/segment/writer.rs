@@ -11,8 +11,8 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// Number of bytes from which chunks are written together, so that small ones do not cost a call each. It is also about
-/// what the processor's cache holds between the checksum and the copy.
+/// Number of pending bytes at which chunks are written, so that small chunks do not need a call each. The bytes also
+/// still fit in the processor's cache between checksum and copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Limit on the chunks written together; each has two parts, and systems accept 1,024 parts.
@@ -20,7 +20,7 @@ const BATCH_CHUNKS: usize = 512;
 
 /// A segment that is being written or was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSegment {
     pub(crate) id: SegmentId,
     /// Size of the file.
     pub(crate) size_bytes: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Written {
 /// it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
-    /// A segment of at least this size takes no more chunks.
+    /// A segment of at least this size accepts no more chunks.
     target_bytes: u64,
     current: Option<Box<dyn Upload>>,
     /// All segments; the last one is the current one, if any.
-    written: Vec<Written>,
+    written: Vec<WrittenSegment>,
     pending: Vec<Arc<Chunk>>,
     pending_bytes: u64,
     /// Heads of the pending records, in reused memory.
@@ -99,7 +99,7 @@ impl SegmentWriter {
     }
 
     /// The segments started so far.
-    pub(crate) fn written(&self) -> &[Written] {
+    pub(crate) fn written(&self) -> &[WrittenSegment] {
         &self.written
     }
 
@@ -127,7 +127,7 @@ impl SegmentWriter {
             Ok(upload)
         });
         self.current = Some(begun.map_err(|source| broken(storage, id, source))?);
-        self.written.push(Written { id, size_bytes: HEADER_BYTES as u64 });
+        self.written.push(WrittenSegment { id, size_bytes: HEADER_BYTES as u64 });
         Ok(())
     }
 

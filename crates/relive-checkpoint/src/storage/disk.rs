@@ -1,4 +1,4 @@
-//! The file system operations behind a checkpoint, as a trait so that tests can use a failing one.
+//! The file system operations behind a checkpoint, as a trait, so that tests can substitute a failing file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::own_lock::OwnLock;
 use super::seam::Source;
 
-/// A file system. All changes of it in this crate go through this trait.
+/// A file system. All changes that this crate makes to files go through this trait.
 pub(crate) trait Disk: Send + Sync {
     fn create_folders(&self, path: &Path) -> io::Result<()>;
 
@@ -53,7 +53,7 @@ pub(crate) trait Disk: Send + Sync {
 
 /// The result of locking a file.
 pub(crate) enum Locked {
-    /// We own it until this is dropped.
+    /// This process owns the lock until the value is dropped.
     Ours(Box<dyn Send + Sync>),
     /// Another owner has it, with this note.
     Theirs(String),
@@ -108,12 +108,12 @@ impl DurableFile for Box<dyn DurableFile> {
     }
 }
 
-/// Whether the creator of the file, through [`RealDisk`], still has it open.
+/// Whether a process that created the file through [`RealDisk`] still has it open.
 pub(crate) fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// A file of the machine, for reading at any offset.
+/// A local file, for reading at any offset.
 struct RealFile {
     file: File,
     size_bytes: u64,
@@ -176,7 +176,7 @@ fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // Another user of the folder may have removed it by now. Names that are not UTF-8 are not ours.
+        // Another process may have removed the file by now. Names that are not UTF-8 are not Relive's.
         let (Ok(meta), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
         if meta.is_file() {
             found.push((name, meta.len()));
@@ -214,8 +214,8 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     limit
 }
 
-/// Locks the folder itself, until the result is dropped; `None` if another process has it. Without lock support, every
-/// caller succeeds.
+/// Locks the folder itself, until the result is dropped; returns `None` if another process has locked it. On file
+/// systems without locks, every call succeeds.
 pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     let folder = File::open(path)?;
     let is_taken = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));

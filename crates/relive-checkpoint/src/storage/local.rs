@@ -45,7 +45,7 @@ impl LocalStorage {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
         match self.disk.create_file(path) {
-            // Its writer is gone: a single writer has the lock, and it is not writing this file.
+            // The file's writer is gone: only one writer has the lock, and it is not writing this file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.disk.remove_file(path)?;
                 self.disk.create_file(path)
@@ -96,7 +96,7 @@ impl Storage for LocalStorage {
         loop {
             match self.disk.lock(&path, &note).map_err(|source| Error::io("write", &path, source))? {
                 Locked::Ours(lock) => return Ok(lock),
-                // A killed process has its locks until the system has cleaned up.
+                // A killed process keeps its locks until the system has cleaned up.
                 Locked::Theirs(_) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_LOOK_EVERY),
                 Locked::Theirs(note) => return Err(in_use(&self.root, &note)),
             }
@@ -130,7 +130,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Whether the file system does not support such links, or not from there.
+/// Whether the file system does not support hard links, or not from the file's location.
 fn is_no_place_for_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
@@ -152,7 +152,7 @@ fn in_use(root: &Path, note: &str) -> Error {
 /// A file under its temporary name.
 struct LocalUpload {
     disk: Arc<dyn Disk>,
-    /// `None` once it was finished, successfully or not.
+    /// `None` once the upload was finished, successfully or not.
     file: Option<Box<dyn DurableFile>>,
     draft: PathBuf,
     path: PathBuf,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_written_however_few_bytes_are_taken() {
+    fn parts_are_written_completely_despite_short_writes() {
         let mut file = Slow::default();
         let parts: [&[u8]; 6] = [b"", b"one", b"", b"and another", b"x", b""];
         write_all(&mut file, &mut parts.map(IoSlice::new)).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_when_it_is_finished_and_not_before() {
+    fn a_file_appears_only_when_complete() {
         let root = tempfile::tempdir().unwrap();
         let storage = LocalStorage::new(root.path());
         let names = |folder: &str| -> Vec<String> {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_told_who_the_first_one_is() {
+    fn a_second_writer_is_refused_with_the_owner_of_the_lock() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("a/b");
         let (one, other) = (LocalStorage::new(&folder), LocalStorage::new(&folder));

@@ -1,6 +1,6 @@
 //! The places of Relive's checkpoints: a folder on this machine, or any other storage of named files.
 //!
-//! Names are relative to the root, with `/` between their parts, whatever the machine's own separator is.
+//! Names are relative to the root, with `/` between their parts, whatever separator the operating system uses.
 
 #[cfg(feature = "object-storage")]
 pub(crate) mod bucket;

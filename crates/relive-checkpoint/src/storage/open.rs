@@ -1,4 +1,4 @@
-//! From a location to its storage.
+//! Opens the storage at a location.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_nobody_knows_is_refused() {
+    fn an_unknown_storage_kind_is_refused() {
         let error = open("ftp://host/a").map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Location);
         let expected = "cannot use ftp://host/a: unknown storage `ftp`; use a path, s3://, gs:// or az://";
@@ -55,7 +55,7 @@ mod tests {
 
     #[cfg(not(feature = "object-storage"))]
     #[test]
-    fn a_bucket_asks_for_the_feature() {
+    fn a_bucket_url_requires_the_object_storage_feature() {
         let error = open("s3://bucket/a").map(drop).unwrap_err();
         assert!(error.to_string().ends_with("build it with the feature `object-storage`"));
     }

@@ -1,20 +1,20 @@
-//! Locks of files and folders that belong to one process, whatever it forks.
+//! Locks of files and folders that belong to one process, and not to its forks.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The lock of a file or folder. It ends when this is dropped, even if a fork of this process has the file open, and
-/// does not end when the fork drops it.
+/// The lock of a file or folder. It ends when this process drops it, even if a fork still has the file open, and does
+/// not end when a fork drops it.
 pub(crate) struct OwnLock {
-    file: Arc<Held>,
+    file: Arc<LockedFile>,
     process: u32,
 }
 
 /// The file; `None` in a fork that has closed it.
-type Held = Mutex<Option<File>>;
+type LockedFile = Mutex<Option<File>>;
 
 /// All locks of this process.
-static LOCKS: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+static LOCKS: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
 
 impl OwnLock {
     pub(crate) fn of(file: File) -> Self {
@@ -32,18 +32,18 @@ impl Drop for OwnLock {
             return;
         }
         if let Some(file) = &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A lock that cannot be released ends with the process.
+            // If the lock cannot be released, it ends with the process.
             let _ = file.unlock();
         }
     }
 }
 
-/// Call this in the child after a fork: it closes the files that this process's checkpoints and disk tiers have locked.
+/// Closes the files that this process's checkpoints and disk tiers have locked. Call this in the child after a fork.
 /// The system holds a lock while any process has the locked file open, so a surviving child would otherwise keep the
 /// folders of a killed parent locked.
 ///
-/// Anywhere else it releases the locks of this process. It has no effect on a lock that another thread was taking at
-/// the moment of the fork.
+/// Elsewhere, it releases the locks of this process. It has no effect on a lock that another thread was taking at the
+/// moment of the fork.
 pub fn close_locks_after_fork() {
     let Ok(locks) = LOCKS.try_lock() else { return };
     for lock in locks.iter().filter_map(Weak::upgrade) {

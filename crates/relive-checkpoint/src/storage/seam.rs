@@ -8,7 +8,7 @@ use crate::Error;
 
 /// A storage of named files, such as `checkpoint-0000000042.relive` and `segments/00ff….chunks`.
 pub(crate) trait Storage: Send + Sync {
-    /// Starts a file. It appears under its name, complete and durable, when it is finished, and not before.
+    /// Starts a file. It appears under its name only when it is finished, and is then complete and durable.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload>>;
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
@@ -22,7 +22,7 @@ pub(crate) trait Storage: Send + Sync {
     /// Excludes all other writers until the result is dropped. Creates the root if necessary.
     ///
     /// # Errors
-    /// `InUse` if there is another writer, naming it; `Io` if the root is read-only.
+    /// `InUse` if there is another writer, which the error names; `Io` if the root is read-only.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
 
     /// Makes a complete and immutable file of this machine also appear under a name, durably and without copying it;
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
 
 /// A file under construction. If it is dropped before it is finished, it leaves nothing behind.
 pub(crate) trait Upload: Send {
-    /// Appends all parts. Advances them past the written bytes, so they are useless afterwards.
+    /// Appends all parts. Advances the parts past the written bytes, so they must not be used afterwards.
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> io::Result<()>;
 
     /// Makes the file durable, and publishes it.
@@ -60,8 +60,8 @@ pub(crate) trait Source: Send + Sync {
     /// Among others `UnexpectedEof`, if the file ends within the requested range.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Reads if that needs no waiting for a disk. Otherwise, and if that is unknown, returns false and leaves `into`
-    /// unspecified.
+    /// Reads if this certainly requires no wait for a disk. Otherwise returns false, with unspecified contents of
+    /// `into`.
     fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
         false
     }

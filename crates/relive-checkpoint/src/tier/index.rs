@@ -9,7 +9,7 @@ use relive_tensor::Chunk;
 use super::segment::TierSegment;
 use crate::segment::Place;
 
-/// The places of chunks by address. A chunk with a place stays in it for as long as it lives.
+/// The places of chunks by address. A chunk with a place stays in the index for as long as the chunk lives.
 #[derive(Default)]
 pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
 
@@ -27,7 +27,7 @@ impl Stored {
     }
 }
 
-/// A chunk's frame in a segment. While it lives, the place stays in the index and its segment stays.
+/// A chunk's frame in a segment. While it lives, its place stays in the index, and its segment exists.
 pub(super) struct StoredFrame {
     index: Arc<Index>,
     address: usize,
@@ -56,7 +56,7 @@ impl Index {
         StoredFrame { index: Arc::clone(self), address, stored, frame: start..content.end }
     }
 
-    /// Nothing under the lock can panic.
+    /// No code that holds the lock can panic.
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Stored>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

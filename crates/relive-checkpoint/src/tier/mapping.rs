@@ -1,4 +1,4 @@
-//! Files as memory: the only place in this crate that the compiler does not check.
+//! Memory-mapped files: the only unsafe code of this crate.
 #![expect(unsafe_code, reason = "what a mapping shows can be changed by whoever can write the file")]
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use crate::storage::Source;
 
-/// A complete file that is only read from now on.
+/// A mapping of a complete file that is not written any more.
 ///
 /// It must not change while it is mapped, which its owner ensures by keeping the folder locked: if another process has
 /// truncated it, or the disk cannot be read, an access to the mapping kills this process with a bus error. So the
@@ -19,8 +19,8 @@ impl Mapping {
     pub(super) fn new(file: &File) -> io::Result<Self> {
         // SAFETY: this process created the file, in a folder that it keeps locked, and no longer writes to it.
         let map = unsafe { Mmap::map(file)? };
-        // Chunks are accessed at random; their neighbours are not wanted, and must not be loaded in pages of megabytes
-        // that count as this process's memory. Not every system follows the advice.
+        // Chunks are accessed at random. Their neighbors are not needed, and must not be loaded in huge pages that
+        // count as this process's memory. Not every system follows the advice.
         let _ = map.advise(Advice::Random);
         #[cfg(target_os = "linux")]
         let _ = map.advise(Advice::NoHugePage);
@@ -32,7 +32,7 @@ impl Mapping {
     }
 
     /// Returns the mapping's memory to the system. Its contents do not change.
-    pub(super) fn let_go(&self) {
+    pub(super) fn release_pages(&self) {
         // SAFETY: the mapping is shared and backed by a file, so its pages are reloaded from the file with the same
         // bytes.
         let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };

@@ -1,12 +1,12 @@
 //! The disk tier: chunks outside of memory, in mapped segments.
 //!
-//! A chunk that leaves memory is written once and keeps its place for as long as it lives. A fetch reads it into
-//! memory, checks it, and counts it there; when it leaves again, it only returns to its place. The mappings serve
-//! readers of chunks that were not fetched.
+//! A chunk that leaves memory is written once and keeps its place in the file for as long as it lives. A fetch reads it
+//! into memory, checks it, and adds it to the memory accounts; when it leaves memory again, it is not written again.
+//! The mappings serve readers of chunks that were not fetched.
 //!
 //! The segments are those of checkpoints (`docs/checkpoint-format.md`), each written in one go and then mapped. A
-//! segment lives as long as a chunk in it. Nothing here is made durable: after a crash the next tier in the folder
-//! removes the remains. A checkpoint that takes a segment over makes it durable under its own name.
+//! segment lives as long as a chunk in it. Nothing here is made durable: after a crash, the next tier in the folder
+//! removes the leftover files. A checkpoint that takes a segment over makes it durable under its own name.
 
 mod index;
 mod mapping;

@@ -12,12 +12,12 @@ use super::index::Stored;
 use super::segment::{OpenFile, TierSegment};
 use crate::Error;
 
-/// Number of moved bytes after which the mappings return their memory. They use little of it, because only readers of
-/// unfetched chunks access mappings.
+/// Number of moved bytes after which the mappings return their memory to the system. The mappings use little memory,
+/// because only readers of unfetched chunks access them.
 const MOVED_BYTES: u64 = 256 << 20;
 
 /// A chunk that has to wait for the disk.
-struct Waiting<'a> {
+struct PendingChunk<'a> {
     chunk: &'a Arc<Chunk>,
     stored: &'a Stored,
     content: Vec<u8>,
@@ -32,15 +32,15 @@ impl Tier {
         for (chunk, stored) in &places {
             let (file, mut content) = (stored.segment.open(), buffer(stored));
             if file.read_if_near(&mut content, stored.offset()) {
-                frames.extend(come_back(chunk, stored, content)?);
+                frames.extend(restore_frame(chunk, stored, content)?);
             } else {
                 file.read_ahead(stored.offset()..stored.place.end());
-                waiting.push(Waiting { chunk, stored, content });
+                waiting.push(PendingChunk { chunk, stored, content });
             }
         }
-        for Waiting { chunk, stored, mut content } in waiting {
+        for PendingChunk { chunk, stored, mut content } in waiting {
             read_into(&stored.segment.open(), chunk, stored, &mut content)?;
-            frames.extend(come_back(chunk, stored, content)?);
+            frames.extend(restore_frame(chunk, stored, content)?);
         }
         self.note_moved(frames.iter().map(|frame| frame.len() as u64).sum());
         Ok(frames)
@@ -62,7 +62,7 @@ impl Tier {
     pub(super) fn note_moved(&self, bytes: u64) {
         if self.moved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MOVED_BYTES {
             self.moved_bytes.store(0, Ordering::Relaxed);
-            self.segments.let_go();
+            self.segments.release_pages();
         }
     }
 }
@@ -87,11 +87,11 @@ fn read_into(
     })
 }
 
-fn come_back(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Option<Bytes>, Error> {
-    Ok(chunk.come_back(&frame(chunk, stored, content)?))
+fn restore_frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Option<Bytes>, Error> {
+    Ok(chunk.restore_frame(&frame(chunk, stored, content)?))
 }
 
-/// The frame in the content of a record, if it is what was written.
+/// The frame in the content of a record, if the content matches its checksum.
 fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
     if crc32c::crc32c(&content) != stored.place.crc {
         let place = stored.place.offset;

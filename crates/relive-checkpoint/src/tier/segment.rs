@@ -13,7 +13,7 @@ use crate::segment::{Place, record};
 use crate::storage::Source;
 use crate::storage::disk::Disk;
 
-/// A file of chunks, for reading and mapped. It is removed with its last chunk.
+/// A file of chunks, opened for reading and mapped. It is removed with its last chunk.
 pub(crate) struct TierSegment {
     pub(super) path: PathBuf,
     pub(super) mapping: Mapping,
@@ -81,7 +81,7 @@ impl Segments {
     /// The file, if few enough files are open that it may stay open.
     fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
         let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
-        // Otherwise it is opened for each read.
+        // If the file does not stay open, it is opened for each read.
         let file = has_room.then(|| disk.open(path).ok()).flatten();
         if file.is_none() {
             self.open_files.fetch_sub(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Segments {
         file
     }
 
-    /// Whether more than half is waste.
+    /// Whether more than half of the bytes belong to dead chunks.
     pub(super) fn is_sparse(&self) -> bool {
         let live = self.live_bytes.load(Ordering::Relaxed);
         self.size_bytes() > live.saturating_mul(2).saturating_add(FREE_BYTES)
@@ -100,8 +100,8 @@ impl Segments {
     }
 
     /// Makes the mappings return their memory to the system.
-    pub(super) fn let_go(&self) {
-        self.alive().for_each(|segment| segment.mapping.let_go());
+    pub(super) fn release_pages(&self) {
+        self.alive().for_each(|segment| segment.mapping.release_pages());
     }
 
     /// Removes the files' names. Mappings stay until their last user is gone.
@@ -120,7 +120,7 @@ impl TierSegment {
         &self.path
     }
 
-    /// Whether more than half of it belonged to dead chunks.
+    /// Whether more than half of the segment belongs to dead chunks.
     pub(crate) fn is_sparse(&self) -> bool {
         self.live_bytes.load(Ordering::Relaxed) < self.size_bytes / 2
     }

@@ -15,18 +15,18 @@ use crate::storage::disk::{Disk, RealDisk, open_files_limit};
 use crate::storage::{LocalStorage, Storage};
 use crate::{Error, ErrorKind, names};
 
-/// The subfolder of the given folder, so that the latter may also hold the checkpoints.
+/// The subfolder of the given folder, so that the given folder may also contain the checkpoints.
 const FOLDER: &str = "spilled";
 
 /// The disk tier's files, in their own folder.
 ///
 /// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in
-/// memory-mapped files, where their frames are while they are outside the process's own memory. A
+/// memory-mapped files, which hold their frames while they are outside the process's own memory. A
 /// [fetch](ColdStore::fetch) reads them into that memory; they keep their places, so that they can leave again without
 /// being written. Access to an unfetched frame makes the system read the mapping.
 ///
-/// The folder `spilled` below the given one belongs to one process at a time. The remains of an earlier process are
-/// removed.
+/// The folder `spilled` below the given one belongs to one process at a time. Files that an earlier process left behind
+/// are removed.
 pub struct Tier {
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
@@ -75,8 +75,8 @@ impl Tier {
         self.segments.size_bytes()
     }
 
-    /// Removes the files when a server ends, and lets others use the folder. Chunks that are still held stay unchanged;
-    /// no more can be stored.
+    /// Removes the files when a server ends, and lets other processes use the folder. Chunks that are still held stay
+    /// unchanged; no more can be stored.
     pub fn close(&self) {
         let lock = self.guard().take();
         self.segments.unlink();
@@ -118,7 +118,7 @@ impl ColdStore for Tier {
     }
 }
 
-/// Leftovers look like the segments of checkpoints, which must not be mistaken for them.
+/// Segments of checkpoints look like leftover files, and must not be mistaken for them.
 fn refuse_checkpoints(storage: &dyn Storage) -> Result<(), Error> {
     let root = storage.describe("");
     let files = storage.list("").map_err(|source| Error::storage("list", &root, source))?;

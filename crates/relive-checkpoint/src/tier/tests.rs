@@ -40,7 +40,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn frames_move_to_the_disk_and_are_the_same_there() {
+fn frames_are_unchanged_after_spilling_to_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
     let chunks = chunks(0..2_000, &ledger);
@@ -57,7 +57,7 @@ fn frames_move_to_the_disk_and_are_the_same_there() {
 }
 
 #[test]
-fn what_is_fetched_is_in_memory_and_leaves_without_being_written() {
+fn fetched_chunks_are_evicted_without_rewriting() {
     let folder = tempfile::tempdir().unwrap();
     // Files that stay open, and files that are opened for each read.
     let tier = Tier::on(Arc::new(RealDisk), folder.path(), 2).unwrap();
@@ -83,7 +83,7 @@ fn what_is_fetched_is_in_memory_and_leaves_without_being_written() {
 }
 
 #[test]
-fn a_file_goes_with_its_last_chunk() {
+fn a_file_is_removed_with_its_last_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
     let (first, mut second) = (chunks(0..10, &ledger), chunks(10..20, &ledger));
@@ -107,7 +107,7 @@ fn a_file_goes_with_its_last_chunk() {
 }
 
 #[test]
-fn what_lies_among_waste_is_stored_again() {
+fn chunks_in_mostly_dead_segments_are_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
     let mut all = chunks(0..4_000, &ledger);
@@ -128,7 +128,7 @@ fn what_lies_among_waste_is_stored_again() {
 }
 
 #[test]
-fn what_was_changed_on_disk_is_not_stored_again() {
+fn corrupted_chunks_are_not_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
     let chunks = chunks(0..20, &ledger);
@@ -143,7 +143,7 @@ fn what_was_changed_on_disk_is_not_stored_again() {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_an_error() {
+fn a_truncated_file_is_an_error() {
     for max_open_files in [0, 8] {
         let folder = tempfile::tempdir().unwrap();
         let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
@@ -157,14 +157,14 @@ fn a_file_that_was_cut_short_is_an_error() {
         let error = tier.fetch(&chunks).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
         assert!(error.contains("the file ends inside the chunk 9"), "{error}");
-        // Nor is any of it stored again.
+        // None of them is stored again, either.
         tier.store(&chunks[9..]).unwrap();
         assert_eq!(chunks.iter().filter(|chunk| tier.check(chunk).is_ok()).count(), 9);
     }
 }
 
 #[test]
-fn a_file_whose_name_is_gone_is_read_all_the_same() {
+fn a_deleted_file_is_still_readable() {
     for max_open_files in [0, 8] {
         let folder = tempfile::tempdir().unwrap();
         let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
@@ -189,7 +189,7 @@ fn many_threads_fetch_and_store_the_same_chunks() {
             let (tier, mut chunks) = (&tier, chunks.clone());
             scope.spawn(move || {
                 for round in 0..200 {
-                    // Each releases other chunks at other times.
+                    // Each thread releases other chunks at other times.
                     chunks.rotate_left(7 + thread);
                     match (round + thread) % 3 {
                         0 => tier.store(&chunks[..20]).unwrap(),
@@ -216,7 +216,7 @@ fn many_threads_fetch_and_store_the_same_chunks() {
 enum Step {
     Store(Vec<usize>),
     Fetch(Vec<usize>),
-    LetGo,
+    Drop,
     Replace(usize),
 }
 
@@ -225,15 +225,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => some().prop_map(Step::Store),
         3 => some().prop_map(Step::Fetch),
-        1 => Just(Step::LetGo),
+        1 => Just(Step::Drop),
         1 => (0..12_usize).prop_map(Step::Replace),
     ];
     proptest::collection::vec(step, 0..40)
 }
 
-/// The expected state of a chunk: whether it has a place, whether it is outside of memory, and how many hold it.
+/// The expected state of a chunk: whether it has a place, whether it is outside of memory, and how many references to
+/// it exist.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
-struct Known {
+struct ExpectedChunk {
     is_stored: bool,
     is_away: bool,
     is_held: bool,
@@ -243,11 +244,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn chunks_are_where_they_should_be(steps in steps(), max_open_files in 0..3_u64) {
+    fn chunks_are_in_memory_or_on_disk_as_expected(steps in steps(), max_open_files in 0..3_u64) {
         let folder = tempfile::tempdir().unwrap();
         let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
         let (ledger, mut held, mut next) = (movable(), Vec::new(), 12);
-        let (mut chunks, mut known) = (chunks(0..12, &ledger), vec![Known::default(); 12]);
+        let (mut chunks, mut known) = (chunks(0..12, &ledger), vec![ExpectedChunk::default(); 12]);
         for step in steps {
             match step {
                 Step::Store(mut picked) => {
@@ -256,23 +257,23 @@ proptest! {
                     tier.store(&picked.iter().map(|&at| Arc::clone(&chunks[at])).collect::<Vec<_>>()).unwrap();
                     for at in picked {
                         let is_away = known[at].is_away || !known[at].is_held;
-                        known[at] = Known { is_stored: true, is_away, ..known[at] };
+                        known[at] = ExpectedChunk { is_stored: true, is_away, ..known[at] };
                     }
                 }
                 Step::Fetch(picked) => {
                     let picked_chunks: Vec<_> = picked.iter().map(|&at| Arc::clone(&chunks[at])).collect();
                     held.push(tier.fetch(&picked_chunks).unwrap());
                     for at in picked {
-                        let Known { is_stored, is_held, .. } = known[at];
-                        known[at] = Known { is_stored, is_away: false, is_held: is_stored || is_held };
+                        let ExpectedChunk { is_stored, is_held, .. } = known[at];
+                        known[at] = ExpectedChunk { is_stored, is_away: false, is_held: is_stored || is_held };
                     }
                 }
-                Step::LetGo => {
+                Step::Drop => {
                     held.clear();
                     known.iter_mut().for_each(|known| known.is_held = false);
                 }
                 Step::Replace(at) => {
-                    (chunks[at], known[at]) = (chunk(next, &ledger), Known::default());
+                    (chunks[at], known[at]) = (chunk(next, &ledger), ExpectedChunk::default());
                     next += 1;
                 }
             }
@@ -290,7 +291,7 @@ proptest! {
 }
 
 #[test]
-fn a_changed_byte_is_found_before_anybody_sees_it() {
+fn a_changed_byte_is_detected_before_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
     let chunks = chunks(0..8, &ledger);
@@ -325,7 +326,7 @@ fn flip(path: &Path, offset: u64) {
 }
 
 #[test]
-fn a_folder_has_one_owner_and_leftovers_go() {
+fn a_folder_has_one_owner_and_leftover_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let tier = Tier::open(folder.path()).unwrap();
     assert_eq!(Tier::open(folder.path()).unwrap_err().kind(), ErrorKind::InUse);
@@ -397,7 +398,7 @@ impl Disk for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_leaves_chunks_where_they_are_and_no_file() {
+fn a_full_disk_keeps_chunks_in_memory_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let left = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let tier = Tier::on(Arc::new(SmallDisk(Arc::clone(&left))), folder.path(), 8).unwrap();
@@ -415,7 +416,7 @@ fn a_full_disk_leaves_chunks_where_they_are_and_no_file() {
 }
 
 #[test]
-fn chunks_that_stay_in_memory_are_passed_over() {
+fn unmovable_chunks_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let tier = Tier::open(folder.path()).unwrap();
     let fixed = chunks(0..3, &Arc::default());
@@ -425,7 +426,7 @@ fn chunks_that_stay_in_memory_are_passed_over() {
 }
 
 #[test]
-fn segments_of_checkpoints_are_not_taken_for_leftovers() {
+fn segments_of_checkpoints_are_not_treated_as_leftovers() {
     let folder = tempfile::tempdir().unwrap();
     let segments = folder.path().join("spilled/segments");
     fs::create_dir_all(&segments).unwrap();

@@ -15,8 +15,8 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
-/// Bytes of one write, except for larger chunks. Systems keep the bytes of one write in one piece, and map it as one
-/// piece, however little of it is accessed: with writes of megabytes, an access to a mapping would map all of it.
+/// Bytes of one write, except for larger chunks. Systems cache and map the bytes of one write as one piece, even if
+/// only a part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
 const WRITE_BYTES: u64 = 64 << 10;
 
 /// Limit on the chunks of one write; each has two parts, and systems accept 1,024.
@@ -28,7 +28,7 @@ impl Tier {
         let (placed, others): (Vec<_>, Vec<_>) =
             chunks.iter().filter(|chunk| chunk.is_movable()).partition(has_place);
         placed.into_iter().for_each(|chunk| {
-            chunk.leave_memory();
+            chunk.evict_frame();
         });
         if others.is_empty() {
             return Ok(());
@@ -54,17 +54,17 @@ impl Tier {
             Ok((placed, mapping))
         });
         let (placed, mapping) = written.map_err(|source| {
-            // If the remains cannot be removed, the next tier removes them.
+            // If the file cannot be removed, the next tier removes it.
             let _ = self.disk.remove_file(&path);
             Error::io("write", &path, source)
         })?;
         let segment = self.segments.add(path, mapping, Arc::clone(&self.disk));
-        for Placed { chunk, place, leaves } in placed {
+        for WrittenChunk { chunk, place, leaves } in placed {
             let stored = Stored { segment: Arc::clone(&segment), place };
             chunk.set_place(Bytes::from_owner(self.index.insert(chunk, stored)));
-            // A chunk that only needed a better place may meanwhile have been fetched for a reader.
+            // A chunk that was only moved to a better place may have been fetched for a reader in the meantime.
             if leaves {
-                chunk.leave_memory();
+                chunk.evict_frame();
             }
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Tier {
         id: SegmentId,
         path: &Path,
         chunks: &[&'a Arc<Chunk>],
-    ) -> io::Result<Vec<Placed<'a>>> {
+    ) -> io::Result<Vec<WrittenChunk<'a>>> {
         let mut file = self.disk.create_file(path)?;
         file.write_all(&header(id))?;
         let mut offset = HEADER_BYTES as u64;
@@ -96,7 +96,7 @@ impl Tier {
                     u32::try_from(offset).map_err(|_| io::Error::other("a step is larger than 4 GiB"))?;
                 let place = Place { segment: id, offset: at, length: head.length, crc: head.crc };
                 offset = place.end();
-                placed.push(Placed { chunk, place, leaves: *leaves });
+                placed.push(WrittenChunk { chunk, place, leaves: *leaves });
             }
             let starts = std::iter::once(0).chain(ends.iter().copied());
             let heads = starts.zip(&ends).map(|(start, &end)| heads.get(start..end).unwrap_or_default());
@@ -108,8 +108,8 @@ impl Tier {
     }
 
     /// The bytes to write for chunks. Chunks outside of memory are read and checked like fetched ones: data that the
-    /// disk has corrupted must not get a new checksum. A damaged chunk stays at its place, so that its reader gets the
-    /// error.
+    /// disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so that its
+    /// reader gets the error.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
             let leaves = !chunk.is_stored();
@@ -133,7 +133,7 @@ struct Frame<'a> {
 }
 
 /// A written chunk.
-struct Placed<'a> {
+struct WrittenChunk<'a> {
     chunk: &'a Arc<Chunk>,
     place: Place,
     /// Whether it leaves memory.

@@ -1,4 +1,4 @@
-//! Snapshots, what is in them, and folders for them.
+//! Snapshots, their contents in comparable form, and folders for them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// A folder that is there while its owner is.
+/// A folder that is removed when this is dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -22,7 +22,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A copy of a folder of files, below this one.
+    /// Copies a folder of files to a subfolder of this one.
     pub fn copy(&self, from: &Path, name: &str) -> PathBuf {
         let to = self.0.join(name);
         std::fs::create_dir_all(&to).unwrap();
@@ -76,7 +76,7 @@ pub fn trajectory(chunks: &[Arc<Chunk>]) -> Trajectory {
     builder.build().unwrap()
 }
 
-/// A table of these items in this order; keys count up from 10.
+/// A table of items with these trajectories, in this order; keys count up from 10.
 pub fn table(config: TableConfig, trajectories: impl IntoIterator<Item = Trajectory>) -> TableSnapshot {
     let stored = |(sequence, trajectory): (u64, Trajectory)| {
         let inserted_at = Timestamp::from_parts(1_700_000_000, 5).unwrap();
@@ -100,38 +100,38 @@ pub fn small() -> Snapshot {
     snapshot(vec![first, table(TableConfig::queue("b", 8), [trajectory(&chunks[..1])])])
 }
 
-/// All that a checkpoint keeps of a table.
+/// Everything that a checkpoint preserves of a table.
 #[derive(Debug, PartialEq)]
-pub struct Told {
+pub struct TableContents {
     pub config: TableConfig,
     pub counters: TableCounters,
-    pub items: Vec<ToldItem>,
+    pub items: Vec<ItemContents>,
 }
 
 #[derive(Debug, PartialEq)]
-pub struct ToldItem {
+pub struct ItemContents {
     pub key: u64,
     pub priority: f64,
     pub times_sampled: i32,
     pub inserted_at: Timestamp,
     pub columns: Vec<Tensor>,
-    /// Squeezed or not, and the slices.
-    pub slices: Vec<(bool, Vec<ToldSlice>)>,
+    /// Whether the column is squeezed, and its slices.
+    pub slices: Vec<(bool, Vec<SliceContents>)>,
 }
 
 /// Range of the chunk, offset, length, index.
-pub type ToldSlice = (SequenceRange, u32, u32, u32);
+pub type SliceContents = (SequenceRange, u32, u32, u32);
 
-pub fn told(snapshot: &Snapshot) -> Vec<Told> {
-    let told = |table: &TableSnapshot| Told {
+pub fn contents(snapshot: &Snapshot) -> Vec<TableContents> {
+    let contents = |table: &TableSnapshot| TableContents {
         config: TableConfig::clone(&table.config),
         counters: table.counters,
-        items: table.items.iter().map(told_item).collect(),
+        items: table.items.iter().map(item_contents).collect(),
     };
-    snapshot.tables.iter().map(told).collect()
+    snapshot.tables.iter().map(contents).collect()
 }
 
-fn told_item(item: &StoredItem) -> ToldItem {
+fn item_contents(item: &StoredItem) -> ItemContents {
     let trajectory = &item.data.trajectory;
     let slices = trajectory.columns().map(|column| {
         let of = |slice: Slice| {
@@ -139,7 +139,7 @@ fn told_item(item: &StoredItem) -> ToldItem {
         };
         (column.squeeze(), column.slices().map(of).collect())
     });
-    ToldItem {
+    ItemContents {
         key: item.data.key,
         priority: item.priority,
         times_sampled: item.times_sampled,

@@ -67,7 +67,7 @@ const WORDS: Words = Words {
 
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
-    let (signals, beginning) = (catch()?, tokio::spawn(catch()?.end_at_once()));
+    let (signals, beginning) = (catch()?, tokio::spawn(catch()?.exit_on_signal()));
     let config = config::load(&options.config)?;
     let security = options.security.clone().or(&config.security)?;
     let progress = Arc::default();
@@ -80,7 +80,7 @@ pub(crate) async fn run(options: Options) -> Result {
     drop(bar);
     let server = server.map_err(|error| failure(&config.source, error))?;
     beginning.abort();
-    config.tables.iter().for_each(warn_of_standstill);
+    config.tables.iter().for_each(warn_if_deadlocked);
     announce(server.address(), &config);
     security.warn(server.address());
     tokio::select! {
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// Why the server did not start; `source` is the configuration.
+/// The failure of a server that did not start; `source` is its configuration.
 fn failure(source: &str, error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Tables | ErrorKind::Restore => Failure::usage(format!("{source}: {error}")),
@@ -125,8 +125,8 @@ fn failure(source: &str, error: Error) -> Failure {
     }
 }
 
-/// The user asked for this limiter, which may be right if no item is deleted.
-fn warn_of_standstill(table: &TableConfig) {
+/// The limiter is what the user requested, and is correct if no item is deleted; so this is only a warning.
+fn warn_if_deadlocked(table: &TableConfig) {
     let limiter = &table.rate_limiter;
     if !limiter.may_deadlock() {
         return;

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_or_a_name_is_refused_with_advice() {
+    fn a_bare_port_or_name_is_refused_with_advice() {
         let expected =
             "\"127.0.0.1:80\" is not an IP address; use 127.0.0.1, 0.0.0.0 or [::], and --port for the port";
         assert_eq!(parse_bind("127.0.0.1:80"), Err(expected.to_owned()));

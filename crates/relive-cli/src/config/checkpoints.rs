@@ -1,22 +1,22 @@
 //! The keys about checkpoints.
 
 use super::document::Document;
-use super::place::{Misfit, Place};
+use super::place::{Place, ValueError};
 use crate::checkpoints::Keys;
 use crate::units::parse_duration;
 
 /// The checkpoint keys of the document; `root` is its top level.
-pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, Misfit> {
+pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, ValueError> {
     let every = document.checkpoint_every.as_deref().map(parse_duration).transpose();
     let keep = document.checkpoint_keep;
     if keep == Some(0) {
         return Err(root
             .key("checkpoint_keep")
-            .misfit("must be at least 1: the newest checkpoint is always kept"));
+            .value_error("must be at least 1: the newest checkpoint is always kept"));
     }
     Ok(Keys {
         dir: document.checkpoint_dir.clone(),
-        every: every.map_err(|reason| root.key("checkpoint_every").misfit(reason))?,
+        every: every.map_err(|reason| root.key("checkpoint_every").value_error(reason))?,
         keep,
         format: document.checkpoint_format,
         config_from: document.config_from,

@@ -52,7 +52,7 @@ pub(super) struct TableEntry {
     pub(super) signature: Option<toml::Value>,
 }
 
-/// A shorthand that sets everything but the size.
+/// A shorthand that sets all rules except the size.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KindEntry {

@@ -19,7 +19,7 @@ pub(super) struct LimiterEntry {
     stack: Option<u32>,
 }
 
-/// How far the cursor may stray: symmetrically, or between two bounds.
+/// The range of the cursor: symmetric, or between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "error_buffer must be a number or [min_diff, max_diff]")]
 enum BufferEntry {
@@ -31,7 +31,7 @@ impl LimiterEntry {
     /// The limiter that the given keys describe.
     ///
     /// # Errors
-    /// Keys of different notations together, missing keys, numbers out of range.
+    /// Keys of different notations are combined, keys are missing, or numbers are out of range.
     pub(super) fn limiter(self) -> Result<RateLimiterConfig, String> {
         let ratio = (self.samples_per_insert, self.error_buffer, self.min_diff, self.max_diff);
         let limiter = match (self.queue, self.stack, self.min_size, ratio) {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_decides_before_the_content() {
+    fn the_file_extension_takes_precedence_over_the_content() {
         let textproto = "tables { table_name: 'a' }";
         assert!(!is_textproto(Path::new("a.toml"), textproto));
         assert!(is_textproto(Path::new("a.pbtxt"), "port = 1"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_told_apart_by_its_first_statement() {
+    fn the_format_is_detected_from_the_first_statement() {
         assert!(looks_like_textproto("# comment: yes\n\n port: 8000"));
         assert!(looks_like_textproto("tables <\n>"));
         assert!(!looks_like_textproto("# tables {\n[[table]]\nname = 'a: {'"));

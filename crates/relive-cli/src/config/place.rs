@@ -19,7 +19,7 @@ enum Part {
 
 /// An error about a value that TOML itself accepts, with its place.
 #[derive(Debug)]
-pub(super) struct Misfit {
+pub(super) struct ValueError {
     pub(super) place: Place,
     pub(super) reason: String,
 }
@@ -36,21 +36,21 @@ impl Place {
     }
 
     /// An error about this place.
-    pub(super) fn misfit(&self, reason: impl fmt::Display) -> Misfit {
-        Misfit { place: self.clone(), reason: reason.to_string() }
+    pub(super) fn value_error(&self, reason: impl fmt::Display) -> ValueError {
+        ValueError { place: self.clone(), reason: reason.to_string() }
     }
 
     /// The number of bytes here.
-    pub(super) fn bytes(&self, entry: &BytesEntry) -> Result<u64, Misfit> {
-        entry.parse().map_err(|reason| self.misfit(reason))
+    pub(super) fn bytes(&self, entry: &BytesEntry) -> Result<u64, ValueError> {
+        entry.parse().map_err(|reason| self.value_error(reason))
     }
 
     /// The number of seconds here.
-    pub(super) fn seconds(&self, seconds: f64) -> Result<Duration, Misfit> {
-        parse_seconds(&seconds.to_string()).map_err(|reason| self.misfit(reason))
+    pub(super) fn seconds(&self, seconds: f64) -> Result<Duration, ValueError> {
+        parse_seconds(&seconds.to_string()).map_err(|reason| self.value_error(reason))
     }
 
-    /// Its line in `text`, or that of the nearest enclosing value that exists.
+    /// The line of this value in `text`, or of the nearest enclosing value that exists.
     pub(super) fn line(&self, text: &str) -> Option<usize> {
         let document = DeTable::parse(text).ok()?;
         let Some((Part::Key(first), rest)) = self.0.split_first() else {
@@ -106,7 +106,7 @@ mod tests {
         "port = 1\n\n[[table]]\nname = 'a'\n\n[[table]]\nname = 'b'\nrate_limiter = { min_size = 3 }\n";
 
     #[test]
-    fn keys_and_elements_are_found() {
+    fn toml_keys_and_elements_are_located() {
         let tables = Place::default().key("table");
         assert_eq!(tables.index(0).key("name").line(TEXT), Some(4));
         let limiter = tables.index(1).key("rate_limiter");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stands_where_it_would_belong() {
+    fn missing_keys_are_located_where_they_belong() {
         let second = Place::default().key("table").index(1);
         assert_eq!(second.key("max_size").line(TEXT), Some(6));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Errors in a configuration, in terms for users.
+//! Errors in a configuration, in users' terms.
 
 /// An error in a file, with its line.
 #[derive(Debug, PartialEq)]
@@ -7,7 +7,7 @@ pub(super) struct Problem {
     pub(super) text: String,
 }
 
-/// The parser's names of types, at the end of its messages, and their replacements for users.
+/// Type names at the end of the parser's messages, and their replacements for users.
 const EXPECTED: [(&str, &str); 6] = [
     ("expected f64", "expected a number"),
     ("expected i64", "expected a whole number"),
@@ -17,7 +17,7 @@ const EXPECTED: [(&str, &str); 6] = [
     ("expected u16", "expected a whole number from 0 to 65535"),
 ];
 
-/// The one notation whose name does not stand alone.
+/// The only notation that needs more than its name.
 const PRIORITIZED: (&str, &str) = (
     "invalid type: unit variant, expected newtype variant",
     "the exponent is missing; write { prioritized = 0.6 }",

@@ -6,7 +6,7 @@ use relive_tensor::{DType, Nest, Shape, Signature, Tensor, TensorSpec};
 use serde::Deserialize;
 use toml::Value;
 
-use super::place::{Misfit, Place};
+use super::place::{Place, ValueError};
 use super::problem::plain;
 
 /// Maximum nesting of a signature; the protocol's own limit also guards against endless recursion.
@@ -26,18 +26,20 @@ struct SpecEntry {
 }
 
 /// The signature in `value`, which is at `place`.
-pub(super) fn signature(value: Value, place: &Place) -> Result<Signature, Misfit> {
+pub(super) fn signature(value: Value, place: &Place) -> Result<Signature, ValueError> {
     let signature = nest(value, place, 0)?;
     if signature.is_empty() {
-        return Err(place.misfit("the signature has no columns; omit it, or give a column { shape, dtype }"));
+        return Err(
+            place.value_error("the signature has no columns; omit it, or give a column { shape, dtype }")
+        );
     }
     Ok(signature)
 }
 
 /// A table whose `dtype` is a string is a column; other tables and arrays hold columns.
-fn nest(value: Value, place: &Place, depth: usize) -> Result<Signature, Misfit> {
+fn nest(value: Value, place: &Place, depth: usize) -> Result<Signature, ValueError> {
     if depth > MAX_DEPTH {
-        return Err(place.misfit(format!("nested deeper than {MAX_DEPTH} levels")));
+        return Err(place.value_error(format!("nested deeper than {MAX_DEPTH} levels")));
     }
     match value {
         Value::Table(table) if table.get("dtype").is_some_and(Value::is_str) => {
@@ -54,17 +56,17 @@ fn nest(value: Value, place: &Place, depth: usize) -> Result<Signature, Misfit> 
             let element = |(index, value)| nest(value, &place.index(index), depth + 1);
             values.into_iter().enumerate().map(element).collect::<Result<_, _>>().map(Nest::List)
         }
-        other => Err(place.misfit(format!(
+        other => Err(place.value_error(format!(
             "{} is not a column; write {{ shape = [...], dtype = \"float32\" }}",
             other.type_str()
         ))),
     }
 }
 
-fn spec(value: Value, place: &Place) -> Result<TensorSpec, Misfit> {
+fn spec(value: Value, place: &Place) -> Result<TensorSpec, ValueError> {
     let entry: SpecEntry =
-        value.try_into().map_err(|error: toml::de::Error| place.misfit(plain(error.message())))?;
-    let dtype: DType = entry.dtype.parse().map_err(|error| place.key("dtype").misfit(error))?;
+        value.try_into().map_err(|error: toml::de::Error| place.value_error(plain(error.message())))?;
+    let dtype: DType = entry.dtype.parse().map_err(|error| place.key("dtype").value_error(error))?;
     let shape = entry.shape.map(|sizes| dims(&sizes, place)).transpose()?;
     let mut spec = TensorSpec::new(entry.name, dtype, shape);
     spec.bounds = match (entry.minimum, entry.maximum) {
@@ -73,40 +75,42 @@ fn spec(value: Value, place: &Place) -> Result<TensorSpec, Misfit> {
             bound(&maximum, &spec, &place.key("maximum"))?,
         )),
         (None, None) => None,
-        _ => return Err(place.misfit("give both minimum and maximum, or neither")),
+        _ => return Err(place.value_error("give both minimum and maximum, or neither")),
     };
     Ok(spec)
 }
 
-fn dims(sizes: &[i64], place: &Place) -> Result<Vec<Option<u32>>, Misfit> {
+fn dims(sizes: &[i64], place: &Place) -> Result<Vec<Option<u32>>, ValueError> {
     let dim = |size: &i64| match *size {
         -1 => Ok(None),
         size => u32::try_from(size).map(Some).map_err(|_| {
             let range = u32::MAX;
-            place.key("shape").misfit(format!("size {size} must be -1 (variable) or from 0 to {range}"))
+            place.key("shape").value_error(format!("size {size} must be -1 (variable) or from 0 to {range}"))
         }),
     };
     sizes.iter().map(dim).collect()
 }
 
 /// A bound is one number for all elements, or an array with one number for each, in row-major order.
-fn bound(value: &Value, spec: &TensorSpec, place: &Place) -> Result<Tensor, Misfit> {
+fn bound(value: &Value, spec: &TensorSpec, place: &Place) -> Result<Tensor, ValueError> {
     let (numbers, shape) = match value {
         Value::Array(numbers) => (numbers.as_slice(), known_shape(spec, place)?),
         number => (std::slice::from_ref(number), Shape::scalar()),
     };
     let mut bytes = Vec::new();
     for number in numbers {
-        push_element(&mut bytes, spec.dtype, number)
-            .ok_or_else(|| place.misfit(format!("{number} is not a valid bound of type {}", spec.dtype)))?;
+        push_element(&mut bytes, spec.dtype, number).ok_or_else(|| {
+            place.value_error(format!("{number} is not a valid bound of type {}", spec.dtype))
+        })?;
     }
-    Tensor::new(spec.dtype, shape, Bytes::from(bytes)).map_err(|error| place.misfit(error))
+    Tensor::new(spec.dtype, shape, Bytes::from(bytes)).map_err(|error| place.value_error(error))
 }
 
-fn known_shape(spec: &TensorSpec, place: &Place) -> Result<Shape, Misfit> {
+fn known_shape(spec: &TensorSpec, place: &Place) -> Result<Shape, ValueError> {
     let known = spec.shape.as_ref().and_then(|sizes| sizes.iter().copied().collect::<Option<Vec<u32>>>());
-    let sizes = known
-        .ok_or_else(|| place.misfit("a bound for each element requires a shape without variable sizes"))?;
+    let sizes = known.ok_or_else(|| {
+        place.value_error("a bound for each element requires a shape without variable sizes")
+    })?;
     Ok(Shape::from(sizes.as_slice()))
 }
 

@@ -34,7 +34,7 @@ fn table_problem(rest: &str) -> String {
 }
 
 #[test]
-fn a_name_alone_gives_the_defaults() {
+fn a_table_with_only_a_name_gets_the_defaults() {
     let config = good("[[table]]\nname = 'replay'\n");
     assert_eq!((config.bind, config.port), (IpAddr::V4(Ipv4Addr::LOCALHOST), 8000));
     let table = &config.tables[0];
@@ -52,7 +52,7 @@ fn a_table_may_have_a_seed() {
 }
 
 #[test]
-fn address_and_port_are_taken() {
+fn address_and_port_are_read_from_the_configuration() {
     let config = good("port = 0\nbind = '[::]'\n[[table]]\nname = 'a'\n[[table]]\nname = 'b'\n");
     assert_eq!((config.bind, config.port), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
     let names = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
@@ -60,7 +60,7 @@ fn address_and_port_are_taken() {
 }
 
 #[test]
-fn bounds_on_bytes_come_with_and_without_units() {
+fn byte_bounds_accept_optional_units() {
     let config = good(
         "max_bytes = '8GB'\nmax_bytes_wait = 2.5\n[[table]]\nname = 'a'\nmax_bytes = 1_000\n[[table]]\nname = 'b'\n\
          kind = 'queue'\nmax_size = 3\nmax_bytes = '1.5 MiB'\n[[table]]\nname = 'c'\n",
@@ -166,7 +166,7 @@ fn signatures_nest_and_carry_bounds() {
 }
 
 #[test]
-fn bad_documents_are_told_with_line_and_key() {
+fn bad_documents_are_reported_with_line_and_key() {
     for (text, line, expected) in [
         ("", None, "table: the configuration must have at least one table; add [[table]] with a name"),
         (
@@ -230,7 +230,7 @@ fn bad_documents_are_told_with_line_and_key() {
 }
 
 #[test]
-fn bad_tables_are_told_with_the_key() {
+fn bad_tables_are_reported_with_the_key() {
     for (rest, expected) in [
         (
             "size = 1",
@@ -298,7 +298,7 @@ fn bad_tables_are_told_with_the_key() {
 }
 
 #[test]
-fn bad_rate_limiters_are_told_with_the_spellings() {
+fn bad_rate_limiters_are_reported_with_the_valid_forms() {
     let spellings = "table[0].rate_limiter: write { min_size = n }, { samples_per_insert = x, min_size = n, \
                      error_buffer = b or [min, max] }, { samples_per_insert = x, min_size = n, min_diff = a, max_diff = b }, \
                      { queue = n } or { stack = n }";
@@ -334,7 +334,7 @@ fn bad_rate_limiters_are_told_with_the_spellings() {
 }
 
 #[test]
-fn bad_signatures_are_told_with_the_path() {
+fn bad_signatures_are_reported_with_the_path() {
     for (signature, expected) in [
         ("{}", ": the signature has no columns; omit it, or give a column { shape, dtype }"),
         ("{ a = 3 }", ".a: integer is not a column; write { shape = [...], dtype = \"float32\" }"),
@@ -398,7 +398,7 @@ fn a_textproto_is_read_with_its_signature() {
 }
 
 #[test]
-fn bad_textprotos_are_told_with_the_line_or_the_table() {
+fn bad_textprotos_are_reported_with_the_line_or_the_table() {
     let problem = |from: &str, to: &str| {
         let problem = textproto::parse(&TEXTPROTO.replace(from, to)).unwrap_err();
         (problem.line, problem.text)

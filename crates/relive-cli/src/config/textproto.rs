@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::checkpoints::Keys;
 use crate::security::ServerSecurity;
 
-/// Reads protobuf text. It keeps the port as given: 0, or none, is a free one.
+/// Reads protobuf text. The port is used as given; 0 or a missing port picks a free one.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     let whole = |text: String| Problem { line: None, text };
     let message =
@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     let port = u16::try_from(message.port)
         .map_err(|_| whole(format!("port must be from 0 to 65535, got {}", message.port)))?;
     let table = |table: &PriorityTableCheckpoint| {
-        // As dm-reverb's server, which accepts tables that could never be sampled.
+        // Like dm-reverb's server, this accepts tables that could never be sampled.
         let config = config_from_wire(table).map(|config| config.allow_never_sampled(true));
         config.map_err(|error| whole(error.to_string()))
     };

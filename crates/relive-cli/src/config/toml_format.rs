@@ -2,14 +2,14 @@
 
 use super::document::Document;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
-use super::place::{Misfit, Place, line_of};
+use super::place::{Place, ValueError, line_of};
 use super::problem::{Problem, plain};
 use super::{Config, checkpoints, parse_bind, parse_socket, tables};
 
 /// Reads a TOML document.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     let document = document(text)?;
-    config(document).map_err(|Misfit { place, reason }| Problem {
+    config(document).map_err(|ValueError { place, reason }| Problem {
         line: place.line(text),
         text: format!("{place}: {reason}"),
     })
@@ -30,7 +30,7 @@ fn document(text: &str) -> Result<Document, Problem> {
     })
 }
 
-fn config(document: Document) -> Result<Config, Misfit> {
+fn config(document: Document) -> Result<Config, ValueError> {
     let root = Place::default();
     let max_bytes = document.max_bytes.as_ref().map(|entry| root.key("max_bytes").bytes(entry));
     let max_bytes_wait = document.max_bytes_wait.map(|wait| root.key("max_bytes_wait").seconds(wait));
@@ -39,9 +39,9 @@ fn config(document: Document) -> Result<Config, Misfit> {
     let http = document.http.as_deref().map(parse_socket);
     Ok(Config {
         source: String::new(),
-        bind: bind.map_err(|reason| root.key("bind").misfit(reason))?,
+        bind: bind.map_err(|reason| root.key("bind").value_error(reason))?,
         port: document.port.unwrap_or(DEFAULT_PORT),
-        http: http.transpose().map_err(|reason| root.key("http").misfit(reason))?,
+        http: http.transpose().map_err(|reason| root.key("http").value_error(reason))?,
         max_bytes: max_bytes.transpose()?,
         max_bytes_wait: max_bytes_wait.transpose()?,
         spill_dir: document.spill_dir,

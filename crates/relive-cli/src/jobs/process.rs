@@ -11,12 +11,12 @@ use crate::failure::{Failure, Kind, Result};
 /// Interval between checks whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process. Its id may be reused later; the time of its start distinguishes it from others.
+/// A process. Its id may be reused later; the start time distinguishes it from later processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) host: String,
     pub(crate) pid: u32,
-    /// The time of its start, in the system's own count since boot.
+    /// The start time, in the system's ticks since boot.
     started: Option<u64>,
     /// The identifier of the boot from which `started` is counted.
     boot: Option<String>,
@@ -31,13 +31,13 @@ impl Process {
     }
 
     /// Whether it runs on this machine.
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn is_on_this_host(&self) -> bool {
         self.host == host_name()
     }
 
     /// Whether it has verifiably ended; unknown for processes on other machines.
     pub(crate) fn has_ended(&self) -> bool {
-        if !self.is_here() || self.started.is_none() {
+        if !self.is_on_this_host() || self.started.is_none() {
             return false;
         }
         let is_ended = |state: char| matches!(state, 'Z' | 'X');
@@ -87,15 +87,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_from_another_of_its_number() {
+    fn a_process_is_distinguished_from_another_with_the_same_pid() {
         let own = Process::own();
-        assert!(own.is_here() && !own.has_ended());
+        assert!(own.is_on_this_host() && !own.has_ended());
         let other = Process { started: own.started.map(|started| started + 1), ..own.clone() };
         assert!(other.has_ended() && other.ends_within(Duration::ZERO));
         let before = Process { boot: Some("another".to_owned()), ..own.clone() };
         assert!(before.has_ended());
         let far = Process { host: "elsewhere".to_owned(), pid: 1, ..own.clone() };
-        assert!(!far.has_ended() && !far.is_here());
+        assert!(!far.has_ended() && !far.is_on_this_host());
         assert!(!own.ends_within(Duration::ZERO));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) address: String,
     /// The address of its dashboard.
     pub(crate) http: Option<String>,
-    /// The token for the tables. Only the user can read the file.
+    /// The token for the tables. Only the user who started the job can read the file.
     pub(crate) token: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Registered(PathBuf);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // A process that lists jobs may have removed it.
+        // A process that lists jobs may have removed the file.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -78,8 +78,8 @@ impl Job {
         expect_name(name).is_ok() && texts.all(|text| printable(text) == *text)
     }
 
-    /// Registers this process as a job until the result is dropped. Without a folder for the file, it is not
-    /// registered.
+    /// Registers this process as a job until the result is dropped. If there is no folder for the file, the process is
+    /// not registered.
     ///
     /// # Errors
     /// A job of this name exists.
@@ -169,7 +169,7 @@ fn read(path: &Path) -> Option<Record> {
 fn folders() -> Vec<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    // A missing one is not created: it belongs to the system.
+    // If this folder is missing, it is not created, because it belongs to the system.
     let runtime = set("XDG_RUNTIME_DIR").filter(|folder| folder.is_dir());
     runtime.into_iter().chain(state).map(|folder| folder.join("relive/jobs")).collect()
 }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_files_and_command_lines_take() {
+    fn job_names_are_valid_in_files_and_command_lines() {
         for name in ["dqn-4711", "a", "A.b_c"] {
             assert_eq!(expect_name(name).as_deref(), Ok(name));
         }

@@ -52,7 +52,7 @@ fn inserts_then_samples_are_measured() {
 }
 
 #[test]
-fn every_way_to_a_server_of_this_machine() {
+fn every_transport_to_a_local_server() {
     let served = Served::start(".toml", TABLES);
     for (choice, way) in [("auto", "shm"), ("shm", "shm"), ("unix", "unix"), ("tcp", "tcp")] {
         let result =
@@ -64,7 +64,7 @@ fn every_way_to_a_server_of_this_machine() {
 }
 
 #[test]
-fn a_queue_is_written_and_read_at_once() {
+fn a_queue_is_written_and_read_concurrently() {
     let served = Served::start(".toml", TABLES);
     let result = measure(&served.address, "mixed --table queue --bytes 50 --batch 10");
     assert_worked(&result, "insert", 50.0);
@@ -84,7 +84,7 @@ fn people_get_a_summary_on_stderr_and_json_on_stdout() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_explained() {
+fn invalid_benchmarks_are_reported() {
     let served = Served::start(".toml", TABLES);
     for (args, code, expected) in [
         ("insert", 2, "the server has several tables; choose one with --table: described, queue, replay"),
@@ -113,7 +113,7 @@ fn what_cannot_be_measured_is_explained() {
 }
 
 #[test]
-fn memory_is_named_where_inserts_wait_for_it() {
+fn inserts_waiting_for_memory_report_it() {
     let served = Served::start(".toml", "max_bytes = '100kB'\n[[table]]\nname = 'replay'\n");
     let (code, _, stderr) = bench(&served.address, "insert --bytes 40000 --batch 200 --seconds 0.5 --json");
     assert_eq!(code, Some(4), "{stderr}");
@@ -123,12 +123,12 @@ fn memory_is_named_where_inserts_wait_for_it() {
 }
 
 #[test]
-fn a_server_that_is_lost_is_told_at_the_end() {
+fn a_lost_server_is_reported_at_the_end_of_the_benchmark() {
     let mut served = Served::start(".toml", TABLES);
     let address = served.address.clone();
     let running =
         std::thread::spawn(move || bench(&address, "insert --table replay --seconds 3 --timeout 1"));
-    // It has begun once there are items.
+    // The bench has started once the table has items.
     let info = || outcome(&["info", &served.address, "--json"]).1;
     while !serde_json::from_str::<Value>(&info()).unwrap()["tables"]
         .as_array()

@@ -1,5 +1,5 @@
-//! `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts; without one there is
-//! nothing to test.
+//! `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts; without this server,
+//! the tests are skipped.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::checkpoint_support::{TOML, folder, stop, text, write};
 use crate::support::{Served, file, outcome};
 
-/// A place in the bucket that nobody else has.
+/// A place in the bucket that no other test uses.
 fn place() -> Option<String> {
     let Ok(bucket) = std::env::var("RELIVE_TEST_S3") else {
         println!("skipped: there is no S3 server; `cargo xtask test` starts one");
@@ -19,7 +19,7 @@ fn place() -> Option<String> {
     Some(format!("{bucket}/cli/{}-{}", std::process::id(), now.as_nanos()))
 }
 
-/// What a command prints that ends well.
+/// The output of a command, which must succeed.
 fn good(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
@@ -35,7 +35,7 @@ fn size(served: &Served) -> u64 {
 }
 
 #[test]
-fn servers_and_tools_take_the_url_of_a_bucket() {
+fn servers_and_tools_accept_a_bucket_url() {
     let Some(url) = place() else { return };
     let served = serve(&url);
     let first = write(&served, &[1.0, 2.0]).checkpoint().unwrap();
@@ -58,8 +58,8 @@ fn servers_and_tools_take_the_url_of_a_bucket() {
     let theirs = folder("bucket-as-reverb");
     assert!(good(&["convert", &url, text(&theirs), "--format", "reverb"]).contains(": 3 items, "));
     let copy = format!("{url}/copy");
-    let told = good(&["convert", text(&theirs), &copy, "--format", "relive"]);
-    assert!(told.contains(&format!(" to {copy}/checkpoint-0000000001.relive: 3 items, ")), "{told}");
+    let actual = good(&["convert", text(&theirs), &copy, "--format", "relive"]);
+    assert!(actual.contains(&format!(" to {copy}/checkpoint-0000000001.relive: 3 items, ")), "{actual}");
     assert!(good(&["prune", &url, "--keep", "1"]).contains("1 checkpoint removed"));
 
     for url in [&url, &copy] {
@@ -70,7 +70,7 @@ fn servers_and_tools_take_the_url_of_a_bucket() {
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_named() {
+fn a_missing_bucket_is_named() {
     if place().is_none() {
         return;
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::checkpoint_support::{TOML, checkpoint, folder, start, stop, text, write};
 use crate::support::{Served, command, free_address, outcome};
 
-/// Three checkpoints: one of dm-reverb's with one item, then ours with two and three.
+/// Three checkpoints: one in dm-reverb's format with one item, then two in Relive's format, with two and three items.
 fn three(name: &str) -> (PathBuf, [PathBuf; 3]) {
     let root = folder(name);
     let first = checkpoint(&root, &[1.0], &["--checkpoint-format", "reverb"]);
@@ -19,7 +19,7 @@ fn three(name: &str) -> (PathBuf, [PathBuf; 3]) {
     (root, [first, second, third])
 }
 
-/// What a command prints that ends well.
+/// The output of a command, which must succeed.
 fn good(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
@@ -30,7 +30,7 @@ fn document(args: &[&str]) -> Value {
     serde_json::from_str(&good(&[args, &["--json"]].concat())).unwrap()
 }
 
-/// The code and the error of a command that fails.
+/// The exit code and the error of a command, which must fail.
 fn bad(args: &[&str]) -> (i32, String) {
     let (code, _, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -105,7 +105,7 @@ fn an_empty_folder_has_no_checkpoints() {
 }
 
 #[test]
-fn verify_reads_one_or_all_and_names_what_is_not_whole() {
+fn verify_reads_one_or_all_and_names_damage() {
     let (root, paths) = three("verify");
     let shown = good(&["verify", text(&root)]);
     let lines: Vec<&str> = shown.lines().collect();
@@ -180,17 +180,17 @@ fn inspect_shows_rules_counters_and_items() {
 }
 
 #[test]
-fn convert_goes_both_ways_and_the_servers_find_the_same() {
+fn convert_works_in_both_directions_and_servers_load_the_same_items() {
     let (root, paths) = three("convert");
     let [theirs, ours] = ["convert-theirs", "convert-ours"].map(folder);
-    let told = good(&["convert", text(&root), text(&theirs), "--format", "reverb"]);
+    let actual = good(&["convert", text(&root), text(&theirs), "--format", "reverb"]);
     assert!(
-        told.starts_with(&format!("converted {} to {}/20", paths[2].display(), theirs.display())),
-        "{told}"
+        actual.starts_with(&format!("converted {} to {}/20", paths[2].display(), theirs.display())),
+        "{actual}"
     );
     assert!(
-        told.contains(": 3 items, 3 chunks, ") && told.trim_end().ends_with(", read back and compared"),
-        "{told}"
+        actual.contains(": 3 items, 3 chunks, ") && actual.trim_end().ends_with(", read back and compared"),
+        "{actual}"
     );
     let document = document(&["convert", text(&theirs), text(&ours), "--format", "relive"]);
     assert_eq!(
@@ -219,7 +219,7 @@ fn convert_goes_both_ways_and_the_servers_find_the_same() {
 }
 
 #[test]
-fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
+fn convert_reports_unsupported_settings_and_lost_items() {
     let root = folder("convert-changed");
     let config =
         format!("{}sampler = 'without_replacement'\nmax_bytes = 1000\n", "[[table]]\nname = 'replay'\n");
@@ -227,12 +227,12 @@ fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
     write(&served, &[1.0, 2.0]);
     stop(served);
     let to = folder("convert-changed-to");
-    let told = good(&["convert", text(&root), text(&to), "--format", "reverb"]);
+    let actual = good(&["convert", text(&root), text(&to), "--format", "reverb"]);
     for part in [
         "changed: table replay: the sampler without_replacement is saved as uniform",
         "changed: table replay: max_bytes is omitted",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(actual.contains(part), "{actual}");
     }
     let theirs = checkpoint(&folder("convert-damaged"), &[1.0, 2.0], &["--checkpoint-format", "reverb"]);
     damage(&theirs.join("chunks.tfrecord"));
@@ -246,13 +246,13 @@ fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
     *content.last_mut().unwrap() ^= 1;
     std::fs::write(&segment, content).unwrap();
     let to = folder("convert-damaged-to");
-    let told = good(&["convert", text(&ours), text(&to), "--format", "reverb", "--salvage"]);
+    let actual = good(&["convert", text(&ours), text(&to), "--format", "reverb", "--salvage"]);
     let begin = format!("lost: 1 item of table `replay` in total\nlost: {}, at byte ", segment.display());
-    assert!(told.starts_with(&begin) && told.contains(": 1 item of 2, 1 chunk, "), "{told}");
+    assert!(actual.starts_with(&begin) && actual.contains(": 1 item of 2, 1 chunk, "), "{actual}");
 }
 
 #[test]
-fn a_conversion_of_which_nothing_is_left_fails() {
+fn a_conversion_that_salvages_nothing_fails() {
     let theirs = checkpoint(&folder("convert-lost"), &[1.0, 2.0], &["--checkpoint-format", "reverb"]);
     let items = theirs.join("items.tfrecord");
     let content = std::fs::read(&items).unwrap();
@@ -268,7 +268,7 @@ fn a_conversion_of_which_nothing_is_left_fails() {
 }
 
 #[test]
-fn what_is_about_a_folder_names_it_when_given_one_checkpoint() {
+fn folder_commands_name_the_folder_of_a_single_checkpoint() {
     let root = folder("ls-one");
     let path = checkpoint(&root, &[1.0], &[]);
     let (code, error) = bad(&["ls", text(&path)]);
@@ -281,19 +281,19 @@ fn what_is_about_a_folder_names_it_when_given_one_checkpoint() {
 }
 
 #[test]
-fn prune_keeps_the_newest_and_frees_what_nobody_needs() {
+fn prune_keeps_the_newest_and_removes_unreferenced_segments() {
     let (root, paths) = three("prune");
     let document = document(&["prune", text(&root), "--keep", "2"]);
     assert_eq!(document["removed"], json!([text(&paths[0])]));
     assert_eq!(document["bytes"].as_u64().map(|bytes| bytes > 0), Some(true));
-    let told = good(&["prune", text(&root), "--keep", "1"]);
+    let actual = good(&["prune", text(&root), "--keep", "1"]);
     assert!(
-        told.starts_with(&format!(
+        actual.starts_with(&format!(
             "removed {}\n{}: 1 checkpoint removed, ",
             paths[1].display(),
             root.display()
         )),
-        "{told}"
+        "{actual}"
     );
     assert!(paths[2].exists() && !paths[0].exists() && !paths[1].exists());
     good(&["verify", text(&root)]);
@@ -306,7 +306,7 @@ fn prune_keeps_the_newest_and_frees_what_nobody_needs() {
 }
 
 #[test]
-fn prune_leaves_a_folder_of_dm_reverb_as_dm_reverb_knows_it() {
+fn prune_keeps_the_layout_of_dm_reverb() {
     let root = folder("prune-reverb");
     for value in [1.0, 2.0, 3.0] {
         checkpoint(&root, &[value], &["--checkpoint-format", "reverb"]);
@@ -317,13 +317,13 @@ fn prune_leaves_a_folder_of_dm_reverb_as_dm_reverb_knows_it() {
 }
 
 #[test]
-fn save_asks_a_server_and_tells_what_it_wrote() {
+fn save_requests_a_checkpoint_and_reports_its_path() {
     let root = folder("save");
     let served = start(TOML, &root, &[]);
     write(&served, &[1.0, 2.0]);
-    let told = good(&["save", &served.address]);
+    let actual = good(&["save", &served.address]);
     let path = format!("{}/checkpoint-0000000001.relive", root.display());
-    assert!(told.starts_with(&format!("{path}\n")) && told.contains(" written in "), "{told}");
+    assert!(actual.starts_with(&format!("{path}\n")) && actual.contains(" written in "), "{actual}");
     assert!(Path::new(&path).exists());
     let document = document(&["save", &served.address]);
     assert_eq!(document["location"], json!(format!("{}/checkpoint-0000000002.relive", root.display())));
@@ -333,7 +333,7 @@ fn save_asks_a_server_and_tells_what_it_wrote() {
 }
 
 #[test]
-fn save_says_why_there_is_no_checkpoint() {
+fn save_reports_why_there_is_no_checkpoint() {
     let served = Served::start(".toml", TOML);
     let (code, error) = bad(&["save", &served.address]);
     assert!(code == 1 && error.contains("no checkpointer is configured"), "{error}");
@@ -350,7 +350,7 @@ fn save_says_why_there_is_no_checkpoint() {
 }
 
 #[test]
-fn results_end_quietly_when_nobody_reads() {
+fn results_end_quietly_when_the_reader_closes() {
     let (root, _) = three("closed");
     for what in ["ls", "verify", "inspect"] {
         let mut child = command(&["checkpoint", what, text(&root)]);
@@ -362,7 +362,7 @@ fn results_end_quietly_when_nobody_reads() {
 }
 
 #[test]
-fn wrong_command_lines_are_told() {
+fn invalid_checkpoint_commands_are_reported() {
     let (code, error) = bad(&["convert", "a", "b", "--format", "zip"]);
     assert!(code == 2 && error.contains("[possible values: relive, reverb]"), "{error}");
     let (code, error) = bad(&["prune", "a"]);

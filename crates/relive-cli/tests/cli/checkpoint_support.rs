@@ -10,10 +10,10 @@ use crate::support::{Served, file, signal};
 
 pub(crate) const TOML: &str = "[[table]]\nname = 'replay'\nsampler = 'fifo'\nmax_size = 10\n";
 
-/// A folder that is not there yet.
+/// The path of a folder that does not exist yet.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("checkpoints-{name}"));
-    // Some tests leave a file there.
+    // Some tests leave a file at this path.
     let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
     path
 }
@@ -38,7 +38,7 @@ pub(crate) fn stop(mut served: Served) {
     assert_eq!(served.end().0.code(), Some(0));
 }
 
-/// Ends a server; gives what it logged.
+/// Ends a server and returns its log.
 pub(crate) fn log_of(mut served: Served) -> Vec<String> {
     signal(&served.child, "TERM");
     let stderr = served.child.stderr.take().expect("it is piped");
@@ -56,7 +56,7 @@ pub(crate) fn write(served: &Served, values: &[f32]) -> Client {
     client
 }
 
-/// Fills a server and has it write a checkpoint, and none at the end; gives the checkpoint.
+/// Fills a server and makes it write a checkpoint, but none when it stops; returns the checkpoint's path.
 pub(crate) fn checkpoint(root: &Path, values: &[f32], more: &[&str]) -> PathBuf {
     let served = start(TOML, root, &[&["--no-checkpoint-at-shutdown"], more].concat());
     let path = write(&served, values).checkpoint().expect("the folder can be written");

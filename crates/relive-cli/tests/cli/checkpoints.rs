@@ -19,7 +19,7 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// The line by which a server that did not start says why.
+/// The exit code and the error of a server that does not start.
 fn refusal(args: &[String]) -> (Option<i32>, String) {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let (code, stdout, stderr) = outcome(&args);
@@ -33,7 +33,7 @@ fn size(served: &Served) -> u64 {
 }
 
 #[test]
-fn a_server_goes_on_from_its_newest_checkpoint() {
+fn a_server_resumes_from_its_newest_checkpoint() {
     let root = folder("newest");
     checkpoint(&root, &[1.0], &[]);
     let served = start(TOML, &root, &["--checkpoint-keep", "1", "--no-checkpoint-at-shutdown"]);
@@ -52,7 +52,7 @@ fn a_server_goes_on_from_its_newest_checkpoint() {
 }
 
 #[test]
-fn a_server_that_ends_writes_a_checkpoint_and_keeps_three() {
+fn a_stopping_server_writes_a_checkpoint_and_keeps_three() {
     let root = folder("at-shutdown");
     for (count, expected) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
         let served = start(TOML, &root, &[]);
@@ -69,7 +69,7 @@ fn a_server_that_ends_writes_a_checkpoint_and_keeps_three() {
 }
 
 #[test]
-fn checkpoints_are_written_every_so_often() {
+fn checkpoints_are_written_periodically() {
     let root = folder("every");
     let served = start(TOML, &root, &["--checkpoint-every", "1s"]);
     let client = write(&served, &[1.0]);
@@ -87,7 +87,7 @@ fn checkpoints_are_written_every_so_often() {
 }
 
 #[test]
-fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
+fn a_damaged_checkpoint_stops_startup_with_advice() {
     let root = folder("damaged");
     let old = checkpoint(&root, &[1.0, 2.0], &[]);
     let new = checkpoint(&root, &[3.0], &[]);
@@ -115,7 +115,7 @@ fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
 }
 
 #[test]
-fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
+fn an_older_checkpoint_with_the_same_damaged_segment_is_not_recommended() {
     let root = folder("damaged-shared");
     checkpoint(&root, &[1.0], &[]);
     checkpoint(&root, &[2.0], &[]);
@@ -138,12 +138,12 @@ fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
 }
 
 #[test]
-fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
+fn an_unsalvageable_checkpoint_is_reported_with_alternatives() {
     let root = folder("cut");
     let old = checkpoint(&root, &[1.0], &[]);
     let new = checkpoint(&root, &[2.0], &[]);
     let content = std::fs::read(&new).unwrap();
-    // The end of a checkpoint says everything, so that much has to be missing.
+    // The description is repeated at the end of a checkpoint, so most of the file must be missing.
     std::fs::write(&new, &content[..50]).unwrap();
     let (code, error) = refusal(&args(TOML, &root, &["--salvage"]));
     let older = format!(
@@ -161,21 +161,21 @@ fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
 }
 
 #[test]
-fn checkpoints_that_come_too_often_are_refused() {
+fn too_short_checkpoint_intervals_are_refused() {
     let config = file(".toml", TOML);
     let fixed =
         ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", "d", "--checkpoint-every"];
-    for (every, told) in [
+    for (every, expected) in [
         ("1ms", "relive: error: --checkpoint-every must be at least 1s, got 1ms\n"),
         ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is not a time"),
     ] {
         let (code, _, stderr) = outcome(&[&fixed[..], &[every]].concat());
-        assert!(code == Some(2) && stderr.starts_with(told), "{stderr}");
+        assert!(code == Some(2) && stderr.starts_with(expected), "{stderr}");
     }
 }
 
 #[test]
-fn a_server_tells_which_checkpoint_it_began_with() {
+fn a_server_reports_the_checkpoint_it_started_from() {
     let root = folder("began-with");
     let path = checkpoint(&root, &[1.0], &[]);
     let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
@@ -183,8 +183,8 @@ fn a_server_tells_which_checkpoint_it_began_with() {
     assert_eq!((status.loaded.as_deref(), status.last), (path.to_str(), None));
     let (code, shown, _) = outcome(&["info", &served.address]);
     assert_eq!(code, Some(0));
-    let told = format!("no checkpoint yet since the server started from {}\n", path.display());
-    assert!(shown.contains(&told), "{shown}");
+    let expected = format!("no checkpoint yet since the server started from {}\n", path.display());
+    assert!(shown.contains(&expected), "{shown}");
     stop(served);
 }
 
@@ -209,7 +209,7 @@ fn a_damaged_checkpoint_of_dm_reverb_is_refused_and_salvaged_as_well() {
 }
 
 #[test]
-fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
+fn a_checkpoint_of_other_tables_is_a_configuration_error() {
     let root = folder("other-tables");
     checkpoint(&root, &[1.0], &[]);
     let (code, error) = refusal(&args("[[table]]\nname = 'other'\n", &root, &[]));
@@ -229,7 +229,7 @@ fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
 }
 
 #[test]
-fn the_rules_of_the_checkpoint_count_unless_told_otherwise() {
+fn checkpoint_rules_apply_unless_overridden() {
     let root = folder("rules");
     checkpoint(&root, &[1.0, 2.0, 3.0], &[]);
     let smaller = "[[table]]\nname = 'replay'\nsampler = 'lifo'\nmax_size = 2\n";
@@ -266,7 +266,7 @@ fn without_a_folder_a_checkpoint_is_refused() {
 }
 
 #[test]
-fn the_configuration_says_the_same_as_the_flags() {
+fn configuration_keys_equal_command_line_flags() {
     let root = folder("keys");
     let keys = format!(
         "checkpoint_dir = '{}'\ncheckpoint_keep = 2\ncheckpoint_format = 'reverb'\ncheckpoint_at_shutdown = false\n",
@@ -282,7 +282,7 @@ fn the_configuration_says_the_same_as_the_flags() {
 }
 
 #[test]
-fn a_folder_of_dm_reverb_is_taken_over_and_the_newest_counts_whatever_its_format() {
+fn the_newest_checkpoint_is_loaded_whatever_its_format() {
     let root = folder("taken-over");
     let theirs = checkpoint(&root, &[1.0], &["--checkpoint-format", "reverb"]);
     let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
@@ -306,7 +306,7 @@ fn a_folder_of_dm_reverb_is_taken_over_and_the_newest_counts_whatever_its_format
 }
 
 #[test]
-fn two_servers_on_one_folder_are_one_too_many() {
+fn two_servers_cannot_share_a_checkpoint_folder() {
     for (format, who) in [("relive", "process "), ("reverb", "another process ")] {
         let root = folder(&format!("two-servers-{format}"));
         let served = start(TOML, &root, &["--checkpoint-format", format]);
@@ -325,10 +325,10 @@ fn two_servers_on_one_folder_are_one_too_many() {
     }
 }
 
-/// Who has no rights but those that all have.
+/// The id of a user without special permissions.
 const NOBODY: u32 = 65_534;
 
-/// The program, as somebody whom permissions concern: root may write wherever it likes.
+/// The program, run by a user for whom permissions apply, since root may write anywhere.
 fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let own = command(&args);
@@ -337,7 +337,7 @@ fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
     {
         return own;
     }
-    // The folders of the build may be closed to others.
+    // Other users may have no access to the folders of the build.
     let program = root.join("relive");
     std::fs::copy(env!("CARGO_BIN_EXE_relive"), &program).unwrap();
     let mut command = std::process::Command::new(program);
@@ -346,7 +346,7 @@ fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_read_and_the_rest_is_told() {
+fn a_read_only_checkpoint_folder_is_loaded_and_writing_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let checkpoints = root.path().join("checkpoints");
     checkpoint(&checkpoints, &[1.0, 2.0], &[]);

@@ -1,4 +1,5 @@
-//! The files under `deploy/`: that they say what the program understands, and what their own programs do.
+//! Tests that the program accepts the files under `deploy/`, and that the tools for which they are written accept them,
+//! too.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +19,7 @@ fn deployed(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The objects of the manifest, by their kinds.
+/// The objects of the manifest by kind.
 fn manifest() -> HashMap<String, Yaml> {
     let objects = YamlLoader::load_from_str(&deployed("kubernetes/relive.yaml")).unwrap();
     let named = |object: Yaml| (object["kind"].as_str().unwrap().to_owned(), object);
@@ -42,7 +43,7 @@ fn after<'a>(args: &'a [String], option: &str) -> &'a str {
     &args[at + 1]
 }
 
-/// Arguments that the program does not know, or values that it does not take, are an error even beside `--help`.
+/// Checks that the program accepts the arguments: with `--help`, unknown arguments and invalid values are still errors.
 fn assert_understood(args: &[String]) {
     let mut all: Vec<&str> = args.iter().map(String::as_str).collect();
     all.push("--help");
@@ -52,13 +53,13 @@ fn assert_understood(args: &[String]) {
 }
 
 #[test]
-fn arguments_that_are_not_understood_would_be_found() {
+fn the_test_detects_unknown_arguments() {
     let (code, ..) = outcome(&["serve", "--checkpoint-evry", "10m", "--help"]);
     assert_eq!(code, Some(2));
 }
 
 #[test]
-fn the_stateful_set_runs_a_server_that_its_probes_find() {
+fn the_stateful_set_runs_a_server_that_answers_its_probes() {
     let objects = manifest();
     let container = container(&objects["StatefulSet"]);
     let args = texts(&container["args"]);
@@ -70,7 +71,7 @@ fn the_stateful_set_runs_a_server_that_its_probes_find() {
     let is_mounted =
         |path: &str| mounts.iter().any(|mount| path.starts_with(mount["mountPath"].as_str().unwrap()));
     assert!(is_mounted(after(&args, "--config")) && is_mounted(after(&args, "--checkpoint-dir")));
-    // The same arguments, but for what belongs to this machine.
+    // The same arguments, except for ports and paths, which are adapted to this machine.
     let tables = objects["ConfigMap"]["data"]["replay.toml"].as_str().unwrap();
     assert_eq!(Path::new(after(&args, "--config")).file_name().unwrap(), "replay.toml");
     let folder = tempfile::tempdir().unwrap();
@@ -94,7 +95,7 @@ fn the_stateful_set_runs_a_server_that_its_probes_find() {
         assert_eq!(wanted["port"].as_str(), Some("http"), "{probe}");
         let look = || get(&http, wanted["path"].as_str().unwrap()).0;
         let (mut head, since) = (look(), Instant::now());
-        // Who listens is ready a moment later; a probe comes again, too.
+        // A server is ready shortly after it starts to listen, and a probe is repeated.
         while head.starts_with("http/1.1 503") && since.elapsed() < PATIENCE {
             head = look();
         }
@@ -103,7 +104,7 @@ fn the_stateful_set_runs_a_server_that_its_probes_find() {
 }
 
 #[test]
-fn the_objects_fit_each_other() {
+fn kubernetes_objects_are_consistent() {
     let objects = manifest();
     let set = &objects["StatefulSet"]["spec"];
     let labels = &set["template"]["metadata"]["labels"];
@@ -139,7 +140,7 @@ fn unit_args(unit: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_unit_runs_the_program_as_it_is() {
+fn the_systemd_unit_starts_the_program_with_valid_arguments() {
     let unit = deployed("systemd/relive.service");
     let args = unit_args(&unit);
     assert_understood(&args);
@@ -147,13 +148,13 @@ fn the_unit_runs_the_program_as_it_is() {
     assert!(after(&args, "--checkpoint-dir").starts_with(&format!("/var/lib/{state}/")));
 }
 
-/// Whether the program of that name is on this machine.
+/// Whether a program of this name is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
 #[test]
-fn the_unit_is_one_for_systemd() {
+fn systemd_accepts_the_unit() {
     if !has("systemd-analyze") {
         return;
     }
@@ -163,13 +164,13 @@ fn the_unit_is_one_for_systemd() {
         .unwrap();
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // It tells of other units of the machine, too.
+    // The output also mentions other units of the machine.
     let ours: Vec<&str> = text.lines().filter(|line| line.contains("relive.service")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
 }
 
 #[test]
-fn the_image_starts_the_program_as_it_is() {
+fn the_docker_image_starts_the_program_with_valid_arguments() {
     let file = deployed("docker/Dockerfile");
     let list = |keyword: &str| {
         let line = file.lines().find_map(|line| line.strip_prefix(keyword)).unwrap();

@@ -10,15 +10,15 @@ use crate::support::{Served, command, file, outcome};
 
 const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 
-/// Longer than anything here takes.
+/// Longer than any operation in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server whose log nobody reads any further, and the address of its dashboard.
+/// A server whose further log lines are discarded, and the address of its dashboard.
 fn serve(config: &str, more: &[&str]) -> (Served, String) {
     with_http(Served::start_with(".toml", config, more))
 }
 
-/// The same, started by the whole command.
+/// Like `serve`, with all arguments of the command.
 pub(crate) fn serve_with_http(args: &[&str]) -> (Served, String) {
     with_http(Served::spawn(&mut command(args)))
 }
@@ -38,7 +38,7 @@ fn ask(address: &str, path: &str) -> TcpStream {
     socket
 }
 
-/// Head and body of an answer.
+/// The head and the body of an HTTP response.
 pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     let mut text = String::new();
     ask(address, path).read_to_string(&mut text).unwrap();
@@ -57,7 +57,7 @@ fn until_ready(http: &str) {
 }
 
 #[test]
-fn metrics_and_health_are_told() {
+fn metrics_and_health_are_served() {
     let (served, http) = serve(TOML, &["--http", "127.0.0.1:0"]);
     assert_eq!(get(&http, "/healthz").1, "ok\n");
     until_ready(&http);
@@ -75,7 +75,7 @@ fn metrics_and_health_are_told() {
 }
 
 #[test]
-fn the_dashboard_comes_with_all_its_files_and_nothing_else() {
+fn the_dashboard_serves_only_its_own_files() {
     let (_served, http) = serve(&format!("http = '127.0.0.1:0'\n{TOML}"), &[]);
     let (head, page) = get(&http, "/");
     assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
@@ -97,7 +97,7 @@ fn the_dashboard_comes_with_all_its_files_and_nothing_else() {
 }
 
 #[test]
-fn events_tell_the_past_and_what_is_now() {
+fn events_report_history_and_current_state() {
     let (served, http) = serve(TOML, &["--http", "127.0.0.1:0"]);
     let (code, ..) = outcome(&["table", "pause", &served.address, "replay", "--samples"]);
     assert_eq!(code, Some(0));
@@ -112,7 +112,7 @@ fn events_tell_the_past_and_what_is_now() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told_in_one_line() {
+fn an_invalid_address_is_reported_in_one_line() {
     let config = file(".toml", TOML);
     let (code, _, stderr) = outcome(&["serve", "--config", config.to_str().unwrap(), "--http", "9090"]);
     assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
@@ -120,7 +120,7 @@ fn an_address_that_is_none_is_told_in_one_line() {
 }
 
 #[test]
-fn a_log_for_programs_has_an_object_a_line() {
+fn a_json_log_has_one_object_per_line() {
     let mut served = Served::start_with(".toml", TOML, &["--log-format", "json"]);
     let mut line = String::new();
     BufReader::new(served.child.stderr.take().unwrap()).read_line(&mut line).unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Served, command, free_address, outcome};
 
-/// A server with a queue of 8 and a table with a signature; gives its address.
+/// Starts a server with a queue of 8 items and a table with a signature; returns its address.
 async fn start() -> String {
     let spec = TensorSpec::new("", DType::Float32, Some(vec![None, Some(2)]));
     let described = TableConfig::new("described")
@@ -27,7 +27,7 @@ async fn start() -> String {
     address
 }
 
-/// Items for the queue.
+/// Inserts items into the queue.
 async fn insert(client: &Client, items: usize) {
     let step = Nest::Leaf(Tensor::from_slice(&[0.5_f32; 100], [100]).unwrap());
     for _ in 0..items {
@@ -42,7 +42,7 @@ fn report(address: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_servers_are_one() {
+async fn many_servers_act_as_one() {
     let (first, second) = (start().await, start().await);
     let both = format!("{first},{second}");
     insert(&Client::connect(&first).unwrap(), 2).await;
@@ -108,7 +108,7 @@ async fn json_has_every_field() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_what_is_shown() {
+async fn info_shows_waiters_with_their_reasons() {
     let address = start().await;
     let client = Client::connect(&address).unwrap();
     let _sampler = client.sampler("queue", SamplerOptions::default().max_samples(4)).unwrap();
@@ -129,7 +129,7 @@ async fn who_waits_for_what_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watching_ends_quietly_when_nobody_reads() {
+async fn watching_ends_quietly_when_the_reader_closes() {
     let address = start().await;
     let args = ["info", &address, "--json", "--watch", "0.05"];
     let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -158,10 +158,10 @@ async fn reset_empties_one_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn inserts_that_go_on_after_a_reset_are_told() {
+async fn inserts_that_remain_after_a_reset_are_reported() {
     let address = start().await;
     let client = Client::connect(&address).unwrap();
-    // Eight fit into the queue, eight more after the reset, and two are left.
+    // Eight inserts fit into the queue, and eight more after the reset; two still wait.
     let inserts = (0..18).map(|_| {
         let client = client.clone();
         tokio::spawn(async move { insert(&client, 1).await })
@@ -177,7 +177,7 @@ async fn inserts_that_go_on_after_a_reset_are_told() {
 }
 
 #[test]
-fn a_server_that_goes_away_while_watched_is_told() {
+fn a_server_that_stops_while_watched_is_reported() {
     let mut served = Served::start(".toml", "[[table]]\nname = 't'\n");
     let args = ["info", &served.address, "--json", "--watch", "0.05", "--timeout", "0.3"];
     let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -195,7 +195,7 @@ fn a_server_that_goes_away_while_watched_is_told() {
 }
 
 #[test]
-fn something_that_is_no_replay_server_is_told() {
+fn a_server_of_another_kind_is_reported() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -220,7 +220,7 @@ fn something_that_is_no_replay_server_is_told() {
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn a_refused_connection_is_reported_at_once() {
     let address = free_address();
     let (code, _, stderr) = outcome(&["info", &address]);
     assert_eq!(code, Some(3));
@@ -231,7 +231,7 @@ fn nobody_there_is_told_at_once() {
 }
 
 #[test]
-fn a_silent_server_is_given_up_on() {
+fn a_silent_server_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (code, _, stderr) = outcome(&["info", &address, "--timeout", "0.2"]);

@@ -1,4 +1,4 @@
-//! Runs at work, seen from outside.
+//! Tests the observation of running jobs from outside.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::rl::{folder, text};
 use crate::support::{Served, command, file, free_address, outcome};
 
-/// What a command says about the jobs that are listed in a folder.
+/// Runs a command on the jobs that are registered in a folder; returns exit code, stdout and stderr.
 fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = command(&[&["job"], args].concat())
         .env("XDG_RUNTIME_DIR", jobs)
@@ -19,7 +19,7 @@ fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A run without an end, which is listed in a folder.
+/// A run that does not end by itself, registered in a folder.
 fn endless(jobs: &Path, more: &[&str]) -> Child {
     let run = ["rl", "train", "ppo", "--env", "CartPole-v1", "--steps", "100000000000"];
     let mut command = command(&[&run, more].concat());
@@ -31,14 +31,14 @@ fn endless(jobs: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A folder of jobs, of which there are none.
+/// A folder for jobs, without any jobs.
 fn no_jobs() -> std::path::PathBuf {
     let jobs = folder();
     std::fs::create_dir_all(&jobs).unwrap();
     jobs
 }
 
-/// The jobs of a folder, once the first of them has as many workers.
+/// The jobs of a folder, once the first job has `workers` workers.
 fn listed(jobs: &Path, workers: u64) -> Vec<Value> {
     loop {
         let (code, stdout, stderr) = job(jobs, &["ls", "--json"]);
@@ -50,7 +50,7 @@ fn listed(jobs: &Path, workers: u64) -> Vec<Value> {
     }
 }
 
-/// What a job logs, once that has a text.
+/// The log of a job, once it contains a text.
 fn logged(jobs: &Path, text: &str) -> String {
     loop {
         let (code, stdout, _) = job(jobs, &["logs"]);
@@ -61,7 +61,7 @@ fn logged(jobs: &Path, text: &str) -> String {
 }
 
 #[test]
-fn a_job_is_listed_watched_and_ended_in_order() {
+fn a_job_is_listed_watched_and_stopped_gracefully() {
     let (jobs, saved) = (no_jobs(), folder());
     let (code, stdout, stderr) = job(&jobs, &["ls"]);
     assert!(
@@ -74,7 +74,7 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     let rows = listed(&jobs, 2);
     assert_eq!((rows.len(), &rows[0]["name"], &rows[0]["state"]), (1, &"walk".into(), &"running".into()));
     assert_eq!((&rows[0]["agent"], &rows[0]["environment"]), (&"ppo".into(), &"CartPole-v1".into()));
-    // Another machine would give the address.
+    // A user on another machine would name the address.
     let address = rows[0]["address"].as_str().unwrap();
     let (_, stdout, stderr) = outcome(&["job", "ls", "--at", address]);
     assert!(stdout.contains("running") && stdout.contains("CartPole-v1"), "{stdout}{stderr}");
@@ -82,9 +82,9 @@ fn a_job_is_listed_watched_and_ended_in_order() {
     assert!(code == Some(0) && stdout.contains("rounds of workers"), "{stdout}{stderr}");
     let workers = stdout.lines().skip_while(|line| !line.starts_with("worker ")).skip(1);
     assert_eq!(workers.filter(|line| line.starts_with(['0', '1'])).count(), 2, "{stdout}");
-    let told = logged(&jobs, "worker 1 on ");
-    assert!(told.contains("driver on ") && told.contains("| to add a node with workers: "), "{told}");
-    assert!(told.contains("| acting for ppo in CartPole-v1"), "{told}");
+    let actual = logged(&jobs, "worker 1 on ");
+    assert!(actual.contains("driver on ") && actual.contains("| to add a node with workers: "), "{actual}");
+    assert!(actual.contains("| acting for ppo in CartPole-v1"), "{actual}");
     let following = ["job", "logs", "walk", "--follow"];
     let mut following = command(&following);
     let following = following
@@ -93,16 +93,17 @@ fn a_job_is_listed_watched_and_ended_in_order() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let following = following.spawn().unwrap();
-    // Without a name, the only one is meant.
+    // Without a name, the command applies to the only job.
     let (code, stdout, stderr) = job(&jobs, &["stop"]);
     assert_eq!((code, &stdout[..]), (Some(0), "walk has ended\n"), "{stderr}");
     assert!(driver.wait().unwrap().success());
     assert!(std::fs::read_dir(&saved).unwrap().count() > 0, "a checkpoint was written");
     let output = following.wait_with_output().unwrap();
-    let (told, over) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (actual, over) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(
-        output.status.success() && told.contains("worker 0 on ") && over.contains("is over"),
-        "{told}{over}"
+        output.status.success() && actual.contains("worker 0 on ") && over.contains("is over"),
+        "{actual}{over}"
     );
     assert_eq!(job(&jobs, &["ls", "--json"]).1, "[]\n");
     let (code, _, stderr) = job(&jobs, &["stop", "walk"]);
@@ -110,9 +111,9 @@ fn a_job_is_listed_watched_and_ended_in_order() {
 }
 
 #[test]
-fn a_job_that_does_not_end_in_time_is_told_of_and_can_be_killed() {
+fn a_job_that_exceeds_the_stop_timeout_is_reported_and_can_be_killed() {
     let jobs = no_jobs();
-    // That at its end takes longer than anybody waits.
+    // The evaluation at the end of this run takes longer than the stop timeout.
     let evaluations = ["--evaluate-every", "1000000000000", "--evaluate-episodes", "100000000"];
     let on = ["--on", "processes", "--actors", "1", "--name", "slow"];
     let mut driver = endless(&jobs, &[&on[..], &evaluations].concat());
@@ -129,7 +130,7 @@ fn a_job_that_does_not_end_in_time_is_told_of_and_can_be_killed() {
 }
 
 #[test]
-fn a_job_that_was_killed_is_told_of_once() {
+fn a_killed_job_is_reported_once() {
     let jobs = no_jobs();
     let name = |name| ["--on", "processes", "--actors", "1", "--name", name];
     let mut drivers = ["one", "two"].map(|job| endless(&jobs, &name(job)));
@@ -152,7 +153,7 @@ fn a_job_that_was_killed_is_told_of_once() {
 }
 
 #[test]
-fn what_is_no_job_is_refused() {
+fn unknown_jobs_are_refused() {
     let jobs = no_jobs();
     let (code, _, stderr) = job(&jobs, &["stop"]);
     assert!(code == Some(2) && stderr.contains("no job is running on this machine"), "{stderr}");
@@ -172,7 +173,7 @@ fn what_is_no_job_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_of_a_job_holds_nobody_up_and_is_not_printed() {
+fn foreign_files_in_the_job_folder_are_ignored() {
     let jobs = no_jobs();
     let inside = jobs.join("relive/jobs");
     std::fs::create_dir_all(inside.join("folder.json")).unwrap();
@@ -193,7 +194,7 @@ fn what_is_no_file_of_a_job_holds_nobody_up_and_is_not_printed() {
 }
 
 #[test]
-fn jobs_ask_for_their_token_and_are_found_with_it() {
+fn jobs_require_their_token() {
     let (jobs, address) = (no_jobs(), free_address());
     let [token, wrong] =
         ["right-token-of-this-job", "wrong-token-of-this-job"].map(|token| file(".token", token));
@@ -205,7 +206,7 @@ fn jobs_ask_for_their_token_and_are_found_with_it() {
         let (code, _, stderr) = job(&jobs, &[what, &["--token-file", text(&wrong)]].concat());
         assert_eq!(code, Some(6), "{what:?}: {stderr}");
     }
-    // Of this machine it is known.
+    // For a job on this machine, the token is known.
     let (code, stdout, stderr) = job(&jobs, &["top", "--once", "--json"]);
     assert_eq!(code, Some(0), "{stderr}");
     let pid = serde_json::from_str::<Value>(&stdout).unwrap()["driver"]["pid"].as_u64();
@@ -217,7 +218,7 @@ fn jobs_ask_for_their_token_and_are_found_with_it() {
         code == Some(2) && stderr.contains("--node elsewhere: the job has no such node or machine"),
         "{stderr}"
     );
-    // From elsewhere, a job is ended by its address.
+    // From other machines, a job is stopped by its address.
     let (code, stdout, stderr) = job(&jobs, &["stop", &address, "--token-file", text(&token)]);
     assert!(code == Some(0) && stdout.ends_with(" has ended\n"), "{stdout}{stderr}");
     assert!(driver.wait().unwrap().success());

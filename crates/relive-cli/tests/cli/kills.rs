@@ -1,4 +1,4 @@
-//! Servers that are killed, and what is left of them.
+//! Tests what remains after servers are killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use tokio::time::timeout;
 use crate::checkpoint_support::{folder, text};
 use crate::support::{Served, command, file};
 
-/// Longer than anything takes unless it hangs.
+/// Longer than any operation takes unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The variable that asks for more kills than a test run has time for.
+/// The variable that sets the number of kills, for longer runs than in the test suite.
 const CYCLES: &str = "RELIVE_KILL_CYCLES";
 
-/// Items that the table keeps: few enough that some leave in every cycle.
+/// Maximum number of items of the table: so few that some are evicted in every cycle.
 const MAX_SIZE: u64 = 200;
 
 const ITEM_BYTES: u32 = 1_000;
 
-/// A server on a port of choice.
+/// A server on a given port.
 fn serve(config: &Path, root: &Path, port: &str, more: &[&str]) -> Served {
     let fixed = ["serve", "--port", port, "--config", text(config), "--checkpoint-dir", text(root)];
     Served::spawn(&mut command(&[&fixed, more].concat()))
@@ -36,7 +36,7 @@ fn kill(mut served: Served) {
     served.child.wait().unwrap();
 }
 
-/// The step of an item: its number, then bytes that follow from it and do not compress.
+/// The step of an item: its number, and incompressible bytes that are derived from the number.
 fn step(number: u64) -> Nest<Tensor> {
     let mut bytes = vec![0; ITEM_BYTES as usize];
     Xoshiro256PlusPlus::seed_from_u64(number).fill_bytes(&mut bytes);
@@ -44,21 +44,21 @@ fn step(number: u64) -> Nest<Tensor> {
     Nest::Leaf(Tensor::from_slice(&bytes, [ITEM_BYTES]).unwrap())
 }
 
-/// A folder of checkpoints under a server that does not live long.
-struct Victim {
+/// A folder of checkpoints, whose server is killed repeatedly.
+struct KilledServer {
     config: PathBuf,
     root: PathBuf,
     format: &'static str,
     rng: Xoshiro256PlusPlus,
     /// The number of the next item.
     next: u64,
-    /// Items from here on may be lost.
+    /// Items from this number on may be lost.
     durable: u64,
     /// Checkpoints that were being written when the server was killed.
     broken_off: u64,
 }
 
-impl Victim {
+impl KilledServer {
     async fn cycle(&mut self) {
         let served = serve(
             &self.config,
@@ -86,7 +86,7 @@ impl Victim {
         kill(served);
     }
 
-    /// Inserts, and is told that the items are in the table.
+    /// Inserts items, and waits until the server confirms them.
     async fn insert(&mut self, client: &Client, items: u64) {
         let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for number in self.next..self.next + items {
@@ -98,7 +98,8 @@ impl Victim {
         self.next += items;
     }
 
-    /// What is there must be what the table held at one moment, no earlier than the last checkpoint that was confirmed.
+    /// Checks that the items are those that the table held at one moment, which is not earlier than the last confirmed
+    /// checkpoint.
     async fn check(&mut self, client: &Client) {
         let listed = client.items("t", 0, 1_000).await.unwrap().items;
         let keys: Vec<u64> = listed.iter().map(|item| item.key).collect();
@@ -126,7 +127,8 @@ impl Victim {
         self.check_folder();
     }
 
-    /// Two checkpoints of up to 200 items each, what one that was broken off has left, and some slack for small files.
+    /// Checks the size of the folder: two checkpoints of up to 200 items each, the leftovers of an interrupted one, and
+    /// some allowance for small files.
     fn check_folder(&self) {
         let (files, bytes) = size(&self.root);
         let live = MAX_SIZE * u64::from(ITEM_BYTES);
@@ -154,7 +156,7 @@ async fn kill_again_and_again(format: &'static str, cycles: u64) {
     let config = file(".toml", &format!("[[table]]\nname = 't'\nmax_size = {MAX_SIZE}\n"));
     let root = folder(&format!("kills-{format}"));
     let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut victim = Victim { config, root, format, rng, next: 0, durable: 0, broken_off: 0 };
+    let mut victim = KilledServer { config, root, format, rng, next: 0, durable: 0, broken_off: 0 };
     for _ in 0..cycles {
         victim.cycle().await;
     }
@@ -170,69 +172,76 @@ fn cycles(by_default: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_was_checkpointed_is_lost_by_kills() {
+async fn kills_lose_no_checkpointed_items() {
     kill_again_and_again("relive", cycles(100)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_was_checkpointed_in_dm_reverbs_format_is_lost_by_kills() {
+async fn kills_lose_no_checkpointed_items_in_dm_reverbs_format() {
     kill_again_and_again("reverb", cycles(25)).await;
 }
 
-/// What a client has done.
+/// A client's successful operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Did {
+enum ClientEvent {
     Wrote,
     Inserted,
     Sampled,
     Called,
 }
 
-const ALL: [Did; 4] = [Did::Wrote, Did::Inserted, Did::Sampled, Did::Called];
+const ALL: [ClientEvent; 4] =
+    [ClientEvent::Wrote, ClientEvent::Inserted, ClientEvent::Sampled, ClientEvent::Called];
 
-/// Clients of every kind, which never end by themselves.
-fn clients(client: impl Fn() -> Client, done: &UnboundedSender<Did>) -> JoinSet<relive_client::Result<()>> {
+/// Clients of every kind, which do not end by themselves.
+fn clients(
+    client: impl Fn() -> Client,
+    done: &UnboundedSender<ClientEvent>,
+) -> JoinSet<relive_client::Result<()>> {
     let mut running = JoinSet::new();
-    let (own, tell) = (client(), done.clone());
+    let (own, events) = (client(), done.clone());
     running.spawn(async move {
         let mut writer = own.trajectory_writer(TrajectoryWriterOptions::new(1).max_pending_items(50))?;
         for number in 0.. {
             writer.append(&step(number))?;
             let column = writer.history().column_at(0)?.slice(-1..)?;
             writer.create_item("t", 1.0, column).await?;
-            let _ = tell.send(Did::Wrote);
+            let _ = events.send(ClientEvent::Wrote);
         }
         Ok(())
     });
-    let (own, tell) = (client(), done.clone());
+    let (own, events) = (client(), done.clone());
     running.spawn(async move {
         for number in 0.. {
             own.insert(&step(number), &[("t", 1.0)]).await?;
-            let _ = tell.send(Did::Inserted);
+            let _ = events.send(ClientEvent::Inserted);
         }
         Ok(())
     });
-    let (own, tell) = (client(), done.clone());
+    let (own, events) = (client(), done.clone());
     running.spawn(async move {
         let mut sampler = own.sampler("t", SamplerOptions::default())?;
         while let Some(sample) = sampler.next().await {
             sample?.columns()?;
-            let _ = tell.send(Did::Sampled);
+            let _ = events.send(ClientEvent::Sampled);
         }
         Ok(())
     });
-    let (own, tell) = (client(), done.clone());
+    let (own, events) = (client(), done.clone());
     running.spawn(async move {
         loop {
             own.sample("t", 3).await?;
-            let _ = tell.send(Did::Called);
+            let _ = events.send(ClientEvent::Called);
         }
     });
     running
 }
 
-/// Waits until clients of every kind have done something since now.
-async fn all_go_on(done: &mut UnboundedReceiver<Did>, running: &mut JoinSet<relive_client::Result<()>>) {
+/// Waits until clients of every kind have made progress from now on.
+async fn all_go_on(
+    done: &mut UnboundedReceiver<ClientEvent>,
+    running: &mut JoinSet<relive_client::Result<()>>,
+) {
     while done.try_recv().is_ok() {}
     let mut missing = ALL.map(|did| (did, 20)).to_vec();
     let progress = async {
@@ -251,16 +260,16 @@ async fn all_go_on(done: &mut UnboundedReceiver<Did>, running: &mut JoinSet<reli
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_again() {
+async fn clients_recover_automatically_when_their_server_is_killed_and_restarted() {
     let config = file(".toml", "[[table]]\nname = 't'\nmax_size = 1000\n");
     let root = folder("restart-under-load");
     let every = ["--checkpoint-every", "1s"];
     let mut served = serve(&config, &root, "0", &every);
     let address = served.address.clone();
     let (_, port) = address.rsplit_once(':').unwrap();
-    let (tell, mut done) = unbounded_channel();
+    let (sender, mut done) = unbounded_channel();
     let options = || ClientOptions::default().timeout(PATIENCE);
-    let mut running = clients(|| Client::connect_with(&address, options()).unwrap(), &tell);
+    let mut running = clients(|| Client::connect_with(&address, options()).unwrap(), &sender);
     for _ in 0..5 {
         all_go_on(&mut done, &mut running).await;
         let asking = Client::connect(&address).unwrap();
@@ -273,16 +282,16 @@ async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
     all_go_on(&mut done, &mut running).await;
 }
 
-/// What `docs/clusters.md` says of one of several servers that is killed: writers, samplers and calls go on with the
-/// others.
+/// Tests what `docs/clusters.md` states about several servers of which one is killed: writers, samplers and calls
+/// continue with the remaining ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_several_servers_go_on_with_the_others_when_one_is_killed() {
+async fn clients_of_several_servers_continue_when_one_is_killed() {
     let mut servers: Vec<Served> =
         (0..3).map(|_| Served::start(".toml", "[[table]]\nname = 't'\nmax_size = 1000\n")).collect();
     let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
-    let (tell, mut done) = unbounded_channel();
+    let (sender, mut done) = unbounded_channel();
     let options = || ClientOptions::default().timeout(PATIENCE);
-    let mut running = clients(|| Client::connect_many_with(&addresses, options()).unwrap(), &tell);
+    let mut running = clients(|| Client::connect_many_with(&addresses, options()).unwrap(), &sender);
     while servers.len() > 1 {
         all_go_on(&mut done, &mut running).await;
         kill(servers.remove(0));

@@ -1,4 +1,4 @@
-//! The program as users run it: processes, signals, exit codes, and what goes to stdout and stderr.
+//! Tests the program as users run it: processes, signals, exit codes, and the output on stdout and stderr.
 //!
 //! Helpers are marked as test code, in which `unwrap` is allowed.
 

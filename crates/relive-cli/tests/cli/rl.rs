@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::rl_data::shown;
 use crate::support::{command, file, outcome, signal};
 
-/// A folder of its own that is not there yet.
+/// The path of a separate folder that does not exist yet.
 pub(crate) fn folder() -> PathBuf {
-    // Folders of earlier runs of these tests may still be there.
+    // Folders of earlier runs of these tests may still exist.
     let path = file(&format!(".{}.run", std::process::id()), "");
     std::fs::remove_file(&path).unwrap();
     path
@@ -22,7 +22,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Settings with which learning is quick.
+/// Settings with which learning takes little time.
 pub(crate) fn small() -> PathBuf {
     file(".toml", "batch_size = 16\nmin_replay_size = 50\nhidden = [8]\n")
 }
@@ -31,7 +31,7 @@ pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Runs the program, which must succeed; what it prints.
+/// Runs the program, which must succeed; returns its output.
 pub(crate) fn succeeds(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(args);
     assert_eq!(code, Some(0), "{args:?}: {stderr}");
@@ -39,7 +39,7 @@ pub(crate) fn succeeds(args: &[&str]) -> String {
 }
 
 #[test]
-fn an_agent_is_trained_and_its_figures_written() {
+fn an_agent_is_trained_and_its_results_are_written() {
     let config = file(".toml", "batch_size = 16\nmin_replay_size = 50\nhidden = [8]\n");
     let json = file(".json", "");
     let (config, json) = (config.to_str().unwrap(), json.to_str().unwrap());
@@ -57,7 +57,7 @@ fn an_agent_is_trained_and_its_figures_written() {
 }
 
 #[test]
-fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
+fn plans_give_the_same_results_with_any_number_of_threads() {
     let trained = |agent: &str, actors: &str| {
         let folder = folder();
         let [json_file, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
@@ -77,7 +77,7 @@ fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
 }
 
 #[test]
-fn settings_of_plans_that_cannot_be_are_told() {
+fn invalid_plan_settings_are_reported() {
     let unknown = file(".toml", "epoch = 16\n");
     for (more, expected) in [
         (&["--config", text(&unknown)][..], "the name of a setting is epoch, but it must be one of num_envs"),
@@ -98,7 +98,7 @@ fn settings_of_plans_that_cannot_be_are_told() {
 }
 
 #[test]
-fn what_cannot_be_trained_is_told() {
+fn invalid_training_arguments_are_reported() {
     let unknown = file(".toml", "batchsize = 16\n");
     for (more, expected) in [
         (&["--env", "pong"][..], "CartPole-v1"),
@@ -106,7 +106,7 @@ fn what_cannot_be_trained_is_told() {
         (&["--env", "catch/0", "--config", "nowhere.toml"], "nowhere.toml"),
         (&["--env", "catch/0", "--policy", "/nowhere/p"], "--policy /nowhere/p: there is no folder /nowhere"),
         (&["--env", "catch/0", "--json", "/"], "--json /: it is a folder"),
-        // A folder in which nobody makes a file, found out before anything is learned.
+        // No file can be created in this folder, which is detected before learning starts.
         (&["--env", "catch/0", "--steps", "1000000000", "--policy", "/proc/p"], "--policy"),
         (&["--env", "catch/0", "--steps", "1000000000", "--json", "/proc/p"], "--json /proc/p"),
         (&[], "--env"),
@@ -121,7 +121,7 @@ fn what_cannot_be_trained_is_told() {
 }
 
 #[test]
-fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
+fn a_killed_run_resumes_with_identical_results() {
     let config = small();
     killed_and_resumed(&["dqn", "--env", "catch/0", "--steps", "40000", "--config", text(&config)]);
     let ppo =
@@ -144,7 +144,8 @@ fn killed_and_resumed(what: &[&str]) {
         let args = run(folder);
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         for before in 0..times {
-            // Looked for before the run starts: it may have written one by the time that this thread goes on.
+            // Read before the run starts, because the run may have written a checkpoint by the time this thread
+            // continues.
             let first = newest_checkpoint(folder);
             assert_eq!(first.is_some(), before > 0);
             let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -175,8 +176,7 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The lines of a log, without what depends on the machine's speed: times, and reports that are made because a second
-/// has passed.
+/// The lines of a log without what depends on the machine's speed: times, and reports that are made once a second.
 fn without_times(path: &Path) -> Vec<Value> {
     let lines = lines(path).into_iter().map(|line| {
         let mut line: Value = serde_json::from_str(&line).unwrap();
@@ -190,26 +190,26 @@ fn without_times(path: &Path) -> Vec<Value> {
     lines.filter(is_exact).collect()
 }
 
-/// The newest checkpoint in a folder: their names rise.
+/// The newest checkpoint in a folder, which has the greatest name.
 fn newest_checkpoint(folder: &Path) -> Option<OsString> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).max()
 }
 
-/// Each start of a run makes one more checkpoint than there was before.
+/// Waits until a run has written a checkpoint newer than `first`.
 fn wait_for_another_checkpoint(folder: &Path, first: Option<&OsString>, child: &mut Child) {
     while newest_checkpoint(folder).as_ref() == first {
         if child.try_wait().unwrap().is_some() {
-            let mut told = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-            panic!("the run has ended before it was killed: {told}");
+            let mut actual = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut actual).unwrap();
+            panic!("the run has ended before it was killed: {actual}");
         }
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_sweep_is_drawn() {
+fn a_sweep_is_plotted() {
     let (config, out) = (small(), folder());
     let (out, config) = (text(&out), text(&config));
     let stdout = succeeds(&[
@@ -291,7 +291,7 @@ fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
         assert!(out.join(name).is_file(), "{name}");
     }
     assert!(json(&out.join("run.json"))["until_env_steps"].as_u64().unwrap() < 1_000);
-    // Another run does not mix its logs with these.
+    // Another run must not mix its logs with those of this run.
     let again = ["rl", "train", "dqn", "--env", "catch/0", "--until", "-100", "--log-dir", text(&out)];
     let (code, _, stderr) = outcome(&again);
     assert_eq!(code, Some(2), "{stderr}");
@@ -304,9 +304,9 @@ fn evaluations_are_scored_by_a_random_policy_and_an_expert() {
     let score = |environment: &str, more: &[&str]| {
         let train = ["rl", "train", "dqn", "--env", environment, "--steps", "100", "--config", text(&config)];
         let evaluate = ["--evaluate-every", "100", "--evaluate-episodes", "2", "--json", text(&written)];
-        let told = succeeds(&[&train[..], &evaluate, more].concat());
+        let output = succeeds(&[&train[..], &evaluate, more].concat());
         let figures = json(&written);
-        assert_eq!(told.contains("normalised score"), figures["normalized_score"].is_number(), "{told}");
+        assert_eq!(output.contains("normalized score"), figures["normalized_score"].is_number(), "{output}");
         (figures["evaluator_return"].as_f64().unwrap(), figures["normalized_score"].as_f64())
     };
     let (reached, found) = score("catch/0", &["--reference-scores", "-1,1"]);
@@ -321,7 +321,7 @@ fn evaluations_are_scored_by_a_random_policy_and_an_expert() {
 }
 
 #[test]
-fn options_that_need_others_say_so() {
+fn options_name_the_options_they_require() {
     for (more, expected) in [
         (&["--http", "127.0.0.1:0"][..], "--http requires --actors"),
         (&["--on", "serial", "--actors", "2"], "--on serial does not support --actors"),
@@ -345,13 +345,13 @@ fn options_that_need_others_say_so() {
 }
 
 #[test]
-fn a_saved_run_is_resumed_only_by_the_same() {
+fn a_saved_run_is_resumed_only_with_the_same_settings() {
     let (config, saved) = (small(), folder());
     let run = |environment: &str, steps: &str| {
         let args = ["rl", "train", "dqn", "--env", environment, "--steps", steps, "--config", text(&config)];
         outcome(&[&args[..], &["--checkpoint-dir", text(&saved), "--checkpoint-every", "100"]].concat())
     };
-    // Its end is no moment of a checkpoint, and saved nevertheless.
+    // No checkpoint is due at the end of the run, but its end is saved nevertheless.
     let (code, _, stderr) = run("catch/0", "250");
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let (code, _, stderr) = run("catch/0", "300");
@@ -385,7 +385,7 @@ fn agents_are_listed_with_their_settings() {
 }
 
 #[test]
-fn files_of_a_run_may_be_in_folders_that_it_makes() {
+fn missing_output_folders_of_a_run_are_created() {
     let runs = folder();
     let (log, policy, figures) = (runs.join("log"), runs.join("policy"), runs.join("log/figures"));
     let train = ["rl", "train", "ppo", "--env", "catch/0", "--steps", "10", "--log-dir", text(&log)];
@@ -394,14 +394,14 @@ fn files_of_a_run_may_be_in_folders_that_it_makes() {
 }
 
 #[test]
-fn a_run_without_the_end_of_an_episode_says_so() {
-    let told =
+fn a_run_without_a_complete_episode_is_reported() {
+    let output =
         succeeds(&["rl", "train", "ppo", "--env", "MountainCar-v0", "--steps", "9", "--set", "num_steps=1"]);
-    assert!(told.starts_with("MountainCar-v0: no episode is complete; "), "{told}");
+    assert!(output.starts_with("MountainCar-v0: no episode is complete; "), "{output}");
 }
 
 #[test]
-fn a_folder_of_another_agent_is_told_also_where_its_tables_are_others() {
+fn a_checkpoint_of_another_agent_is_reported_despite_different_tables() {
     let (config, saved) = (small(), folder());
     let checkpoints = ["--env", "catch/0", "--steps", "100", "--checkpoint-dir", text(&saved)];
     succeeds(&[&["rl", "train", "dqn", "--config", text(&config)], &checkpoints[..]].concat());
@@ -418,7 +418,7 @@ fn a_folder_of_another_agent_is_told_also_where_its_tables_are_others() {
 }
 
 #[test]
-fn the_log_of_a_run_that_ended_is_not_begun_anew() {
+fn the_log_of_a_finished_run_is_not_overwritten() {
     let (log, saved, other) = (folder(), folder(), folder());
     let train = [
         "rl",
@@ -434,13 +434,13 @@ fn the_log_of_a_run_that_ended_is_not_begun_anew() {
         text(&log),
     ];
     succeeds(&[&train[..], &["--checkpoint-dir", text(&saved)]].concat());
-    let told = || lines(&log.join("actor.jsonl")).len();
-    let before = told();
-    // The same run with other checkpoints is another one, which begins anew.
+    let describe = || lines(&log.join("actor.jsonl")).len();
+    let before = describe();
+    // The same command with another checkpoint folder is another run, which starts from the beginning.
     let (code, _, stderr) = outcome(&[&train[..], &["--checkpoint-dir", text(&other)]].concat());
     assert!(
         code == Some(2) && stderr.contains("--log-dir: ") && stderr.contains(" already has a run; "),
         "{stderr}"
     );
-    assert_eq!(told(), before);
+    assert_eq!(describe(), before);
 }

@@ -1,4 +1,4 @@
-//! Episodes that are recorded, and agents that learn from them.
+//! Tests recorded episodes, and agents that learn from them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::rl::{folder, json, small, succeeds, text};
 use crate::support::{command, file, outcome, signal};
 
-/// Three episodes of deep_sea's demonstrator in a folder.
+/// A folder with three episodes of deep_sea's demonstrator.
 pub(crate) fn shown() -> PathBuf {
     let data = folder();
     let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
@@ -15,13 +15,13 @@ pub(crate) fn shown() -> PathBuf {
 }
 
 #[test]
-fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
+fn offline_learning_curves_are_plotted_by_learner_steps() {
     let (data, log, curve) = (shown(), folder(), file(".svg", ""));
     let bc = ["rl", "train", "bc", "--env", "deep_sea/0", "--data", text(&data), "--learner-steps", "60"];
     let evaluate = ["--evaluate-every", "20", "--evaluate-episodes", "2"];
-    let told = succeeds(&[&bc[..], &evaluate, &["--log-dir", text(&log), "--plot", text(&curve)]].concat());
-    assert!(told.starts_with("deep_sea/0: 60 learner steps on data;"), "{told}");
-    assert!(!told.contains("episodes") && !told.contains("insert"), "it had none: {told}");
+    let output = succeeds(&[&bc[..], &evaluate, &["--log-dir", text(&log), "--plot", text(&curve)]].concat());
+    assert!(output.starts_with("deep_sea/0: 60 learner steps on data;"), "{output}");
+    assert!(!output.contains("episodes") && !output.contains("insert"), "it had none: {output}");
     let across = |path: &Path| std::fs::read_to_string(path).unwrap();
     let again = folder().with_extension("svg");
     for more in [&[][..], &["--of", "evaluator"]] {
@@ -32,7 +32,7 @@ fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
                 "{drawn}"
             );
         }
-        // The picture is not of one place: the line goes from the left to the right.
+        // The curve is not a single point: its line extends from left to right.
         let line = across(&again);
         let points = line
             .split("points=\"")
@@ -46,7 +46,7 @@ fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
 }
 
 #[test]
-fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
+fn agents_that_need_data_are_refused_with_advice() {
     for actors in ["0", "2"] {
         let (code, _, stderr) = outcome(&["rl", "train", "bc", "--env", "catch/0", "--actors", actors]);
         assert!(code == Some(2), "{stderr}");
@@ -59,9 +59,9 @@ fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
     let record = ["rl", "record", "--env", "CartPole-v1", "--policy", "demonstrator", "--out", text(&out)];
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2), "{stderr}");
-    let told =
+    let expected =
         "--policy demonstrator: CartPole-v1 has no demonstrator; use random, or the file of a trained policy";
-    assert!(stderr.contains(told), "{stderr}");
+    assert!(stderr.contains(expected), "{stderr}");
     let (code, _, stderr) = outcome(&["rl", "record", "--env", "catch/0", "--out", "/proc/shown"]);
     assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
 }
@@ -69,48 +69,51 @@ fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
 /// The processor time of a process, in hundredths of a second.
 fn processor_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name may have spaces; user and system time are the 12th and 13th numbers behind it.
+    // The name may contain spaces; user and system time are the 12th and 13th fields after it.
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     numbers.skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
 }
 
 #[test]
-fn a_recording_that_is_ended_by_a_signal_has_the_episodes_until_then() {
+fn a_recording_ended_by_a_signal_keeps_the_complete_episodes() {
     let out = folder();
     let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(&out)];
     let child = command(&record).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Signals are caught once the folder is there, and an episode takes a millisecond.
+    // Signals are caught once the folder exists, and an episode takes a millisecond.
     while !out.is_dir() || processor_ticks(child.id()) < 30 {
         std::thread::yield_now();
     }
     signal(&child, "TERM");
     let output = child.wait_with_output().unwrap();
-    let (told, stderr) =
+    let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("SIGTERM") && told.contains(" episodes, "), "{told}{stderr}");
+    assert!(stderr.contains("SIGTERM") && stdout.contains(" episodes, "), "{stdout}{stderr}");
     let bc = ["rl", "train", "bc", "--env", "CartPole-v1", "--data", text(&out), "--learner-steps", "5"];
     succeeds(&bc);
 }
 
 #[test]
-fn recorded_episodes_are_learned_from_and_shown() {
+fn recorded_episodes_are_shown_and_used_for_learning() {
     let data = folder();
     let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
-    let told = succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
-    assert!(told.starts_with("3 episodes, 30 steps, mean return 0.99"), "{told}");
+    let output = succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
+    assert!(output.starts_with("3 episodes, 30 steps, mean return 0.99"), "{output}");
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2) && stderr.contains("not empty"), "{stderr}");
 
     let noisy = folder();
-    let told = succeeds(
+    let output = succeeds(
         &[
             &record[..4],
             &["--out", text(&noisy), "--episodes", "20", "--policy", "demonstrator", "--noise", "0.3"],
         ]
         .concat(),
     );
-    assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
+    assert!(
+        output.starts_with("20 episodes, 200 steps, mean return ") && !output.contains("0.99"),
+        "{output}"
+    );
     let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
     assert!(code == Some(2) && stderr.contains("a number from 0 to 1"), "{stderr}");
 
@@ -146,12 +149,12 @@ fn recorded_episodes_are_learned_from_and_shown() {
 }
 
 #[test]
-fn a_policy_of_another_environment_is_refused() {
+fn a_policy_for_another_environment_is_refused() {
     let (policy, out) = (file(".safetensors", ""), folder());
     succeeds(&["rl", "train", "dqn", "--env", "catch/0", "--steps", "10", "--policy", text(&policy)]);
     let record = ["rl", "record", "--env", "CartPole-v1", "--policy", text(&policy), "--out", text(&out)];
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2) && !out.exists(), "{stderr}");
-    let told = "the policy takes observations float[10, 5] and returns actions int32[] below 3, but the environment returns float[4]";
-    assert!(stderr.contains(told), "{stderr}");
+    let expected = "the policy takes observations float[10, 5] and returns actions int32[] below 3, but the environment returns float[4]";
+    assert!(stderr.contains(expected), "{stderr}");
 }

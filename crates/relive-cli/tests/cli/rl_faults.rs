@@ -1,4 +1,4 @@
-//! What `docs/clusters.md` says about processes of a run that are killed or stopped: one test for each line.
+//! Tests what `docs/clusters.md` states about processes of a run that are killed or stopped: one test for each line.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{Served, command, file, free_address};
 /// A run that does not end by itself.
 const ENDLESS: &str = "1000000000000";
 
-/// A learner with workers of its own, or with others that join, and the address of its tables.
+/// A learner that starts workers, or that workers join, and the address of its tables.
 fn driver(agent: &str, actors: &str, more: &[&str]) -> (Running, String) {
     let address = free_address();
     let args = ["rl", "train", agent, "--env", "CartPole-v1", "--on", "processes", "--actors", actors];
@@ -22,10 +22,10 @@ fn worker(address: &str, number: &str) -> Running {
     Running::start(&mut command(&["rl", "worker", "--join", address, "--number", number]))
 }
 
-/// "A worker's process ends": its place works again within two seconds, and what the tables have is there still.
+/// "A worker's process ends": a worker takes its place within two seconds, and the contents of the tables are kept.
 #[test]
-fn the_place_of_a_killed_worker_works_again_soon() {
-    // A worker has one item on its way at most. In a round of PPO each of the two workers has a part.
+fn a_killed_worker_is_soon_replaced() {
+    // A worker has at most one item in flight. In PPO, both workers contribute to each round.
     for (agent, actors, table, in_flight) in
         [("impala", "1", "results", 1), ("dqn", "1", "results", 1), ("ppo", "2", "weights", 2)]
     {
@@ -35,16 +35,17 @@ fn the_place_of_a_killed_worker_works_again_soon() {
         let replay = tables.inserted("replay");
         kill(children(driver.child())[0]);
         let pause = tables.wait_for(in_flight + 2, table);
-        driver.says("ended with signal 9: restarting it");
+        driver.wait_for_line("ended with signal 9: restarting it");
         assert!(tables.inserted("replay") >= replay);
         println!("{agent}: {pause:?} until the next item of the place");
         assert!(pause < Duration::from_secs(10), "{agent}: {pause:?}");
     }
 }
 
-/// "A worker is stopped, or slow": other workers of IMPALA do not wait for it, and it takes part again.
+/// "A worker is stopped, or slow": other workers of IMPALA do not wait for it, and it participates again once it
+/// continues.
 #[test]
-fn a_worker_that_is_stopped_again_and_again_holds_nobody_up() {
+fn a_repeatedly_suspended_worker_does_not_block_the_run() {
     let (_driver, address) = driver("impala", "2", &["--no-spawn", "--steps", ENDLESS]);
     let workers = ["0", "1"].map(|number| worker(&address, number));
     let tables = Tables::at(&address);
@@ -60,25 +61,26 @@ fn a_worker_that_is_stopped_again_and_again_holds_nobody_up() {
     }
 }
 
-/// "A worker is stopped, or slow": a round of PPO has a part of each worker, so that the run waits, and says for what.
+/// "A worker is stopped, or slow": a round of PPO needs every worker, so the run waits, and logs what it is waiting
+/// for.
 #[test]
-fn a_synchronous_run_waits_for_a_worker_that_is_stopped_and_says_so() {
+fn a_synchronous_run_waits_for_a_suspended_worker_and_reports_it() {
     let (mut driver, address) = driver("ppo", "2", &["--no-spawn", "--steps", ENDLESS]);
     let workers = ["0", "1"].map(|number| worker(&address, number));
     let tables = Tables::at(&address);
     tables.wait_for(3, "weights");
     workers[1].signal("STOP");
-    driver.says("the run is waiting for `rounds of workers`");
+    driver.wait_for_line("the run is waiting for `rounds of workers`");
     let before = tables.inserted("weights");
-    driver.says("the run is waiting for `rounds of workers`");
+    driver.wait_for_line("the run is waiting for `rounds of workers`");
     assert_eq!(tables.inserted("weights"), before, "nothing is learned meanwhile");
     workers[1].signal("CONT");
     tables.wait_for(3, "weights");
 }
 
-/// "A worker joins later": with a number that is free, it takes part in a run that goes on.
+/// "A worker joins later": with a free number, it joins a run in progress.
 #[test]
-fn a_worker_that_comes_later_takes_part() {
+fn a_late_worker_joins_the_run() {
     let (driver, address) = driver("impala", "1", &["--no-spawn", "--steps", ENDLESS]);
     let first = worker(&address, "0");
     let tables = Tables::at(&address);
@@ -89,15 +91,15 @@ fn a_worker_that_comes_later_takes_part() {
     driver.signal("INT");
     driver.succeeds();
     for worker in [first, later] {
-        let told = worker.succeeds();
-        assert!(told.contains(" episodes, ") && !told.contains(" 0 steps"), "{told}");
+        let output = worker.succeeds();
+        assert!(output.contains(" episodes, ") && !output.contains(" 0 steps"), "{output}");
     }
 }
 
-/// "The program that learns ends": workers that others have started say that they wait, and another one goes on from
-/// the checkpoint.
+/// "The program that learns ends": workers that were started separately log that they are waiting, and another learner
+/// resumes from the checkpoint.
 #[test]
-fn another_driver_takes_over_from_the_checkpoint_with_the_workers_that_wait() {
+fn another_driver_resumes_from_the_checkpoint_with_the_waiting_workers() {
     let (address, saved) = (free_address(), folder());
     let driver = |steps: &str| {
         let args = ["rl", "train", "impala", "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
@@ -109,24 +111,24 @@ fn another_driver_takes_over_from_the_checkpoint_with_the_workers_that_wait() {
     wait_until("there is a checkpoint", || has_checkpoint(&saved));
     first.kill();
     for worker in &mut workers {
-        worker.says("the server does not answer: waiting for it");
+        worker.wait_for_line("the server does not answer: waiting for it");
     }
     let since = Instant::now();
     let mut second = driver("200000");
-    second.says("resumed from ");
+    second.wait_for_line("resumed from ");
     Tables::at(&address).wait_for(10, "results");
     println!("another driver goes on with the workers after {:?}", since.elapsed());
     second.succeeds();
     for worker in workers {
-        let told = worker.succeeds();
-        assert!(told.contains("episodes"), "{told}");
+        let output = worker.succeeds();
+        assert!(output.contains("episodes"), "{output}");
     }
 }
 
-/// The same where the tables are on a server: the next driver waits for the lease of the one before, and no item is
-/// lost.
+/// The same with the tables on a server: the next driver waits until the previous driver's lease expires, and no item
+/// is lost.
 #[test]
-fn another_driver_takes_over_on_a_server_after_the_lease() {
+fn another_driver_takes_over_on_a_server_once_the_lease_expires() {
     let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
     let driver = |steps: &str| {
         let args = ["rl", "train", "dqn", "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
@@ -140,10 +142,10 @@ fn another_driver_takes_over_on_a_server_after_the_lease() {
     wait_until("the run learns", || tables.inserted("weights") >= 5);
     first.kill();
     let replay = tables.inserted("replay");
-    worker.says("no driver is active: waiting for one");
+    worker.wait_for_line("no driver is active: waiting for one");
     let since = Instant::now();
     let mut second = driver("40000");
-    second.says("waiting 5 s for its heartbeat");
+    second.wait_for_line("waiting 5 s for its heartbeat");
     tables.wait_for(1, "weights");
     println!("the next driver learns after {:?}", since.elapsed());
     assert!(since.elapsed() < PATIENCE / 4, "{:?}", since.elapsed());
@@ -152,10 +154,10 @@ fn another_driver_takes_over_on_a_server_after_the_lease() {
     worker.succeeds();
 }
 
-/// "The `--server` with the tables ends": driver and worker say that they wait, and go on with the tables of its last
-/// checkpoint.
+/// "The `--server` with the tables ends": driver and worker log that they are waiting, and continue with the tables of
+/// the server's last checkpoint.
 #[test]
-fn a_run_goes_on_when_its_killed_server_is_back() {
+fn a_run_resumes_when_its_killed_server_is_restarted() {
     let (config, saved) = (file(".toml", "[[table]]\nname = \"scratch\"\n"), folder());
     let serve = |port: &str| {
         let serve = ["serve", "--config", text(&config), "--port", port, "--checkpoint-tables"];
@@ -173,11 +175,11 @@ fn a_run_goes_on_when_its_killed_server_is_back() {
     tables.0.with_timeout(PATIENCE).checkpoint().unwrap();
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    driver.says("the server does not answer: waiting for it");
-    worker.says("the server does not answer: waiting for it");
+    driver.wait_for_line("the server does not answer: waiting for it");
+    worker.wait_for_line("the server does not answer: waiting for it");
     let _back = serve(port);
-    driver.says("continuing");
-    worker.says("continuing");
+    driver.wait_for_line("continuing");
+    worker.wait_for_line("continuing");
     let replay = tables.inserted("replay");
     assert!(replay > 0, "it has the tables of the run");
     wait_until("the worker's items come again", || tables.inserted("replay") > replay);

@@ -1,4 +1,4 @@
-//! What `docs/clusters.md` says about the network between the hosts of a run: one test for each line.
+//! Tests what `docs/clusters.md` states about the network between the hosts of a run: one test for each line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,16 +13,16 @@ use crate::rl::text;
 use crate::running::{PATIENCE, Running, Tables, wait_until};
 use crate::support::{Served, command, file};
 
-/// Where a run's tables are, seen from both hosts.
+/// The address of a run's tables for both hosts.
 const ADDRESS: &str = "10.77.0.1:7000";
 
 /// A run that does not end by itself.
 const ENDLESS: &str = "1000000000000";
 
-/// How long nothing is confirmed until that is taken for an outage.
+/// How long nothing must be confirmed to count as an outage.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A learner on the near host, whose workers join from anywhere.
+/// A learner on the near host, which workers join from either host.
 fn driver(hosts: &TwoHosts, agent: &str, steps: &str) -> Running {
     let args = ["rl", "train", agent, "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
     let listening = command(&[&args[..], &["--listen", ADDRESS, "--steps", steps]].concat());
@@ -33,9 +33,10 @@ fn worker(hosts: &TwoHosts, host: Host, number: &str) -> Running {
     Running::start(&mut hosts.on(host, &command(&["rl", "worker", "--join", ADDRESS, "--number", number])))
 }
 
-/// "The network is away for some seconds": the others go on; who is cut off says so, and works on when it is back.
+/// "The network is away for some seconds": the connected workers continue; the disconnected one logs it, and continues
+/// when the network is back.
 #[test]
-fn a_run_goes_on_and_takes_its_far_worker_back_when_the_network_is_back() {
+fn a_run_continues_and_readmits_its_remote_worker_after_an_outage() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let learner = driver(&hosts, "impala", ENDLESS);
     let (near, mut far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
@@ -44,40 +45,41 @@ fn a_run_goes_on_and_takes_its_far_worker_back_when_the_network_is_back() {
     wait_until("the far worker acts", || far.ticks() > 20);
     for _ in 0..2 {
         hosts.unplug();
-        far.says("the server does not answer: waiting for it");
+        far.wait_for_line("the server does not answer: waiting for it");
         let before = far.ticks();
         tables.wait_for(50, "weights");
         hosts.plug();
-        far.says("continuing");
+        far.wait_for_line("continuing");
         wait_until("the far worker acts again", || far.ticks() > before + 20);
     }
     learner.signal("INT");
     learner.succeeds();
     for worker in [near, far] {
-        let told = worker.succeeds();
-        assert!(told.contains("episodes"), "{told}");
+        let output = worker.succeeds();
+        assert!(output.contains("episodes"), "{output}");
     }
 }
 
-/// "The network stays away": the run ends with the workers that are left, and who is cut off says what it waits for.
+/// "The network stays away": the run ends with the remaining workers, and the disconnected one logs what it is waiting
+/// for.
 #[test]
-fn a_run_ends_with_the_workers_that_are_left() {
+fn a_run_ends_with_the_remaining_workers() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let learner = driver(&hosts, "impala", "400000");
     let (near, mut far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
     wait_until("the far worker acts", || far.ticks() > 20);
     hosts.unplug();
-    let told = learner.succeeds();
-    assert!(told.starts_with("CartPole-v1: "), "{told}");
+    let output = learner.succeeds();
+    assert!(output.starts_with("CartPole-v1: "), "{output}");
     near.succeeds();
-    far.says("the server does not answer: waiting for it");
+    far.wait_for_line("the server does not answer: waiting for it");
     assert!(far.is_running());
 }
 
-/// The same for a synchronous agent: the run says that it waits, and a worker of the same number takes the place on a
-/// host that is left.
+/// The same for a synchronous agent: the run logs that it is waiting, and a worker with the same number on the
+/// connected host takes the place.
 #[test]
-fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
+fn a_worker_started_on_another_host_replaces_a_disconnected_one() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let mut learner = driver(&hosts, "ppo", ENDLESS);
     let (_near, _far) = (worker(&hosts, Host::Near, "0"), worker(&hosts, Host::Far, "1"));
@@ -85,13 +87,13 @@ fn a_worker_started_elsewhere_takes_the_place_of_one_that_is_cut_off() {
     let tables = Tables::at(ADDRESS);
     tables.wait_for(3, "weights");
     hosts.unplug();
-    learner.says("the run is waiting for `rounds of workers`");
+    learner.wait_for_line("the run is waiting for `rounds of workers`");
     let _elsewhere = worker(&hosts, Host::Near, "1");
     let pause = tables.wait_for(3, "weights");
     assert!(pause < PATIENCE / 4, "{pause:?}");
 }
 
-/// A writer on the far host, which writes numbers from 0 on until it is told to end.
+/// A writer on the far host, which writes numbers from 0 on until it is told to stop.
 struct Writer {
     /// Numbers below this are confirmed.
     confirmed: Arc<AtomicI64>,
@@ -102,7 +104,7 @@ struct Writer {
 impl Writer {
     fn start(hosts: &TwoHosts) -> Writer {
         let (confirmed, is_over) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (entrance, tell, told) =
+        let (entrance, written_count, stop_flag) =
             (hosts.entrance(Host::Far), Arc::clone(&confirmed), Arc::clone(&is_over));
         let thread = thread::spawn(move || {
             let _there = entrance.enter();
@@ -114,8 +116,8 @@ impl Writer {
                 writer.create_item("t", 1.0, column).unwrap();
                 if number % 10 == 9 {
                     writer.flush(PATIENCE).unwrap();
-                    tell.store(number + 1, Ordering::Relaxed);
-                    if told.load(Ordering::Relaxed) {
+                    written_count.store(number + 1, Ordering::Relaxed);
+                    if stop_flag.load(Ordering::Relaxed) {
                         break;
                     }
                 }
@@ -139,7 +141,7 @@ impl Writer {
         });
     }
 
-    /// How many numbers it has written.
+    /// Stops the writer; returns how many numbers it has written.
     fn end(self) -> i64 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
@@ -147,9 +149,9 @@ impl Writer {
     }
 }
 
-/// "What was confirmed": each item is in the table once, in its order, however often the network was away.
+/// "What was confirmed": each item is in the table exactly once, in order, however often the network was interrupted.
 #[test]
-fn no_item_is_lost_or_doubled_when_the_network_is_away() {
+fn a_network_outage_neither_loses_nor_duplicates_items() {
     let Some(hosts) = TwoHosts::connected() else { return };
     let config = file(".toml", "[[table]]\nname = \"t\"\nsampler = \"fifo\"\nmax_times_sampled = 1\n");
     let serve =

@@ -1,4 +1,4 @@
-//! What starts runs on several machines.
+//! Tests the launchers of runs on several machines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::support::{command, free_address, outcome};
 
 const TRAIN: [&str; 6] = ["--", "dqn", "--env", "catch/0", "--steps", "3000"];
 
-/// Starts what a line for a terminal says.
+/// Starts a command line that is meant for a terminal.
 fn in_shell(line: &str) -> Child {
     let program = Path::new(env!("CARGO_BIN_EXE_relive")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -26,7 +26,7 @@ fn succeeded(child: Child) -> String {
 }
 
 #[test]
-fn lines_for_terminals_start_a_run_and_its_workers_which_show_its_token() {
+fn manual_commands_start_a_run_whose_workers_present_its_token() {
     let address = free_address();
     let port = address.rsplit(':').next().unwrap();
     let given = ["rl", "launch", "manual", "--host", "127.0.0.1", "--port", port, "--actors", "2"];
@@ -45,9 +45,9 @@ fn lines_for_terminals_start_a_run_and_its_workers_which_show_its_token() {
     succeeded(learner);
 }
 
-/// As in `worker 0: 12 episodes, 120 steps`.
-fn steps_of(said: &str) -> u64 {
-    said.trim().trim_end_matches(" steps").rsplit(' ').next().unwrap().parse().unwrap()
+/// The number of steps in a line such as `worker 0: 12 episodes, 120 steps`.
+fn steps_of(output: &str) -> u64 {
+    output.trim().trim_end_matches(" steps").rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn manifests_for_kubernetes_name_the_image() {
 }
 
 #[test]
-fn what_cannot_be_launched_is_told() {
+fn invalid_launches_are_reported() {
     let slurm = ["rl", "launch", "slurm", "--out", text(&folder())].map(str::to_owned);
     let slurm: Vec<&str> = slurm.iter().map(String::as_str).collect();
     for (given, part) in [

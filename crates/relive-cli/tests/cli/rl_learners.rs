@@ -22,7 +22,7 @@ fn two_learners_reach_the_return_of_cart_pole() {
 }
 
 #[test]
-fn learners_of_a_replay_table_keep_the_ratio_together() {
+fn learners_of_one_replay_table_keep_the_ratio_jointly() {
     let (config, figures) = (small(), folder().with_extension("json"));
     let run = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "4000", "--config", text(&config)];
     let (code, _, stderr) = outcome(&[&run[..], &["--learners", "2", "--json", text(&figures)]].concat());
@@ -33,7 +33,7 @@ fn learners_of_a_replay_table_keep_the_ratio_together() {
 }
 
 #[test]
-fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
+fn a_killed_learner_ends_the_run_which_resumes_from_its_checkpoint() {
     let saved = folder();
     let run = |steps: &'static str| {
         let run =
@@ -52,34 +52,35 @@ fn a_learner_that_is_killed_ends_the_run_which_goes_on_from_its_checkpoint() {
     let [learner] = children(&driver)[..] else { panic!("{:?}", children(&driver)) };
     kill(learner);
     let lines = BufReader::new(driver.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.last().unwrap();
+    let actual = lines.last().unwrap();
     assert!(!driver.wait().unwrap().success());
-    let named = said.contains("learners: lost member 1 (") && said.contains(&format!("process {learner})"));
-    assert!(named && said.contains("resumes from the newest"), "{said}");
+    let named =
+        actual.contains("learners: lost member 1 (") && actual.contains(&format!("process {learner})"));
+    assert!(named && actual.contains("resumes from the newest"), "{actual}");
     let again = run("30000");
     let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(code == Some(0) && stderr.contains("resumed from"), "{}: {stderr}", words(&again));
 }
 
 #[test]
-fn a_run_that_is_told_to_end_before_anybody_has_joined_ends_soon() {
+fn a_run_can_be_stopped_before_any_learner_joins() {
     let run = ["rl", "train", "dqn", "--env", "CartPole-v1", "--steps", "100000000", "--on", "processes"];
     let logs = folder();
     let mut driver = command(&[&run[..], &["--learners", "2", "--log-dir", text(&logs)]].concat());
     let mut driver = driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // It is there once the run can be ended.
+    // The folder exists once the run can be stopped.
     while !logs.exists() {
         std::thread::yield_now();
     }
     signal(&driver, "INT");
     let since = Instant::now();
     assert!(driver.wait().unwrap().success());
-    // Workers, and then learners, were once waited for 4 s each.
+    // Regression test: the run once waited 4 s for workers, and then 4 s for learners.
     assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
 }
 
 #[test]
-fn learners_that_cannot_be_are_refused() {
+fn invalid_learner_settings_are_refused() {
     let refused = |args: &[&str], expected: &str| {
         let (code, _, stderr) = outcome(&[&["rl", "train"], args].concat());
         assert!(code == Some(2) && stderr.contains(expected), "{args:?}: {code:?} {stderr}");

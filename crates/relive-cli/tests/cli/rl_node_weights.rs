@@ -1,4 +1,4 @@
-//! Weights on their way through nodes, one of which is cut off in the middle of some.
+//! Tests how nodes pass on weights when one node's connection is cut during a transfer.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,8 @@ use relive_server::{Entrance, Entrances, ServerOptions};
 use crate::rl_nodes::nodes as nodes_of;
 use crate::support::{command, free_address};
 
-/// Forwards connections to a server until so many bytes have come from there; then it ends them, and takes no others.
+/// Forwards connections to a server until a number of bytes has arrived from the server; then closes them, and accepts
+/// no more.
 struct Cutting {
     address: SocketAddr,
     left: Arc<AtomicU64>,
@@ -66,7 +67,7 @@ fn forward((mut from, mut to): (TcpStream, TcpStream), left: Option<&AtomicU64>)
         }
     }
     for socket in [&from, &to] {
-        // The other direction may have ended it.
+        // The other direction may have closed the socket.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }
@@ -107,7 +108,7 @@ impl NodeWorkers for Threads {
     }
 }
 
-/// Serves a node's tables; where.
+/// Serves a node's tables; returns the address.
 fn served(engine: &Engine) -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let listener = runtime.block_on(relive_server::bind("127.0.0.1:0".parse().unwrap())).unwrap();
@@ -126,11 +127,11 @@ fn served(engine: &Engine) -> SocketAddr {
     address
 }
 
-/// A node of the run at `join`, on a thread of its own, that others reach at `address`.
+/// A node of the run at `join`, on a separate thread, which other nodes reach at `address`.
 fn started(join: &str, engine: &Engine, address: SocketAddr, stop: &Stop) -> JoinHandle<()> {
     let (join, engine, stop) = (join.to_owned(), engine.clone(), stop.clone());
     spawn(move || {
-        // Not by the socket that servers have on this machine beside TCP, which nobody can cut.
+        // Only over TCP: the local socket, which servers also offer, cannot be cut.
         let tcp = || ClientOptions::default().transport(TransportChoice::Tcp);
         let client = Client::connect_with(&join, tcp()).unwrap();
         let connect: Connect = Arc::new(move |address: &str| Ok(Client::connect_with(address, tcp())?));
@@ -156,7 +157,7 @@ fn engine() -> Engine {
     node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap()
 }
 
-/// The next weights that come to a node: the epoch of their driver and their version.
+/// The next weights that a node receives: the epoch of their driver, and their version.
 fn next(node: &Client) -> (u64, u64) {
     let samples = node.sample("fresh/0", 1).unwrap();
     let stamp = samples[0].columns().unwrap()[1].to_vec::<u64>().unwrap();
@@ -164,11 +165,11 @@ fn next(node: &Client) -> (u64, u64) {
 }
 
 #[test]
-fn a_node_whose_parent_is_cut_off_in_the_middle_of_weights_gets_them_elsewhere_and_none_twice() {
+fn a_node_whose_parent_disconnects_gets_weights_from_another_source() {
     let (address, stop) = (free_address(), Stop::new());
     let train =
         ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1", "--no-spawn"];
-    // Weights of 2 MB, for each of some steps of the learner.
+    // The weights have 2 MB, and are published at intervals of several learner steps.
     let more = [
         "--listen",
         &address,
@@ -193,7 +194,7 @@ fn a_node_whose_parent_is_cut_off_in_the_middle_of_weights_gets_them_elsewhere_a
     let mut nodes = Vec::new();
     for (number, engine) in engines.iter().enumerate() {
         nodes.push(started(&address, engine, ends[number], &stop));
-        // In this order, so that the third takes weights from the first.
+        // The nodes join in this order, so that the third receives weights from the first.
         nodes_of(&address, |nodes| nodes.len() == number + 1);
     }
     let (mut last, mut after) = (next(&client), 0);

@@ -1,4 +1,4 @@
-//! Nodes, which join a run at work.
+//! Tests nodes, which join a run in progress.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -9,7 +9,7 @@ use crate::rl::{folder, json, small, text};
 use crate::rl_processes::{children, ended, is_running, kill, spawn};
 use crate::support::{Served, command, file, free_address, outcome, signal};
 
-/// A run that has no workers of its own; its address.
+/// A run that starts no workers, and its address.
 fn driver(agent: &str, more: &[&str]) -> (Child, String) {
     let address = free_address();
     let train = ["rl", "train", agent, "--on", "processes", "--no-spawn", "--listen", &address];
@@ -19,13 +19,13 @@ fn driver(agent: &str, more: &[&str]) -> (Child, String) {
     )
 }
 
-/// A node of so many workers.
+/// A node with `actors` workers.
 fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
     let join = ["rl", "node", "--join", address, "--name", name, "--actors", actors];
     command(&[&join[..], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The run's nodes, as soon as they are as expected.
+/// The run's nodes, once they are as expected.
 pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     loop {
         let (code, stdout, stderr) = outcome(&["job", "top", address, "--once", "--json"]);
@@ -43,26 +43,26 @@ fn workers(nodes: &[Value]) -> u64 {
     nodes.iter().filter(|node| node["state"] == "up").map(|node| node["workers"].as_u64().unwrap()).sum()
 }
 
-/// What all processes of a run have logged.
+/// The logs of all processes of a run.
 fn logged(address: &str) -> String {
     let (code, stdout, stderr) = outcome(&["job", "logs", address]);
     assert_ne!(code, Some(2), "{stderr}");
     stdout
 }
 
-/// The first line on stderr that has a text.
-fn told(child: &mut Child, expected: &str) -> String {
+/// The first line on stderr that contains a text.
+fn wait_for_line(child: &mut Child, expected: &str) -> String {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told = lines
+    let found = lines
         .find(|line| line.contains(expected))
         .unwrap_or_else(|| panic!("it has ended without {expected:?}"));
-    // It goes on writing.
+    // The process continues to write.
     std::thread::spawn(move || lines.for_each(drop));
-    told
+    found
 }
 
 #[test]
-fn nodes_join_a_run_at_work_and_each_place_is_had_once() {
+fn nodes_join_a_running_run_and_each_slot_is_assigned_once() {
     let (config, figures) = (small(), folder());
     let run = ["--env", "catch/0", "--steps", "1000000000", "--actors", "2", "--config", text(&config)];
     let (mut driver, address) = driver("dqn", &[&run[..], &["--json", text(&figures)]].concat());
@@ -83,26 +83,26 @@ fn nodes_join_a_run_at_work_and_each_place_is_had_once() {
     }
     places.sort_unstable();
     assert_eq!(places, [0, 1, 2, 3, 4]);
-    // Those of the numbers 2 to 4 have come beyond the run's own.
+    // The logs of workers 2 to 4 have reached the run from other nodes.
     while (0..5).any(|number| !logged(&address).contains(&format!("worker {number} on "))) {}
-    // Two workers of the same number would be told.
+    // If two workers had the same number, the driver would log it.
     signal(&driver, "INT");
-    let driver_told = driver.stderr.take().unwrap();
-    let driver_told: Vec<String> = BufReader::new(driver_told).lines().map(Result::unwrap).collect();
+    let driver_lines = driver.stderr.take().unwrap();
+    let driver_lines: Vec<String> = BufReader::new(driver_lines).lines().map(Result::unwrap).collect();
     assert!(
-        driver.wait().unwrap().success() && !driver_told.iter().any(|line| line.contains("joined again")),
-        "{driver_told:?}"
+        driver.wait().unwrap().success() && !driver_lines.iter().any(|line| line.contains("joined again")),
+        "{driver_lines:?}"
     );
     for (child, name) in first.into_iter().chain([later]).zip(["a: 2", "b: 2", "c: 1"]) {
-        let told = ended(child);
-        assert!(told.contains(&format!("{name} workers, 0 restarts")), "{told}");
+        let output = ended(child);
+        assert!(output.contains(&format!("{name} workers, 0 restarts")), "{output}");
     }
     let ratio = json(&figures)["samples_per_insert"].as_f64().unwrap();
     assert!((ratio - 32.0).abs() < 3.2, "{ratio}");
 }
 
 #[test]
-fn the_places_of_a_killed_node_are_given_to_another_and_the_run_goes_on() {
+fn slots_of_a_killed_node_are_reassigned_and_the_run_continues() {
     let run = ["--env", "CartPole-v1", "--steps", "1000000000", "--actors", "2"];
     let (mut driver, address) = driver("ppo", &run);
     let mut first = node(&address, "a", "2", &[]);
@@ -110,14 +110,14 @@ fn the_places_of_a_killed_node_are_given_to_another_and_the_run_goes_on() {
     let its = children(&first);
     assert_eq!(its.len(), 2);
     let mut second = node(&address, "b", "3", &[]);
-    let line = told(&mut second, "this node has places for 0 of its 3 workers");
+    let line = wait_for_line(&mut second, "this node has places for 0 of its 3 workers");
     assert!(line.contains("has synchronous rounds, for exactly 2 actors"), "{line}");
     first.kill().unwrap();
     first.wait().unwrap();
     while its.iter().any(|worker| is_running(*worker)) {
         std::thread::yield_now();
     }
-    let line = told(&mut driver, "a has sent no heartbeat for 5 s");
+    let line = wait_for_line(&mut driver, "a has sent no heartbeat for 5 s");
     assert!(line.contains("the places of its 2 workers go to other nodes"), "{line}");
     let shown =
         nodes(&address, |nodes| workers(nodes) == 2 && nodes.iter().all(|node| node["env_steps"] != 0));
@@ -130,13 +130,13 @@ fn the_places_of_a_killed_node_are_given_to_another_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_node_starts_its_workers_anew_and_gives_its_places_back_when_it_is_ended() {
+fn a_node_restarts_its_workers_and_releases_its_slots_at_the_end() {
     let run = ["--env", "CartPole-v1", "--steps", "1000000000", "--actors", "1"];
     let (mut driver, address) = driver("ppo", &run);
     let mut first = node(&address, "a", "1", &[]);
     nodes(&address, |nodes| workers(nodes) == 1);
     kill(children(&first)[0]);
-    let line = told(&mut first, "restarting it");
+    let line = wait_for_line(&mut first, "restarting it");
     assert!(line.contains("worker 0 ended with signal 9"), "{line}");
     nodes(&address, |nodes| nodes[0]["restarts"] == 1 && workers(nodes) == 1);
     let second = node(&address, "b", "1", &[]);
@@ -150,7 +150,7 @@ fn a_node_starts_its_workers_anew_and_gives_its_places_back_when_it_is_ended() {
 }
 
 #[test]
-fn nodes_that_cannot_join_say_why() {
+fn nodes_that_cannot_join_report_the_reason() {
     let address = free_address();
     let (code, _, stderr) = outcome(&["rl", "node", "--join", &address, "--timeout", "1.5"]);
     assert!(code == Some(3) && stderr.contains(&format!("cannot connect to {address}")), "{stderr}");
@@ -184,7 +184,7 @@ fn nodes_that_cannot_join_say_why() {
 }
 
 #[test]
-fn a_node_does_not_act_for_another_run_than_the_one_it_has_joined() {
+fn a_node_does_not_switch_to_another_run() {
     let server = Served::start(".toml", "[[table]]\nname = \"scratch\"\n");
     let train =
         ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--actors", "1", "--no-spawn"];

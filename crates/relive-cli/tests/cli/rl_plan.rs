@@ -28,11 +28,11 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     let kept = ["--costs", text(&costs), "--seconds", "0.3"];
     let (code, stdout, stderr) = planned(&SMALL, &kept);
     assert_eq!(code, Some(0), "{stderr}");
-    let told: Value = serde_json::from_str(&stdout).unwrap();
-    assert!(told["prediction"]["env_steps_per_s"].as_f64() > Some(0.0), "{told}");
+    let actual: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(actual["prediction"]["env_steps_per_s"].as_f64() > Some(0.0), "{actual}");
     let measured = std::fs::read_to_string(&costs).unwrap();
     let fields: Value = serde_json::from_str(&measured).unwrap();
-    // Beginnings of episodes are no steps.
+    // Starts of episodes do not count as steps.
     let round = fields["round"].as_f64().unwrap();
     assert!(fields["rows"] == 4 && (50.0..=64.0).contains(&round), "{fields}");
     assert!(fields["learner_s"].as_f64() > Some(0.0) && fields["acting"][0]["act_s"].as_f64() > Some(0.0));
@@ -48,7 +48,7 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     assert_eq!(std::fs::read_to_string(&costs).unwrap(), measured);
     let (_, stdout, _) = planned(&SMALL[..9], &kept);
     assert!(stdout.contains("first bottleneck") && stdout.contains("1 machine of"), "{stdout}");
-    // Other settings cost something else.
+    // Other settings have other costs.
     let (code, _, stderr) = planned(&["ppo", "--env", "CartPole-v1"], &kept);
     assert!(code == Some(2) && stderr.contains("num_envs is 4 there"), "{stderr}");
     let (code, _, stderr) = planned(&["impala", "--env", "CartPole-v1"], &kept);
@@ -56,7 +56,7 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_refused() {
+fn invalid_plans_are_refused() {
     let (code, _, stderr) = planned(&["bc", "--env", "catch/0"], &[]);
     assert!(code == Some(2) && stderr.contains("bc learns only from recorded episodes"), "{stderr}");
     let damaged = file(".json", "{}");

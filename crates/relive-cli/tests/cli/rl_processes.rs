@@ -1,4 +1,4 @@
-//! Runs whose workers are processes.
+//! Tests runs whose workers are processes.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -18,14 +18,14 @@ pub(crate) fn spawn(args: &[&str]) -> Child {
     command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What a process has printed, which must have succeeded.
+/// The output of a process, which must succeed.
 pub(crate) fn ended(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Trains with these options; the figures, and the trained policy.
+/// Trains with these options; returns the figures and the trained policy.
 fn trained(agent: &str, more: &[&str]) -> (Value, Vec<u8>) {
     let folder = folder();
     let [figures, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
@@ -36,7 +36,7 @@ fn trained(agent: &str, more: &[&str]) -> (Value, Vec<u8>) {
 }
 
 #[test]
-fn processes_give_the_numbers_of_one_thread() {
+fn processes_give_the_same_results_as_one_thread() {
     let small = ["--set", "hidden=[8]", "--set", "num_envs=4", "--set", "num_steps=16"];
     let of =
         |on: &[&str]| trained("ppo", &[&["--env", "CartPole-v1", "--steps", "600"], &small[..], on].concat());
@@ -84,13 +84,13 @@ fn workers_join_a_run_on_a_server() {
     ended(driver);
     assert!(json(&figures)["env_steps"].as_u64() >= Some(4_000));
     for worker in workers {
-        let told = ended(worker);
-        assert!(told.starts_with("worker ") && told.contains("episodes"), "{told}");
+        let output = ended(worker);
+        assert!(output.starts_with("worker ") && output.contains("episodes"), "{output}");
     }
 }
 
 #[test]
-fn the_plan_of_a_run_is_shown_while_it_works() {
+fn the_plan_of_a_running_run_is_shown() {
     let server = Served::start(".toml", SCRATCH);
     let (code, _, stderr) = outcome(&["job", "top", &server.address, "--once"]);
     assert!(code == Some(1) && stderr.contains("has no run of an agent"), "{stderr}");
@@ -117,22 +117,22 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
 }
 
 #[test]
-fn the_end_of_a_run_on_a_server_is_shown() {
+fn the_end_of_a_run_on_a_server_is_displayed() {
     let server = Served::start(".toml", SCRATCH);
     let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
     let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address, "--steps", "600"]].concat());
     assert_eq!(code, Some(0), "{stderr}");
-    // It ends with the run.
+    // `top` ends with the run.
     let (code, stdout, _) = outcome(&["job", "top", &server.address]);
     assert!(code == Some(0) && stdout.contains("; the run is over\n"), "{stdout}");
     let (_, stdout, _) = outcome(&["job", "top", &server.address, "--once", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["phase"], "over");
-    // A worker that was started for it and comes too late waits for no other run.
+    // A worker that was started for this run and joins too late does not wait for another run.
     let mut late = command(&["rl", "worker", "--supervised", "--join", &server.address]);
     let mut late = late.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let _open = late.stdin.take();
-    let told = late.wait_with_output().unwrap().stdout;
-    assert_eq!(String::from_utf8(told).unwrap(), "worker 0: 0 episodes, 0 steps\n");
+    let actual = late.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(actual).unwrap(), "worker 0: 0 episodes, 0 steps\n");
 }
 
 #[test]
@@ -148,34 +148,34 @@ fn a_signal_ends_a_run_whose_server_is_away() {
     let output = driver.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && stderr.contains("the run was stopped"), "{stderr}");
-    // It waits for a server that is away as long as it is to go on.
+    // Without the signal, the driver would keep waiting for the server.
     assert!(since.elapsed() < Duration::from_secs(25), "{stderr}");
 }
 
 #[test]
-fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
+fn a_failed_run_reports_the_reason_in_one_line_and_ends_its_workers() {
     let args = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "100000", "--set", "learning_rate=1e30"];
     for on in ["threads", "processes"] {
         let driver = spawn(&[&args[..], &["--on", on]].concat());
         let output = driver.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        let told = stderr
+        let actual = stderr
             .lines()
             .filter(|line| !line.starts_with("to add a node with workers: "))
             .collect::<Vec<_>>();
-        assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
-        assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
+        assert!(output.status.code() == Some(1) && actual.len() == 1, "{stderr}");
+        assert!(actual[0].starts_with("relive: error: learn failed at item "), "{stderr}");
     }
 }
 
 #[test]
-fn the_first_signal_ends_a_run_in_order_which_the_dashboard_shows_until_then() {
+fn the_dashboard_shows_a_run_until_a_signal_stops_it_gracefully() {
     let (http, policy) = (free_address(), folder().with_extension("safetensors"));
     let args = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "100000000", "--policy", text(&policy)];
     let on = ["--on", "processes", "--actors", "1", "--http", &http];
     let driver = spawn(&[&args[..], &on].concat());
     let plan = loop {
-        // The dashboard is not there at first, and the plan a second later.
+        // The dashboard appears after a while, and the plan a second later.
         if TcpStream::connect(&http).is_ok()
             && let Ok(plan) = serde_json::from_str::<Value>(&get(&http, "/plan").1)
         {
@@ -190,12 +190,12 @@ fn the_first_signal_ends_a_run_in_order_which_the_dashboard_shows_until_then() {
     assert!(named("batches").iter().any(|one| one["bytes"].is_number()), "{plan}");
     assert!(named("prefetch(1)").iter().all(|one| one["queued"].is_number()), "{plan}");
     signal(&driver, "INT");
-    let told = ended(driver);
-    assert!(told.starts_with("catch/0: mean return ") && policy.exists(), "{told}");
+    let output = ended(driver);
+    assert!(output.starts_with("catch/0: mean return ") && policy.exists(), "{output}");
 }
 
 #[test]
-fn a_run_that_is_ended_by_a_signal_goes_on_from_there() {
+fn a_run_ended_by_a_signal_can_be_resumed() {
     for actors in ["0", "1"] {
         let saved = folder();
         let args = ["rl", "train", "ppo", "--env", "CartPole-v1", "--actors", actors];
@@ -247,7 +247,7 @@ pub(crate) fn is_running(process: u32) -> bool {
 }
 
 #[test]
-fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
+fn a_killed_worker_is_restarted_and_ends_with_its_driver() {
     for agent in ["ppo", "dqn"] {
         let mut driver = command(&[
             "rl",
@@ -269,8 +269,8 @@ fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
             std::thread::yield_now();
         }
         kill(children(&driver)[0]);
-        let told = lines.find(|line| line.contains("restarting it")).expect("the restart is logged");
-        assert!(told.contains("ended with signal 9"), "{told}");
+        let actual = lines.find(|line| line.contains("restarting it")).expect("the restart is logged");
+        assert!(actual.contains("ended with signal 9"), "{actual}");
         while children(&driver).iter().filter(|child| is_running(**child)).count() < 2 {
             std::thread::yield_now();
         }
@@ -284,7 +284,7 @@ fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
 }
 
 #[test]
-fn a_killed_driver_goes_on_from_its_checkpoint() {
+fn a_killed_driver_resumes_from_its_checkpoint() {
     let saved = folder();
     let config = small();
     let run = |steps: &str| {
@@ -325,7 +325,7 @@ pub(crate) fn has_checkpoint(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn an_unreachable_server_is_reported() {
     let address = free_address();
     let train = ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--server"];
     for begin in [&train[..], &["rl", "worker", "--join"]] {
@@ -337,7 +337,7 @@ fn a_server_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_table_of_others_is_refused() {
+fn an_existing_foreign_table_is_refused() {
     let server = Served::start(".toml", "[[table]]\nname = \"replay\"\nsampler = \"fifo\"\nmax_size = 50\n");
     let train = ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--no-spawn"];
     let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address]].concat());
@@ -349,7 +349,7 @@ fn a_table_of_others_is_refused() {
 }
 
 #[test]
-fn who_waits_says_so_and_there_is_one_learner() {
+fn waiting_workers_report_it_and_a_second_learner_is_refused() {
     let server = Served::start(".toml", SCRATCH);
     let worker = ["rl", "worker", "--join", &server.address];
     let train = [
@@ -367,8 +367,8 @@ fn who_waits_says_so_and_there_is_one_learner() {
     let waiting = |args: &[&str], expected: &str| {
         let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let told = lines.map(Result::unwrap).any(|line| line.contains(expected));
-        assert!(told, "{args:?} has ended without {expected}");
+        let actual = lines.map(Result::unwrap).any(|line| line.contains(expected));
+        assert!(actual, "{args:?} has ended without {expected}");
         child
     };
     let mut worker = waiting(&worker, "no driver is active: waiting for one");
@@ -384,7 +384,7 @@ fn who_waits_says_so_and_there_is_one_learner() {
 }
 
 #[test]
-fn a_worker_that_a_run_has_no_place_for_is_refused_and_the_run_goes_on() {
+fn a_surplus_worker_is_refused_and_the_run_continues() {
     let server = Served::start(".toml", SCRATCH);
     let train = [
         "rl",

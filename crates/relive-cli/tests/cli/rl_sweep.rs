@@ -1,4 +1,4 @@
-//! Agents × tasks × seeds, and their report.
+//! Tests sweeps over agents, tasks and seeds, and their reports.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,14 +17,14 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn a_suite_of_several_agents_ends_in_one_report() {
+fn a_suite_of_several_agents_produces_one_report() {
     let out = folder();
     let set = ["--set", "hidden=[8]", "--set", "batch_size=4", "--set", "min_replay_size=8"];
     let sweep = ["rl", "sweep", "dqn,r2d2", "--suite", "bsuite", "--scale", "0.002", "--out", text(&out)];
-    let told = succeeds(&[&sweep[..], &set].concat());
-    assert_eq!(told.lines().count(), 2 * 20 + 1, "{told}");
+    let output = succeeds(&[&sweep[..], &set].concat());
+    assert_eq!(output.lines().count(), 2 * 20 + 1, "{output}");
     let report = out.join("report");
-    assert!(told.contains(&format!("report: {}", text(&report.join("report.html")))), "{told}");
+    assert!(output.contains(&format!("report: {}", text(&report.join("report.html")))), "{output}");
     let about = json(&out.join("r2d2-catch_0-1/run.json"));
     assert_eq!((&about["episodes"], &about["env_steps"]), (&20.into(), &180.into()));
 
@@ -50,12 +50,12 @@ fn a_suite_of_several_agents_ends_in_one_report() {
 }
 
 #[test]
-fn agents_that_need_more_of_an_environment_than_steps_are_swept() {
+fn sweeps_support_agents_that_need_resets_or_demonstrations() {
     let out = folder();
     let sweep = ["rl", "sweep", "dqfd,mcts", "--env", "deep_sea/0", "--seeds", "1", "--steps", "1200"];
     succeeds(&[&sweep[..], &["--set", "min_replay_size=10", "--out", text(&out)]].concat());
-    // Neither what a search tries nor demonstrations are in the log: of 120 episodes 24 are logged, the last of them
-    // at the end.
+    // The log contains neither the steps of a search nor demonstrations. Of 120 episodes, 24 are logged, including the
+    // last one.
     for agent in ["dqfd", "mcts"] {
         let log = read(&out.join(format!("{agent}-deep_sea_0-1/bsuite_id_-_deep_sea-0.csv")));
         let episodes: Vec<&str> = log.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
@@ -65,7 +65,7 @@ fn agents_that_need_more_of_an_environment_than_steps_are_swept() {
 }
 
 #[test]
-fn a_sweep_goes_on_from_what_is_finished() {
+fn a_sweep_resumes_after_the_finished_runs() {
     let (config, out) = (small(), folder());
     let sweep = [
         "rl",
@@ -83,18 +83,18 @@ fn a_sweep_goes_on_from_what_is_finished() {
     let runs = ["dqn-catch_0-1", "dqn-catch_0-2", "dqn-CartPole-v1-1"].map(|name| out.join(name));
     let [kept, killed, removed] = &runs;
     let logs = runs.each_ref().map(|run| changed(&run.join("actor.jsonl")));
-    // As a run leaves its folder that is killed on its way.
+    // The state of the folder of a run that was killed.
     std::fs::write(killed.join("run.json"), r#"{"agent":"dqn","environment":"catch/0","seed":2,"actors":0}"#)
         .unwrap();
     std::fs::write(killed.join("actor.jsonl"), "{\"env_steps\"").unwrap();
     std::fs::remove_dir_all(removed).unwrap();
 
-    let told = succeeds(&[&sweep[..], &["200"]].concat());
-    assert_eq!(told.matches("(finished before)").count(), 2, "{told}");
+    let output = succeeds(&[&sweep[..], &["200"]].concat());
+    assert_eq!(output.matches("(finished before)").count(), 2, "{output}");
     assert_eq!(changed(&kept.join("actor.jsonl")), logs[0]);
     assert_eq!(read(&killed.join("actor.jsonl")).lines().count(), 22, "it begins anew");
     assert_eq!(json(&removed.join("run.json"))["env_steps"], 200);
-    // CartPole-v1 has a score by what a random policy and an expert reach.
+    // The score of CartPole-v1 is relative to the returns of a random policy and of an expert.
     let table = read(&out.join("report/scores.csv"));
     let score = table.lines().find(|line| line.starts_with("dqn,CartPole-v1,1,")).unwrap();
     assert!(score.split(',').nth(3).unwrap().parse::<f64>().is_ok_and(|score| score < 0.5), "{score}");
@@ -108,18 +108,18 @@ fn a_sweep_goes_on_from_what_is_finished() {
 }
 
 #[test]
-fn a_run_without_an_episode_is_not_in_the_report() {
+fn a_run_without_episodes_is_not_in_the_report() {
     let out = folder();
     let (settings, lengths) = (["--set", "hidden=[8]"], ["--seeds", "1", "--steps", "30"]);
     let sweep = ["rl", "sweep", "dqn", "--env", "MountainCar-v0,catch/0", "--out", text(&out)];
-    let told = succeeds(&[&sweep[..], &settings, &lengths].concat());
-    assert!(told.contains("dqn in MountainCar-v0, seed 1: no episode is complete"), "{told}");
-    assert!(told.contains("report.html of 1 of 2 runs"), "{told}");
+    let output = succeeds(&[&sweep[..], &settings, &lengths].concat());
+    assert!(output.contains("dqn in MountainCar-v0, seed 1: no episode is complete"), "{output}");
+    assert!(output.contains("report.html of 1 of 2 runs"), "{output}");
     assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
 }
 
 #[test]
-fn what_cannot_be_swept_is_told_before_anything_runs() {
+fn invalid_sweeps_are_reported_before_any_run() {
     let out = folder();
     for (args, expected) in [
         (&["dqn,nobody", "--suite", "bsuite"][..], "nobody"),
@@ -177,9 +177,9 @@ fn agents_that_learn_from_data_are_swept() {
     let (data, out) = (shown(), folder());
     let sweep = ["rl", "sweep", "bc,bcq", "--env", "deep_sea/0", "--seeds", "2", "--out", text(&out)];
     let lengths = ["--learner-steps", "60", "--evaluate-every", "20", "--evaluate-episodes", "2"];
-    let told = succeeds(&[&sweep[..], &["--data", text(&data)], &lengths].concat());
-    assert_eq!(told.lines().count(), 5, "four runs and the report: {told}");
-    assert!(told.contains("bc in deep_sea/0, seed 2: 60 learner steps on data"), "{told}");
+    let output = succeeds(&[&sweep[..], &["--data", text(&data)], &lengths].concat());
+    assert_eq!(output.lines().count(), 5, "four runs and the report: {output}");
+    assert!(output.contains("bc in deep_sea/0, seed 2: 60 learner steps on data"), "{output}");
     let report = out.join("report");
     let page = read(&report.join("bc.md"));
     assert!(
@@ -200,7 +200,7 @@ fn agents_that_learn_from_data_are_swept() {
 }
 
 #[test]
-fn a_sweep_has_its_folder_for_itself_and_ends_in_order() {
+fn a_sweep_locks_its_folder_and_stops_gracefully() {
     let (config, out) = (small(), folder());
     let sweep =
         ["rl", "sweep", "dqn", "--env", "catch/0,bandit/0", "--seeds", "1", "--config", text(&config)];
@@ -211,17 +211,17 @@ fn a_sweep_has_its_folder_for_itself_and_ends_in_order() {
     }
     let (code, _, stderr) = outcome(&endless);
     assert_eq!(code, Some(2), "{stderr}");
-    let told = format!("--out: another sweep is using {} (process {})", text(&out), child.id());
-    assert!(stderr.contains(&told), "{stderr}");
+    let expected = format!("--out: another sweep is using {} (process {})", text(&out), child.id());
+    assert!(stderr.contains(&expected), "{stderr}");
     signal(&child, "TERM");
     let output = child.wait_with_output().unwrap();
-    let [told, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    let [expected, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert_eq!(
-        (output.status.code(), told.as_str()),
+        (output.status.code(), expected.as_str()),
         (Some(0), "no report: none of the 2 runs is finished and has a complete episode\n")
     );
     assert!(stderr.contains("the same command resumes with the unfinished runs"), "{stderr}");
-    // What was begun is not finished, and the folder is free again.
+    // The interrupted runs are unfinished, and the folder is unlocked again.
     let shorter =
         [&sweep[..], &["--out", text(&out), "--steps", "1000000000000", "--episodes", "3"]].concat();
     let (code, _, stderr) = outcome(&shorter);

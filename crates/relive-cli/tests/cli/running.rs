@@ -1,4 +1,4 @@
-//! Processes of a run that a test stops, kills and listens to.
+//! Processes of a run that a test stops, kills and reads messages from.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::support::signal;
 
-/// Longer than anything takes unless it hangs.
+/// Longer than any operation takes unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process whose messages can be waited for; killed when dropped.
@@ -19,33 +19,33 @@ pub(crate) struct Running {
     child: Child,
     stdout: ChildStdout,
     lines: Receiver<String>,
-    /// What it has said so far, for who looks for the reason of a failure.
-    said: Vec<String>,
+    /// The messages so far, to show when a test fails.
+    lines_read: Vec<String>,
 }
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (tell, lines) = channel();
+        let (sender, lines) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        // It reads on when nobody listens any more, so that the process is never held up by a full pipe.
-        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+        // Keeps reading when the receiver is gone, so that a full pipe never blocks the process.
+        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         let stdout = child.stdout.take().unwrap();
-        Running { child, stdout, lines, said: Vec::new() }
+        Running { child, stdout, lines, lines_read: Vec::new() }
     }
 
-    /// Waits until it says a line with this text.
-    pub(crate) fn says(&mut self, text: &str) -> String {
+    /// Waits until the process logs a line with this text.
+    pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             let line = match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) => panic!("it does not say {text:?}: {:#?}", self.said),
+                Err(RecvTimeoutError::Timeout) => panic!("it does not say {text:?}: {:#?}", self.lines_read),
                 Err(RecvTimeoutError::Disconnected) => {
-                    panic!("it has ended without saying {text:?}: {:#?}", self.said)
+                    panic!("it has ended without saying {text:?}: {:#?}", self.lines_read)
                 }
             };
-            self.said.push(line.clone());
+            self.lines_read.push(line.clone());
             if line.contains(text) {
                 return line;
             }
@@ -56,7 +56,7 @@ impl Running {
         signal(&self.child, name);
     }
 
-    /// Kills it as `kill -9` does, and sees it end.
+    /// Kills the process as `kill -9` does, and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.signal("KILL");
         self.child.wait().unwrap();
@@ -66,7 +66,7 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Processor time that it has used, in the system's ticks of a hundredth of a second.
+    /// Processor time that the process has used, in the system's ticks of a hundredth of a second.
     pub(crate) fn ticks(&self) -> u64 {
         ticks(self.child.id())
     }
@@ -75,12 +75,12 @@ impl Running {
         &self.child
     }
 
-    /// What it has printed, when it has ended with success.
+    /// Waits until the process ends, which must succeed; returns its output.
     pub(crate) fn succeeds(mut self) -> String {
         wait_until("a process ends", || !self.is_running());
         let status = self.child.wait().unwrap();
-        self.said.extend(self.lines.iter());
-        assert!(status.success(), "{status}: {:#?}", self.said);
+        self.lines_read.extend(self.lines.iter());
+        assert!(status.success(), "{status}: {:#?}", self.lines_read);
         let mut printed = String::new();
         self.stdout.read_to_string(&mut printed).unwrap();
         printed
@@ -98,11 +98,11 @@ impl Drop for Running {
 pub(crate) fn ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
-    // From the process's state on: the times are fields 14 and 15 of all.
+    // The fields start with the state here; the times are fields 14 and 15 of the whole line.
     after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }
 
-/// Waits for something to be so; how long that took.
+/// Waits until a condition holds; returns how long that took.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let since = Instant::now();
     while !is_so() {
@@ -116,7 +116,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Duratio
 pub(crate) struct Tables(pub(crate) Client);
 
 impl Tables {
-    /// Those at an address, as soon as they are served.
+    /// The tables at an address, once they are served.
     pub(crate) fn at(address: &str) -> Tables {
         let options = ClientOptions::default().timeout(Duration::from_secs(5));
         let tables = Tables(Client::connect_with(address, options).unwrap());
@@ -124,13 +124,14 @@ impl Tables {
         tables
     }
 
-    /// Items that a table was given so far; 0 where it is not there yet, or the server does not answer.
+    /// Number of items that were inserted into a table so far; 0 if the table does not exist yet, or the server does
+    /// not answer.
     pub(crate) fn inserted(&self, table: &str) -> i64 {
         let info = self.0.server_info();
         info.ok().and_then(|info| Some(info.table(table)?.inserts)).unwrap_or(0)
     }
 
-    /// Waits until a table was given so many items more; how long that took.
+    /// Waits until `more` further items were inserted into a table; returns how long that took.
     pub(crate) fn wait_for(&self, more: i64, table: &str) -> Duration {
         let before = self.inserted(table);
         wait_until(&format!("`{table}` gets {more} items more"), || self.inserted(table) >= before + more)

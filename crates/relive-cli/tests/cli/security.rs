@@ -1,4 +1,4 @@
-//! Servers that ask who comes.
+//! Tests servers that authenticate their clients.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Exit code and stderr of a command that shows a token.
+/// Exit code and stderr of a command that presents a token.
 fn with_token(token: &str, args: &[&str]) -> (Option<i32>, String) {
     let output = command(args).env("RELIVE_TOKEN", token).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -50,7 +50,7 @@ fn commands_show_tokens_over_tls() {
 }
 
 #[test]
-fn a_token_is_made_with_its_line() {
+fn a_token_is_generated_with_its_line() {
     let (code, stdout, _) = outcome(&["token", "actors", "write"]);
     assert_eq!(code, Some(0));
     let lines: Vec<_> = stdout.lines().collect();
@@ -67,7 +67,7 @@ fn a_token_is_made_with_its_line() {
 }
 
 #[test]
-fn what_a_server_cannot_use_ends_its_start() {
+fn invalid_security_options_stop_startup() {
     let config = file(".toml", TABLE);
     let broken = file(".tokens", "eye read short\n");
     for (more, expected) in [
@@ -85,7 +85,7 @@ fn what_a_server_cannot_use_ends_its_start() {
 }
 
 #[test]
-fn an_entrance_for_everybody_is_a_second_one() {
+fn a_plaintext_address_is_served_besides_the_main_one() {
     let tokens = file(".tokens", TOKENS);
     let open = crate::support::free_address();
     let more = ["--token-file", text(&tokens), "--plaintext", &open, "--plaintext-role", "read"];
@@ -96,7 +96,7 @@ fn an_entrance_for_everybody_is_a_second_one() {
 }
 
 #[test]
-fn options_go_with_what_the_configuration_says() {
+fn options_combine_with_the_configuration() {
     let open = crate::support::free_address();
     let config = format!("{TABLE}\n[security]\nplaintext = {open:?}\n");
     let _served = Served::start_with(".toml", &config, &["--plaintext-role", "read"]);
@@ -105,13 +105,13 @@ fn options_go_with_what_the_configuration_says() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_closed_and_come_in_again_later() {
+fn connections_beyond_the_limit_are_closed_and_accepted_later() {
     let served = Served::start_with(".toml", "[[table]]\nname = 't'\n", &["--max-connections", "1"]);
     let first = std::net::TcpStream::connect(&served.address).unwrap();
     let (code, _, error) = outcome(&["info", &served.address]);
     assert!(code == Some(3) && error.contains(&served.address), "{code:?}: {error}");
     drop(first);
-    // The server takes a moment to notice.
+    // The server takes a moment to notice the change.
     let let_in = |_: &usize| outcome(&["info", &served.address]).0 == Some(0);
     assert!((0..500).any(|attempt| let_in(&attempt)), "nobody comes in any more");
     let (code, _, error) = outcome(&["serve", "--config", "x.toml", "--max-connections", "0"]);

@@ -13,7 +13,7 @@ const TEXTPROTO: &str = "tables {
 }";
 
 #[test]
-fn either_signal_ends_a_server_with_success() {
+fn sigterm_and_sigint_end_a_server_successfully() {
     for (suffix, config, name) in
         [(".toml", TOML, "TERM"), (".textproto", TEXTPROTO, "INT"), ("", TEXTPROTO, "TERM")]
     {
@@ -28,7 +28,7 @@ fn either_signal_ends_a_server_with_success() {
 #[test]
 fn a_second_signal_ends_a_server_at_once() {
     let mut served = Served::start(".toml", TOML);
-    // A client that greets and then says nothing keeps the server waiting for its farewell.
+    // A client that opens a connection and then sends nothing keeps the server waiting for the end of the connection.
     let mut silent = TcpStream::connect(&served.address).unwrap();
     let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
@@ -58,7 +58,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn a_bad_configuration_is_told_in_one_line() {
+fn a_bad_configuration_is_reported_in_one_line() {
     let bad = file(".toml", "[[table]]\nname = 'a'\nmax_size = 'x'\n");
     let bad = bad.to_str().unwrap();
     let expected = format!(
@@ -68,7 +68,7 @@ fn a_bad_configuration_is_told_in_one_line() {
 }
 
 #[test]
-fn bounds_on_memory_come_from_options_before_the_configuration() {
+fn memory_bounds_of_the_command_line_override_the_configuration() {
     let config = format!("max_bytes = '3MB'\nmax_bytes_wait = 5\n{TOML}max_bytes = '1KiB'\n");
     let memory = |served: &Served| {
         let (code, stdout, stderr) = outcome(&["info", &served.address, "--json"]);
@@ -86,7 +86,7 @@ fn bounds_on_memory_come_from_options_before_the_configuration() {
 }
 
 #[test]
-fn bad_bounds_on_memory_are_told_in_one_line() {
+fn bad_memory_bounds_are_reported_in_one_line() {
     let config = file(".toml", TOML);
     for (option, value, expected) in [
         (
@@ -113,7 +113,7 @@ fn a_missing_configuration_is_named() {
 }
 
 #[test]
-fn a_server_outlives_the_reader_of_its_output() {
+fn a_server_survives_a_closed_output_pipe() {
     let config = file(".toml", TOML);
     let args = ["serve", "--port", "0", "--config", config.to_str().unwrap()];
     let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -126,7 +126,7 @@ fn a_server_outlives_the_reader_of_its_output() {
 }
 
 #[test]
-fn a_limiter_that_may_stand_still_is_warned_of() {
+fn a_limiter_that_may_deadlock_causes_a_warning() {
     let limiter = "rate_limiter = { samples_per_insert = 2, min_size = 10, min_diff = 0, max_diff = 5 }";
     let mut served = Served::start(".toml", &format!("{TOML}{limiter}\n[[table]]\nname = 'fine'\n"));
     signal(&served.child, "TERM");
@@ -152,7 +152,7 @@ fn a_signal_before_there_is_a_server_ends_the_process_at_once() {
     let config = folder.path().join("config.toml");
     assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
     let mut child = command(&["serve", "--port", "0", "--config", config.to_str().unwrap()]).spawn().unwrap();
-    // Opened when the program reads it, and it waits for what is written.
+    // This returns once the program has opened the pipe, which then waits for data.
     let _writer = std::fs::File::create(&config).unwrap();
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(143));

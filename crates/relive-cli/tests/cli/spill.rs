@@ -16,7 +16,7 @@ const TOML: &str = "max_bytes = '2MB'\n[[table]]\nname = 'replay'\nmax_size = 10
 
 const VALUES: u32 = 25_000;
 
-/// Numbers that no compression helps with; the first is the seed.
+/// Incompressible numbers, of which the first is the seed.
 fn step(seed: u32) -> Nest<Tensor> {
     let mut state = u64::from(seed) + 1;
     let mut next = || {
@@ -33,7 +33,7 @@ fn write(served: &Served, seeds: std::ops::Range<u32>) -> Client {
     client
 }
 
-/// Samples until each of the items was seen, and compares every number.
+/// Samples until every item was seen, and compares all numbers.
 fn read_all(client: &Client, items: usize) {
     let mut seen = HashSet::new();
     while seen.len() < items {
@@ -64,7 +64,7 @@ fn files(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_table_larger_than_memory_is_there_after_a_kill() {
+fn a_table_larger_than_memory_survives_a_kill() {
     let (root, spill) = (folder("spill-root"), folder("spill"));
     let served = start(TOML, &root, &["--spill-dir", text(&spill)]);
     let client = write(&served, 0..100);
@@ -84,12 +84,12 @@ fn a_table_larger_than_memory_is_there_after_a_kill() {
 }
 
 #[test]
-fn a_disk_that_takes_no_more_is_told() {
+fn a_full_spill_disk_is_reported() {
     let (root, spill) = (folder("spill-full-root"), folder("spill-full"));
     let served = start(TOML, &root, &["--spill-dir", text(&spill), "--no-checkpoint-at-shutdown"]);
     std::fs::remove_dir_all(&spill).unwrap();
     std::fs::write(&spill, "a file where the folder was").unwrap();
-    // Seven eighths of the budget.
+    // The items take seven eighths of the budget.
     let client = write(&served, 0..19);
     let deadline = Instant::now() + Duration::from_secs(60);
     while client.status().unwrap().memory.spill_error.is_none() {
@@ -97,8 +97,8 @@ fn a_disk_that_takes_no_more_is_told() {
     }
     let (code, shown, _) = outcome(&["info", &served.address]);
     let line = shown.lines().find(|line| line.starts_with("memory: ")).unwrap();
-    let told = "; chunks cannot be moved to disk and stay in memory: ";
-    assert!(code == Some(0) && line.contains(told) && line.contains(text(&spill)), "{shown}");
+    let expected = "; chunks cannot be moved to disk and stay in memory: ";
+    assert!(code == Some(0) && line.contains(expected) && line.contains(text(&spill)), "{shown}");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The program with these arguments, and with no settings from outside.
+/// The program with these arguments, and without settings from the environment.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
-    // Jobs of tests are not those of whoever runs them.
+    // Tests register jobs in a folder of their own, not in the user's.
     command
         .env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"))
         .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -29,7 +29,7 @@ pub(crate) fn outcome(args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A file of this content, under a name of its own that ends with `suffix`.
+/// A file with this content, with a unique name that ends with `suffix`.
 pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -39,12 +39,12 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     path
 }
 
-/// An address at which nobody listens. Its port is below those that the system hands out (from 32,768 on), so that no
-/// other test gets it meanwhile.
+/// An address at which no process listens. Its port is below those that the system assigns (from 32,768 on), so that no
+/// other test gets it in the meantime.
 pub(crate) fn free_address() -> String {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Another one each time, and others in processes beside this.
+        // A different port for each call and each process.
         let number = std::process::id().wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % 12_000;
         let address = format!("127.0.0.1:{}", 20_000 + number);
         if TcpListener::bind(&address).is_ok() {
@@ -72,20 +72,20 @@ impl Served {
         Self::start_with(suffix, config, &[])
     }
 
-    /// The same with more arguments.
+    /// Like [`start`](Self::start), with more arguments.
     pub(crate) fn start_with(suffix: &str, config: &str, more: &[&str]) -> Self {
         let path = file(suffix, config);
         let args = ["serve", "--port", "0", "--config", path.to_str().unwrap()];
         Self::spawn(&mut command(&[&args, more].concat()))
     }
 
-    /// Starts a server by a command that may be special.
+    /// Starts a server with a given command.
     pub(crate) fn spawn(command: &mut Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = loop {
             match command.spawn() {
-                // A copy of the program that was just written: a test beside this one was starting a process
-                // meanwhile, which has the file open until it is the other program.
+                // The program is a copy that was just written: another test was starting a process at the same time,
+                // which has the file open until it executes its own program.
                 Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
                 spawned => break spawned.unwrap(),
             }
@@ -94,15 +94,15 @@ impl Served {
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let Some(address) = line.strip_prefix("relive listening on ") else {
-            let mut told = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-            panic!("the server has not begun to listen: {line}{told}");
+            let mut actual = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut actual).unwrap();
+            panic!("the server has not begun to listen: {line}{actual}");
         };
         let address = address.trim_end().to_owned();
         Self { child, address, stdout }
     }
 
-    /// Waits for the end; gives the status and what was written to stdout after the first line.
+    /// Waits for the end of the server; returns its status and its output on stdout after the first line.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();

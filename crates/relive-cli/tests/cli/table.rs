@@ -4,7 +4,7 @@ use crate::support::{Served, file, outcome};
 
 const TOML: &str = "[[table]]\nname = 'replay'\n[[table]]\nname = 'queue'\nkind = 'queue'\nmax_size = 10\n";
 
-/// What a command prints that succeeds.
+/// The output of a command, which must succeed.
 fn done(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(args);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
@@ -12,18 +12,18 @@ fn done(args: &[&str]) -> String {
 }
 
 #[test]
-fn rules_are_set_and_told() {
+fn table_rules_are_set_and_reported() {
     let served = Served::start(".toml", TOML);
     let at = served.address.as_str();
-    let told =
+    let output =
         done(&["table", "set", at, "replay", "--max-size", "50", "--max-bytes", "2MB", "--min-size", "7"]);
     let expected = "table replay: max_size was 1000000, is 50\n\
                     table replay: max_bytes was none, is 2000000\n\
                     table replay: min_size_to_sample was 1, is 7\n\
                     table replay: a sample needs 7 more items in the table (has 0, min_size_to_sample is 7)\n";
-    assert_eq!(told, expected);
-    let told = done(&["table", "set", at, "replay", "--max-bytes", "none", "--min-diff", "-5.5"]);
-    assert!(told.starts_with("table replay: max_bytes was 2000000, is none\n"), "{told}");
+    assert_eq!(output, expected);
+    let output = done(&["table", "set", at, "replay", "--max-bytes", "none", "--min-diff", "-5.5"]);
+    assert!(output.starts_with("table replay: max_bytes was 2000000, is none\n"), "{output}");
     let report: serde_json::Value = serde_json::from_str(&done(&["info", at, "--json"])).unwrap();
     assert_eq!(report["tables"][1]["limiter"]["min_diff"], -5.5);
     let changes = report["server"]["changes"].as_array().unwrap();
@@ -35,13 +35,13 @@ fn rules_are_set_and_told() {
 fn tables_are_paused_and_resumed() {
     let served = Served::start(".toml", TOML);
     let at = served.address.as_str();
-    let told = done(&["table", "pause", at, "replay"]);
-    assert!(told.starts_with("table replay: inserts was running, is paused\n"), "{told}");
+    let output = done(&["table", "pause", at, "replay"]);
+    assert!(output.starts_with("table replay: inserts was running, is paused\n"), "{output}");
     assert!(done(&["info", at]).contains("  paused: inserts and samples\n"));
     done(&["table", "resume", at, "replay", "--inserts"]);
     assert!(done(&["info", at]).contains("  paused: samples\n"));
-    let told = done(&["table", "resume", at, "replay"]);
-    assert!(told.starts_with("table replay: samples was paused, is running\n"), "{told}");
+    let output = done(&["table", "resume", at, "replay"]);
+    assert!(output.starts_with("table replay: samples was paused, is running\n"), "{output}");
     assert_eq!(done(&["table", "resume", at, "queue"]).lines().next(), Some("table queue: nothing changed"));
 }
 
@@ -55,9 +55,9 @@ fn tables_are_added_and_dropped() {
         done(&["table", "add", at, "--config", more, "b"]),
         "table b was added, with a max_size of 5 items\n"
     );
-    let told = done(&["table", "add", at, "--config", more]);
-    assert!(told.contains("table b already exists and was not changed\n"), "{told}");
-    assert!(told.contains("table a was added, with a max_size of 1,000,000 items\n"), "{told}");
+    let output = done(&["table", "add", at, "--config", more]);
+    assert!(output.contains("table b already exists and was not changed\n"), "{output}");
+    assert!(output.contains("table a was added, with a max_size of 1,000,000 items\n"), "{output}");
     assert_eq!(done(&["table", "drop", at, "replay"]), "table replay was dropped\n");
     let (code, stdout, stderr) = outcome(&["table", "drop", at, "replay"]);
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
@@ -65,7 +65,7 @@ fn tables_are_added_and_dropped() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_in_one_line() {
+fn invalid_table_commands_are_reported_in_one_line() {
     let served = Served::start(".toml", TOML);
     let at = served.address.as_str();
     for (args, code, expected) in [

@@ -1,9 +1,9 @@
-//! Command lines, right and wrong.
+//! Tests valid and invalid command lines.
 
 use crate::support::{command, outcome};
 
 #[test]
-fn help_and_version_go_to_stdout() {
+fn help_and_version_are_written_to_stdout() {
     let (code, stdout, stderr) = outcome(&["--help"]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     for name in ["serve", "info", "bench", "reset"] {
@@ -14,7 +14,7 @@ fn help_and_version_go_to_stdout() {
 }
 
 #[test]
-fn wrong_command_lines_are_told_in_one_line() {
+fn invalid_command_lines_are_reported_in_one_line() {
     for (args, expected) in [
         (&[][..], "no command given; see `relive --help`"),
         (

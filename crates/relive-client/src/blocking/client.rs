@@ -19,7 +19,7 @@ use crate::{
 /// Number of threads of a client's runtime: one decodes messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
-/// A client whose calls block their thread; otherwise the same as [`crate::Client`].
+/// A client whose calls block the calling thread; otherwise, it is the same as [`crate::Client`].
 ///
 /// A client owns a Tokio runtime with two threads. Clones, writers and samplers share it.
 ///
@@ -93,7 +93,7 @@ impl Client {
         self.inner.servers()
     }
 
-    /// Returns the times at which servers were left out or rejoined; see [`crate::Client::server_changes`].
+    /// Returns when servers were left out or rejoined; see [`crate::Client::server_changes`].
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.inner.server_changes()
     }
@@ -140,7 +140,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// Returns the contents of a Relive server, and which calls wait for what.
+    /// Returns the contents of a Relive server, and which calls are waiting and why.
     ///
     /// # Errors
     /// As [`crate::Client::status`].
@@ -276,7 +276,8 @@ impl Client {
         self.runtime.block_on(self.inner.items(table, from, limit))
     }
 
-    /// Returns the items of these keys with their data, without sampling; `None` for a key that the table does not have.
+    /// Returns the items with these keys, with their data and without sampling; `None` for a key that the table does
+    /// not have.
     ///
     /// # Errors
     /// As [`crate::Client::get_items`].
@@ -315,7 +316,7 @@ impl Client {
         Ok(StructuredWriter::new(Arc::clone(&self.runtime), writer))
     }
 
-    /// Creates a reader of samples.
+    /// Creates a reader for samples.
     ///
     /// # Errors
     /// As [`crate::Client::sampler`].
@@ -324,7 +325,7 @@ impl Client {
         Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
     }
 
-    /// Creates a reader of batches.
+    /// Creates a reader for batches.
     ///
     /// # Errors
     /// As [`crate::Client::batches`].

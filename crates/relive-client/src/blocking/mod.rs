@@ -1,4 +1,4 @@
-//! The same client without async: every call blocks the calling thread, at most for the duration of its timeout.
+//! The blocking client: every call blocks the calling thread, at most for the duration of its timeout.
 //!
 //! A client has its own runtime, which its clones, writers and samplers share. Do not call these methods from the tasks
 //! of another runtime.

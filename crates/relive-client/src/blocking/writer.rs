@@ -11,7 +11,7 @@ use crate::{History, Result, TrajectoryColumns, Windows};
 /// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
 pub struct TrajectoryWriter {
-    // Dropped before the runtime, because it ends a task there.
+    // Dropped before the runtime, because it ends a task of the runtime.
     inner: crate::TrajectoryWriter,
     runtime: Arc<Runtime>,
 }
@@ -165,7 +165,7 @@ impl TrajectoryWriter {
 /// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    // Dropped before the runtime, because it ends a task there.
+    // Dropped before the runtime, because it ends a task of the runtime.
     inner: crate::StructuredWriter,
     runtime: Arc<Runtime>,
 }

@@ -15,7 +15,7 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Returns the server's contents, and which calls wait for what. Only Relive servers support this call.
+    /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server, `Timeout` if no server answers within the client's timeout.
@@ -27,8 +27,8 @@ impl Client {
         }
     }
 
-    /// Returns what samples and inserts of `table` are waiting for, to explain why a call takes long. For tables in the
-    /// same process, the result is immediate.
+    /// Returns the conditions for which samples and inserts of `table` are waiting, to explain why a call takes long.
+    /// For tables in the same process, the result is immediate.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
@@ -83,7 +83,7 @@ impl Client {
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
-    /// or may not be empty then); `Timeout` after the client's timeout.
+    /// or may not be empty); `Timeout` after the client's timeout.
     pub async fn reset(&self, table: &str) -> Result<()> {
         match self.backend.target() {
             Target::Server(server) => server.reset(table, self.timeout()).await,
@@ -94,7 +94,7 @@ impl Client {
 
     /// Makes the server write a checkpoint, and returns its path on the server's machine or its URL.
     ///
-    /// The checkpoint contains everything that was confirmed before the call. Concurrent calls share checkpoints.
+    /// The checkpoint contains all items that were confirmed before the call. Concurrent calls share checkpoints.
     /// Abandoning a call does not abort the checkpoint.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Client {
         }
     }
 
-    /// Returns the state of checkpoints: the running one and its progress, the last one, and when the next is due. Only
-    /// Relive servers support this call.
+    /// Returns the state of checkpoints: the running one and its progress, the last one, and when the next one is due.
+    /// Only Relive servers support this call.
     ///
     /// # Errors
     /// As [`status`](Self::status), whose result includes this state.

@@ -60,7 +60,7 @@ use relive_reader::IdleStreams;
 /// # Errors
 ///
 /// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message that says what the
-/// call was waiting for. The kinds that most calls share:
+/// call was waiting for. Most calls share these kinds:
 ///
 /// | Kind | Meaning |
 /// |---|---|
@@ -81,8 +81,8 @@ impl Client {
     ///
     /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
     ///
-    /// A comma-separated list, `host1:port,host2:port`, and a name with one server at each of its addresses,
-    /// `dns:///name:port`, create a client of [many servers](Self::connect_many).
+    /// Two forms of `address` create a client of [many servers](Self::connect_many): a comma-separated list,
+    /// `host1:port,host2:port`, and a name with one server at each of its addresses, `dns:///name:port`.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed address. A server that does not answer is not an error here; the first call
@@ -112,7 +112,7 @@ impl Client {
     /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
     ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
     /// * Updates of priorities and deletions are sent to the server that has the item.
-    /// * Reports of the servers are added up.
+    /// * Reports of the servers are combined.
     /// * Resets, checkpoints and changes of tables apply to all servers, or fail with a
     ///   [`PartialFailure`](crate::PartialFailure).
     /// * A server that does not answer is left out until it answers again; no call waits for it.

@@ -23,7 +23,7 @@ impl Client {
     /// Creates a writer that creates items from patterns.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list or an invalid configuration. The error says which one and why.
+    /// `InvalidArgument` for an empty list or an invalid configuration. The error states which one is invalid and why.
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
@@ -40,7 +40,7 @@ impl Client {
         StructuredWriter::new(self.backend.clone(), configs, &options)
     }
 
-    /// Creates a reader of samples of `table`, which begins to fetch immediately.
+    /// Creates a reader for samples of `table`, which begins to fetch immediately.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range.
@@ -48,7 +48,7 @@ impl Client {
         Sampler::new(&self.backend, table, &options)
     }
 
-    /// Creates a reader of batches of `table`. Each column of a batch can be decoded into one array.
+    /// Creates a reader for batches of `table`. Each column of a batch can be decoded into one array.
     ///
     /// # Errors
     /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A remote server
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Requests `num_samples` samples of `table` for a caller that blocks its thread. `timeout` limits how long the
-    /// rate limiter may block them; without it, there is no limit.
+    /// rate limiter may block the samples; without a timeout, there is no limit.
     ///
     /// # Errors
     /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
@@ -116,12 +116,12 @@ impl Client {
         relive_reader::items(&self.backend, table, from, limit).await
     }
 
-    /// Returns the items of these keys with their data; `None` for a key that the table does not have. This does not
+    /// Returns the items with these keys, with their data; `None` for a key that the table does not have. This does not
     /// count as sampling: the probability of these items is 0.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Unavailable` if the server
-    /// disconnects meanwhile; `Timeout` after the client's timeout.
+    /// disconnects in the meantime; `Timeout` after the client's timeout.
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         relive_reader::get_items(&self.backend, table, keys).await
     }

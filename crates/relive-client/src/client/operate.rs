@@ -12,12 +12,12 @@ use super::Client;
 impl Client {
     /// Changes rules of `table` while it is in use: all of them or none. Returns the rules that changed.
     ///
-    /// Waiting calls that the new rules allow proceed. The cursor of the rate limiter keeps its value: a new ratio
+    /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value: a new ratio
     /// applies to later inserts only.
     ///
-    /// If a bound shrinks, the remover evicts the excess items before this returns. The server logs the change and
-    /// lists it in [`ServerStatus::changes`](crate::ServerStatus::changes). The change lasts until the server ends. A
-    /// server that starts from a checkpoint uses the rules in that checkpoint, and nothing is paused.
+    /// If a bound shrinks, the remover evicts the excess items before this function returns. The server logs the change
+    /// and lists it in [`ServerStatus::changes`](crate::ServerStatus::changes). The change lasts until the server ends.
+    /// A server that starts from a checkpoint uses the rules in that checkpoint, and nothing is paused.
     ///
     /// ```
     /// use relive_client::{Client, TableChange};
@@ -66,7 +66,8 @@ impl Client {
 
     /// Adds an empty table.
     ///
-    /// After a restart, the checkpoint contains the table, but the server's configuration must contain it, too.
+    /// The next checkpoint contains the table. After a restart, the server restores the table only if the server's
+    /// configuration also contains it.
     ///
     /// # Errors
     /// `InvalidArgument` for rules out of range and for a name that is already in use; `Unimplemented` from a dm-reverb
@@ -92,8 +93,8 @@ impl Client {
             Target::Process(local) => local.drop_table(table),
             Target::Fleet(fleet) => fleet.drop_table(table, self.timeout()).await,
         };
-        // A later table of this name may have other items, so forget the names of this one for every server that
-        // dropped it.
+        // A later table of this name may have other items, so the column names are forgotten for every server that
+        // dropped the table.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
             self.backend.proposals().forget(table);
         }
@@ -101,8 +102,8 @@ impl Client {
     }
 
     /// Proposes `structure` as the structure of the items of `table`; its leaves are their columns in flattening order.
-    /// Returns whether it is the structure that the table keeps: its signature's or, without one, the first that was
-    /// proposed.
+    /// Returns whether it is the structure that the table keeps: that of its signature or, without a signature, the
+    /// first one that was proposed.
     ///
     /// Writers call this themselves.
     ///
@@ -114,11 +115,11 @@ impl Client {
         self.backend.name_columns(table, structure).await
     }
 
-    /// Returns the structure of the items of `table`. [`Nest::unflatten`] puts the columns of a sample
-    /// ([`Sample::columns`](crate::Sample::columns)) back under their names. `None` if no writer has named the columns,
-    /// and from a dm-reverb server.
+    /// Returns the structure of the items of `table`. [`Nest::unflatten`] arranges the columns of a sample
+    /// ([`Sample::columns`](crate::Sample::columns)) under their names. Returns `None` if no writer has named the
+    /// columns, or if the server is dm-reverb.
     ///
-    /// Items that were written with a different structure than the first may have different columns.
+    /// Items that were written with a different structure than the first item may have different columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};

@@ -1,9 +1,9 @@
-//! Why a job cannot be started.
+//! The errors of starting a job.
 
 use std::fmt::Display;
 use std::io;
 
-/// The reason why a job, or a process of it, cannot be started.
+/// The reason that a job, or one of its processes, cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// The place of a process in a job; restarts keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member {
-    /// The name of its task.
+    /// The name of the process's task.
     pub task: Arc<str>,
-    /// Its number in the task.
+    /// The number of the process in the task.
     pub number: u32,
 }
 
@@ -25,12 +25,12 @@ pub struct Event {
     /// The place of the process.
     pub member: Member,
     /// The event.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// The kind of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A process was started, with this process id.
     Started(u32),
     /// A process has ended, or could not be started.
@@ -46,7 +46,7 @@ pub enum Ended {
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// It could not be started; the system's error.
+    /// The process could not be started: the system's error.
     NotStarted(String),
 }
 
@@ -55,9 +55,9 @@ pub enum Ended {
 pub enum Next {
     /// It is restarted.
     StartsAgain,
-    /// Nothing: it has ended successfully, or was stopped.
+    /// Nothing: the process has ended successfully, or was stopped.
     Stays,
-    /// It has failed too often within the time of [`Restart`](super::Restart), and is not restarted.
+    /// The process has failed too often within the time of [`Restart`](super::Restart), and is not restarted.
     GivenUp {
         /// The number of failures.
         times: u32,

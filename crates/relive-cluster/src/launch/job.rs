@@ -10,7 +10,7 @@ pub(super) const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 /// The maximum number of processes of a task; the largest published runs have a few thousand.
 pub(super) const MAX_MEMBERS: u32 = 65_536;
 
-/// The maximum length of a name of a job or a task: with a number appended it is a host name, which has at
+/// The maximum length of the name of a job or a task. With a number appended, the name is a host name, which has at
 /// most 63 characters.
 const MAX_NAME: usize = 24;
 
@@ -65,17 +65,16 @@ pub struct Resources {
     pub memory_bytes: Option<u64>,
 }
 
-/// When to restart a process that ends without having been stopped.
+/// When to restart a process that ends without being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// How many failures within [`within`](Self::within) lead to a restart. After the next one, the launcher
-    /// gives up.
+    /// How many failures within [`within`](Self::within) lead to a restart. After another failure, the launcher gives
+    /// up.
     pub most: u32,
     /// The time window for counting failures; Kubernetes counts them over the whole job.
     pub within: Duration,
-    /// A process that ends successfully has seen the end of its work. If the job continues for this long
-    /// after that, the process is restarted; with `None` it never is. Only [`Processes`](super::Processes)
-    /// supports this.
+    /// A process that ends successfully has finished its work. If the job continues for this long afterwards, the
+    /// process is restarted; with `None`, it is never restarted. Only [`Processes`](super::Processes) supports this.
     pub after_success: Option<Duration>,
 }
 
@@ -120,7 +119,7 @@ impl Default for Restart {
 }
 
 impl Job {
-    /// Creates a job without environment variables of its own.
+    /// Creates a job without additional environment variables.
     pub fn new(name: impl Into<String>, tasks: impl IntoIterator<Item = Task>) -> Job {
         Job {
             name: name.into(),
@@ -136,7 +135,7 @@ impl Job {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// All environment variables of its processes, except secrets.
+    /// All environment variables of the job's processes, except secrets.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

@@ -6,8 +6,8 @@ use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
 use super::launcher::{File, Launched, Launcher, Written};
 
-/// Writes manifests: an Indexed Job per task, a headless Service that gives their processes host names, and a
-/// Secret with the token.
+/// Writes manifests: an Indexed Job per task, a headless Service that gives the processes host names, and a Secret with
+/// the token.
 ///
 /// Failures of a process are counted over the whole job. Requires Kubernetes 1.33 or later.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct Kubernetes {
     pub image: String,
 }
 
-/// The user id of the containers: an arbitrary one that is not root.
+/// The user id of the containers: an arbitrary id that is not root's.
 const USER: u32 = 65_532;
 
 impl Launcher for Kubernetes {
@@ -119,7 +119,7 @@ stringData:
     )
 }
 
-/// A pod is resolvable before it is ready, and therefore reachable as soon as it listens.
+/// A pod's host name is resolvable before the pod is ready, so the pod is reachable as soon as it listens.
 fn service(job: &Job) -> String {
     let (name, labels) = (&job.name, labels(job));
     format!(
@@ -136,7 +136,7 @@ spec:
     )
 }
 
-/// The command line as a list. The kubelet expands `$(NAME)` in it, and turns `$$(` into `$(`.
+/// The command line as a list. In the list, the kubelet expands `$(NAME)`, and replaces `$$(` by `$(`.
 fn command(job: &Job, task: &Task) -> String {
     let plain = |words: &str| words.replace("$(", "$$(");
     let words = task.command.iter().map(|word| match word {

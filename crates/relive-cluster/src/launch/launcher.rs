@@ -8,9 +8,9 @@ use super::job::Job;
 
 /// Starts the processes of jobs. This crate's tests include a suite that every launcher must pass.
 pub trait Launcher {
-    /// Starts a job, or returns instructions for starting it. In both cases, each process of each task gets
-    /// the words of its command line, with its number in place of [`Word::Number`](super::Word::Number), the
-    /// job's environment variables, and its token.
+    /// Starts a job, or returns instructions for starting it. In both cases, each process of each task gets its command
+    /// line, with its number in place of [`Word::Number`](super::Word::Number), the job's environment variables, and
+    /// its token.
     ///
     /// # Errors
     /// The launcher does not support a part of the job. No process runs then.
@@ -21,11 +21,11 @@ pub trait Launcher {
 pub enum Launched {
     /// The job is running.
     Running(Box<dyn Members>),
-    /// Instructions for a person or an engine. Nothing runs yet, and this program cannot observe the job.
+    /// Instructions for a person or a cluster manager. Nothing runs yet, and this program cannot observe the job.
     Written(Written),
 }
 
-/// The processes of a running job. Dropping this stops them.
+/// The processes of a running job. Dropping this value stops the processes.
 pub trait Members: Send {
     /// The host of each process.
     fn addresses(&self) -> Vec<(Member, String)>;
@@ -33,11 +33,11 @@ pub trait Members: Send {
     /// The next event; `None` if none arrives in time. Events of one process keep their order.
     fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
-    /// Stops all processes; those that do not end by themselves within `grace` are killed. Returns when all
-    /// have ended, which [`watch`](Self::watch) reports.
+    /// Stops all processes; processes that do not end by themselves within `grace` are killed. Returns when all
+    /// processes have ended; [`watch`](Self::watch) reports their ends.
     fn stop(&mut self, grace: Duration);
 
-    /// Changes the number of processes in a task: starts missing ones, and kills those with the highest
+    /// Changes the number of processes in a task: starts missing processes, or kills the processes with the highest
     /// numbers.
     ///
     /// # Errors
@@ -45,14 +45,14 @@ pub trait Members: Send {
     fn resize(&mut self, task: &str, count: u32) -> Result<()>;
 }
 
-/// A job as files and commands for an engine or a shell.
+/// A job as files and commands for a cluster manager or a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files for the commands. Write them to one folder, and run the commands there.
     pub files: Vec<File>,
     /// Commands that start the job, in any order.
     pub start: Vec<String>,
-    /// A command that shows the job's processes; `None` if only the places where they were started can.
+    /// A command that shows the job's processes; `None` if there is no such command.
     pub watch: Option<String>,
     /// A command that stops the job, if there is one.
     pub stop: Option<String>,

@@ -1,12 +1,12 @@
 //! Starts the processes of a job: on this machine, manually, with Slurm, or with Kubernetes.
 //!
-//! A [`Job`] describes what to run, and how many times. A [`Launcher`] starts it. There are two kinds of
+//! A [`Job`] describes the programs to run, and in how many processes. A [`Launcher`] starts it. There are two kinds of
 //! launchers, which differ in the result of [`Launcher::start`]:
 //!
 //! | Launcher | [`Launched`] | Who starts, watches, stops and resizes |
 //! |---|---|---|
 //! | [`Processes`] | [`Running`](Launched::Running) | the program, with [`Members`] |
-//! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or an engine, with the commands in [`Written`] |
+//! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or a cluster manager, with the commands in [`Written`] |
 //!
 //! The launcher knows the addresses of other tasks: use [`Word::HostOf`] for them in a command line.
 
@@ -22,7 +22,7 @@ mod slurm;
 mod supervisor;
 
 pub use error::{LaunchError, Result};
-pub use events::{Ended, Event, Member, Next, What};
+pub use events::{Ended, Event, EventKind, Member, Next};
 pub use job::{Job, Resources, Restart, Task, Word};
 pub use kubernetes::Kubernetes;
 pub use launcher::{File, Launched, Launcher, Members, Written};

@@ -17,9 +17,9 @@ const HOST: &str = "127.0.0.1";
 
 /// Starts processes on this machine, and restarts those that fail.
 ///
-/// The standard input of a process closes when the process should end, and also when this program is killed.
-/// Each process leads a process group of its own: Ctrl-C in a terminal only reaches this program, and killing
-/// a process also kills its children.
+/// The standard input of a process closes when the process should end, and also when this program is killed. Each
+/// process leads its own process group: Ctrl-C in a terminal only reaches this program, and killing a process also
+/// kills its children.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 
@@ -36,8 +36,8 @@ impl Processes {
     /// Those of [`start`](Launcher::start).
     pub fn run(self, job: &Job) -> Result<Box<dyn Members>> {
         job.validate()?;
-        let (tell, events) = channel();
-        let mut running = Running { job: job.clone(), tell, events, places: BTreeMap::new() };
+        let (event_sender, events) = channel();
+        let mut running = RunningJob { job: job.clone(), event_sender, events, places: BTreeMap::new() };
         for task in &job.tasks {
             running.resize(&task.name, task.count)?;
         }
@@ -45,17 +45,17 @@ impl Processes {
     }
 }
 
-struct Running {
+struct RunningJob {
     job: Job,
-    tell: Sender<Event>,
+    event_sender: Sender<Event>,
     events: Receiver<Event>,
-    /// By task name and number.
+    /// The supervisors, by task name and number.
     places: BTreeMap<(Arc<str>, u32), Supervisor>,
 }
 
-impl Members for Running {
+impl Members for RunningJob {
     fn addresses(&self) -> Vec<(Member, String)> {
-        let members = self.places.keys().map(|(task, number)| Running::member(task, *number));
+        let members = self.places.keys().map(|(task, number)| RunningJob::member(task, *number));
         members.map(|member| (member, HOST.to_owned())).collect()
     }
 
@@ -91,18 +91,18 @@ impl Members for Running {
     }
 }
 
-impl Running {
+impl RunningJob {
     fn member(task: &Arc<str>, number: u32) -> Member {
         Member { task: Arc::clone(task), number }
     }
 
     fn place(&self, task: &Arc<str>, number: u32) -> Result<Supervisor> {
-        let member = Running::member(task, number);
+        let member = RunningJob::member(task, number);
         let command = self.job.task(task).map(|task| self.command(task, number));
         let missing = || LaunchError::job("the task", format_args!("{task:?}"), "one of the job's");
-        let (command, told) = (command.ok_or_else(missing)?, member.clone());
-        Supervisor::start(member, command, self.job.restart, self.tell.clone())
-            .map_err(|error| LaunchError::start(told, error))
+        let (command, member_name) = (command.ok_or_else(missing)?, member.clone());
+        Supervisor::start(member, command, self.job.restart, self.event_sender.clone())
+            .map_err(|error| LaunchError::start(member_name, error))
     }
 
     fn command(&self, task: &Task, number: u32) -> Command {
@@ -120,7 +120,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }

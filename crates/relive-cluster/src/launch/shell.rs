@@ -21,7 +21,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
         Word::HostOf(task, after) if after.is_empty() => host_of(task),
         Word::HostOf(task, after) => format!("{}{}", host_of(task), quoted(after)),
     };
-    // The shell would read a program name with a `=` as a variable.
+    // The shell would parse a program name with a `=` as an assignment.
     let begin = if matches!(task.command.first(), Some(Word::Text(name)) if name.contains('=')) {
         "env -- "
     } else {

@@ -14,7 +14,7 @@ use super::shell::{assignments, command_line};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slurm;
 
-/// Repeats a command while it fails, unless it fails too often. `$1`: the allowed failures within `$2`
+/// Repeats a command while it fails, unless it fails too often: `$1` is the number of permitted failures within `$2`
 /// seconds.
 const AGAIN: &str = r#"again() {
   local most=$1 within=$2 ends=0 since=$SECONDS

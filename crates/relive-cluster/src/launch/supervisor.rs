@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::events::{Ended, Event, Member, Next, What};
+use super::events::{Ended, Event, EventKind, Member, Next};
 use super::job::Restart;
 
 /// A thread that starts a process, waits for its end, and restarts it.
@@ -29,9 +29,10 @@ struct Supervised {
 
 #[derive(Default)]
 struct SupervisedState {
-    /// The process, until it was waited for: its process id is certainly valid until then.
+    /// The process, until the system was asked for its exit status: until then, its process id is valid.
     running: Option<Pid>,
-    /// Its standard input. It stays open while the process should run, and closes if this program is killed.
+    /// The standard input of the process. It stays open while the process should run, and closes if this program is
+    /// killed.
     input: Option<ChildStdin>,
     is_stopped: bool,
     has_ended: bool,
@@ -49,8 +50,8 @@ impl Supervisor {
         events: Sender<Event>,
     ) -> io::Result<Supervisor> {
         let shared = Arc::new(Supervised::default());
-        let holder = Holder { member, command, restart, events, shared: Arc::clone(&shared) };
-        let thread = Builder::new().name("relive-launch".to_owned()).spawn(move || holder.run())?;
+        let supervising = SupervisorThread { member, command, restart, events, shared: Arc::clone(&shared) };
+        let thread = Builder::new().name("relive-launch".to_owned()).spawn(move || supervising.run())?;
         Ok(Supervisor { shared, thread: Some(thread) })
     }
 
@@ -71,7 +72,7 @@ impl Supervisor {
         }
         drop(state);
         if let Some(thread) = self.thread.take() {
-            // The panic was already printed, and the process has ended with its input.
+            // The panic was already printed, and the closed input has ended the process.
             let _ = thread.join();
         }
     }
@@ -84,7 +85,7 @@ fn kill(process: Pid) {
 }
 
 /// The state of the supervising thread.
-struct Holder {
+struct SupervisorThread {
     member: Member,
     command: Command,
     restart: Restart,
@@ -92,7 +93,7 @@ struct Holder {
     shared: Arc<Supervised>,
 }
 
-impl Holder {
+impl SupervisorThread {
     fn run(mut self) {
         let mut failures = VecDeque::new();
         loop {
@@ -120,13 +121,13 @@ impl Holder {
             let process = Pid::from_child(&child);
             (state.running, state.input) = (Some(process), child.stdin.take());
             drop(state);
-            self.tell(What::Started(child.id()));
+            self.report(EventKind::Started(child.id()));
             child
         }))
     }
 
-    /// Waits for its end. Its process id remains valid until it is waited for, so no other process can be
-    /// killed instead.
+    /// Waits for the end of the process. The process id remains valid until the exit status is read, so no other
+    /// process can be killed instead.
     fn wait(&self, mut child: Child) -> Ended {
         let process = Pid::from_child(&child);
         while let Err(error) = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -137,7 +138,7 @@ impl Holder {
         let mut state = self.shared.state.lock();
         (state.running, state.input) = (None, None);
         drop(state);
-        // Kills its remaining children.
+        // Kills the remaining children of the process.
         kill(process);
         match child.wait() {
             Ok(status) => Ended::of(status),
@@ -148,30 +149,30 @@ impl Holder {
     /// Reports how the process has ended. Returns whether to restart it.
     fn follows(&self, ended: Ended, failures: &mut VecDeque<Instant>) -> bool {
         if self.shared.state.lock().is_stopped {
-            self.tell(What::Ended(ended, Next::Stays));
+            self.report(EventKind::Ended(ended, Next::Stays));
             return false;
         }
         if ended == Ended::Success {
-            self.tell(What::Ended(ended, Next::Stays));
-            return self.restart.after_success.is_some_and(|timeout| self.goes_on_for(timeout));
+            self.report(EventKind::Ended(ended, Next::Stays));
+            return self.restart.after_success.is_some_and(|timeout| self.keeps_running_for(timeout));
         }
         let Restart { most, within, .. } = self.restart;
         failures.push_back(Instant::now());
         failures.retain(|failure| failure.elapsed() < within);
         let times = u32::try_from(failures.len()).unwrap_or(u32::MAX);
         let next = if times > most { Next::GivenUp { times } } else { Next::StartsAgain };
-        self.tell(What::Ended(ended, next));
+        self.report(EventKind::Ended(ended, next));
         next == Next::StartsAgain
     }
 
-    /// Waits, and returns whether the supervisor was not stopped meanwhile.
-    fn goes_on_for(&self, timeout: Duration) -> bool {
+    /// Waits. Returns false if the supervisor was stopped meanwhile.
+    fn keeps_running_for(&self, timeout: Duration) -> bool {
         let mut state = self.shared.state.lock();
         self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, timeout);
         !state.is_stopped
     }
 
-    fn tell(&self, what: What) {
+    fn report(&self, what: EventKind) {
         // There is no receiver if the job was dropped.
         let _ = self.events.send(Event { member: self.member.clone(), what });
     }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use thiserror::Error;
 
-/// The reason why members of a ring cannot continue.
+/// The reason that members of a ring cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RingError {
@@ -41,7 +41,7 @@ pub enum RingError {
         rank: u32,
         /// Its address.
         address: String,
-        /// How this was detected, or the member's own reason.
+        /// How the loss was detected, or the member's own reason.
         reason: String,
     },
     /// A member has left the ring normally.
@@ -50,7 +50,7 @@ pub enum RingError {
         /// Its rank.
         rank: u32,
     },
-    /// Live members do not join a call.
+    /// Some live members do not join a call.
     #[error(
         "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower \
          than the timeout allows, or it hangs; raise the timeout if it is only slow"
@@ -76,7 +76,7 @@ pub enum RingError {
     Mismatch {
         /// The preceding member.
         rank: u32,
-        /// The call of that member.
+        /// The call of the other member.
         theirs: String,
         /// The call of this member.
         own: String,

@@ -2,7 +2,7 @@
 //!
 //! | message | fields |
 //! |---|---|
-//! | a member, to the meeting | `relive ring 1`, rank, ranks, job, token, the address where it expects the preceding member, process id |
+//! | a member, to the meeting | `relive ring 1`, rank, ranks, job, token, the address for the preceding member, process id |
 //! | the meeting, to a member | 0 and, for each rank, address and process id; or 1 and the reason for a rejection |
 //! | a member, to the next one | as to the meeting |
 
@@ -19,7 +19,7 @@ const MAGIC: &str = "relive ring 1";
 /// The address of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemberAddress {
-    /// Where it expects the preceding member.
+    /// The address to which the preceding member should connect.
     pub(super) address: String,
     /// Its process id.
     pub(super) process: u64,
@@ -64,8 +64,8 @@ impl Greeting {
         Ok(Greeting { rank, ranks, job, token, place })
     }
 
-    /// Why it does not belong to this ring, if so. The token is checked first: without it, a member learns
-    /// nothing else.
+    /// The reason for rejecting the member, if it does not belong to this ring. The token is checked first: without it,
+    /// a member gets no other information.
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
         if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
@@ -83,7 +83,7 @@ impl Greeting {
         None
     }
 
-    /// Whether this is the member of this ring with a rank.
+    /// Whether this is the member of this ring with the given rank.
     pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
         let RingOptions { ranks, job, token, .. } = options;
         is_same_token(self.token.as_bytes(), token.as_bytes())
@@ -92,7 +92,7 @@ impl Greeting {
     }
 }
 
-/// The meeting's answer to a member, with the addresses of all.
+/// The meeting's answer to a member, with the addresses of all members.
 pub(super) fn welcome(places: &[MemberAddress]) -> Writer {
     let begun = Writer::default().number(0);
     places.iter().fold(begun, |written, place| written.text(&place.address).number(place.process))
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_are_refused_and_told_why() {
+    fn foreign_greetings_are_refused_with_the_reason() {
         let options =
             RingOptions { ranks: 3, job: "a".into(), token: "secret".into(), ..RingOptions::default() };
         let refusal = |change: &dyn Fn(&mut Greeting)| {
@@ -131,7 +131,7 @@ mod tests {
             read.refusal(&options)
         };
         assert_eq!(refusal(&|_| {}), None);
-        for (change, told) in [
+        for (change, expected) in [
             (&(|g: &mut Greeting| g.token = "secreT".into()) as &dyn Fn(&mut Greeting), "token"),
             (&|g: &mut Greeting| g.token.clear(), "token"),
             (&|g: &mut Greeting| g.job = "b".into(), "job `b`"),
@@ -140,7 +140,7 @@ mod tests {
             (&|g: &mut Greeting| g.rank = 0, "rank is 0"),
         ] {
             let reason = refusal(change).unwrap();
-            assert!(reason.contains(told), "{reason}");
+            assert!(reason.contains(expected), "{reason}");
         }
     }
 }

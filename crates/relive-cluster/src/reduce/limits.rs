@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The maximum number of members: with more of them, a sum takes longer to pass through the ring than most
-/// gradients take to compute.
+/// The maximum number of members: with more members, passing a sum through the ring takes longer than computing most
+/// gradients.
 pub(super) const MAX_RANKS: u32 = 1024;
 
 /// The maximum size of a greeting: a job, a token and addresses.
@@ -15,9 +15,9 @@ pub(super) const MAX_TEXT_BYTES: usize = 4096;
 /// The timeout for a greeting. A silent connection delays the meeting for this long.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The maximum number of concurrent connections to a complete meeting; others wait until one of these is
+/// The maximum number of concurrent connections to a complete meeting; further connections wait until one of these is
 /// answered.
-pub(super) const MAX_LATECOMERS: usize = 16;
+pub(super) const MAX_LATE_CONNECTIONS: usize = 16;
 
 /// Time between two checks for a new connection, and between two attempts to connect.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -25,11 +25,11 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a call blocks in the system before it checks whether all members are alive.
 pub(super) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long a call waits before it logs for whom.
+/// How long a call waits before it logs the members for which it waits.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 
 /// The number of heartbeats that a member sends within the allowed silence.
-pub(super) const BEATS_IN_SILENCE: u32 = 8;
+pub(super) const HEARTBEATS_PER_SILENCE: u32 = 8;
 
 /// The maximum size of a read: the bytes are still in the processor's cache when they are added.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;

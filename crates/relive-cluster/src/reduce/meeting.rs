@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt;
 
 use super::greeting::{Greeting, MemberAddress, answer, refused, welcome};
-use super::latecomers::Latecomers;
+use super::late_connections::LateConnections;
 use super::limits::{GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
 use super::message::Reader;
 use super::transfer::Links;
@@ -41,7 +41,7 @@ impl Meeting {
         Ok(Meeting { listener, address: at, options })
     }
 
-    /// The address that the others join.
+    /// The address that the other members join.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -53,17 +53,17 @@ impl Meeting {
     /// # Errors
     /// [`Meeting`](RingError::Meeting): not all members have arrived in time; the error of `check`.
     pub fn ring(self, mut check: impl FnMut() -> Result<(), String>) -> Result<Ring, RingError> {
-        let told = |reason: String| RingError::meeting(&self.address, reason);
+        let meeting_error = |reason: String| RingError::meeting(&self.address, reason);
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
-        let data = listen_beside(self.address.ip()).map_err(|error| told(error.to_string()))?;
+        let data = listen_beside(self.address.ip()).map_err(|error| meeting_error(error.to_string()))?;
         let mut members: Vec<Option<(TcpStream, MemberAddress)>> = (1..ranks).map(|_| None).collect();
         while members.iter().any(Option::is_none) {
-            check().map_err(told)?;
+            check().map_err(meeting_error)?;
             if Instant::now() >= until {
                 let missing = (1_u32..).zip(&members).filter(|(_, member)| member.is_none());
                 let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
                 let (seconds, who) = (self.options.meeting.as_secs_f64(), missing.join(", "));
-                return Err(told(format!(
+                return Err(meeting_error(format!(
                     "these of the {ranks} members did not join within {seconds} s: {who}"
                 )));
             }
@@ -80,11 +80,13 @@ impl Meeting {
             peers.push((rank, socket));
         }
         for (rank, socket) in &mut peers {
-            welcome(&places).send(socket).map_err(|error| told(format!("member {rank} is gone: {error}")))?;
+            welcome(&places)
+                .send(socket)
+                .map_err(|error| meeting_error(format!("member {rank} is gone: {error}")))?;
         }
-        let latecomers = Latecomers::of(self.listener, &self.options);
-        linked(0, &self.options, (places, peers), &data, Some(latecomers))
-            .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
+        let late_connections = LateConnections::of(self.listener, &self.options);
+        linked(0, &self.options, (places, peers), &data, Some(late_connections))
+            .map_err(|(rank, error)| meeting_error(format!("member {rank}: {error}")))
     }
 
     /// Admits or rejects a new connection.
@@ -116,12 +118,12 @@ impl Meeting {
 }
 
 impl Ring {
-    /// Joins the meeting at an address, `host:port`, which may be opened slightly later. Returns the ring of
-    /// this member.
+    /// Joins the meeting at an address, `host:port`. The meeting may be opened slightly later. Returns the ring of this
+    /// member.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options are out of range, or the rank is not between 1 and `ranks -
-    /// 1`; [`Meeting`](RingError::Meeting): there is no meeting in time, or not all members arrive;
+    /// [`Setting`](RingError::Setting): options are out of range, or the rank is not between 1 and `ranks - 1`;
+    /// [`Meeting`](RingError::Meeting): no meeting is opened in time, or not all members arrive;
     /// [`Refused`](RingError::Refused).
     #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
@@ -130,28 +132,28 @@ impl Ring {
             let expected = "at least 1: member 0 opens the meeting".to_owned();
             return Err(RingError::Setting { name: "rank", got: "0".to_owned(), expected });
         }
-        let told = |reason: String| RingError::meeting(&address, reason);
+        let meeting_error = |reason: String| RingError::meeting(&address, reason);
         let until = Instant::now() + options.meeting;
-        let mut socket = reached(address, until).map_err(|error| told(error.to_string()))?;
+        let mut socket = connect(address, until).map_err(|error| meeting_error(error.to_string()))?;
         let joined = socket.local_addr().and_then(|own| {
             let data = listen_beside(own.ip())?;
             let place = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
             Greeting::new(rank, &options, place).written().send(&mut socket)?;
-            // The meeting itself ends slightly earlier.
+            // The meeting's own deadline is slightly earlier.
             let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
             Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
         });
-        let (data, answered, first) =
-            joined.map_err(|error| told(format!("it ended before all members had joined: {error}")))?;
+        let (data, answered, first) = joined
+            .map_err(|error| meeting_error(format!("it ended before all members had joined: {error}")))?;
         let mut places =
             answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
-        // Member 0 listens at the address where this one has reached it.
+        // Member 0 is reachable at the address at which this member has joined.
         if let Ok(mut own) = places[0].address.parse::<SocketAddr>() {
             own.set_ip(first);
             places[0].address = own.to_string();
         }
         linked(rank, &options, (places, vec![(0, socket)]), &data, None)
-            .map_err(|(rank, error)| told(format!("member {rank}: {error}")))
+            .map_err(|(rank, error)| meeting_error(format!("member {rank}: {error}")))
     }
 }
 
@@ -169,7 +171,7 @@ fn listen_beside(ip: IpAddr) -> io::Result<Data> {
 }
 
 /// Connects to an address, once something listens there.
-fn reached(address: &str, until: Instant) -> io::Result<TcpStream> {
+fn connect(address: &str, until: Instant) -> io::Result<TcpStream> {
     loop {
         let error = match connected(address, until) {
             Ok(socket) => return Ok(socket),
@@ -195,13 +197,13 @@ fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Connects to both neighbours. Returns the ring, or the neighbour whose connection failed.
+/// Connects to both neighbors. Returns the ring, or the neighbor whose connection failed.
 fn linked(
     rank: u32,
     options: &RingOptions,
     (places, peers): (Vec<MemberAddress>, Vec<(u32, TcpStream)>),
     data: &Data,
-    latecomers: Option<Latecomers>,
+    late_connections: Option<LateConnections>,
 ) -> Result<Ring, (u32, io::Error)> {
     if options.ranks == 1 {
         return Ok(Ring::alone());
@@ -209,7 +211,7 @@ fn linked(
     let [next, before] = [(rank + 1) % options.ranks, (rank + options.ranks - 1) % options.ranks];
     let until = Instant::now() + options.meeting;
     let place = &places[next as usize];
-    let to_next = reached(&place.address, until).and_then(|mut socket| {
+    let to_next = connect(&place.address, until).and_then(|mut socket| {
         Greeting::new(rank, options, places[rank as usize].clone()).written().send(&mut socket)?;
         tuned(socket)
     });
@@ -217,7 +219,8 @@ fn linked(
     let from_before =
         accepted(data, before, options, until).and_then(tuned).map_err(|error| (before, error))?;
     let links = Links::new(to_next, from_before);
-    let watch = Watch::start(rank, places, peers, options, latecomers).map_err(|error| (rank, error))?;
+    let watch =
+        Watch::start(rank, places, peers, options, late_connections).map_err(|error| (rank, error))?;
     Ok(Ring::linked(rank, options, links, watch))
 }
 

@@ -63,7 +63,7 @@ impl Reader {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A number that is a rank, or a count of them.
+    /// A number that is a rank or a count of ranks.
     pub(super) fn rank(&mut self) -> io::Result<u32> {
         u32::try_from(self.number()?).map_err(|_| invalid("a rank is too large"))
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inbox_gives_whole_messages_only() {
+    fn an_inbox_returns_only_complete_messages() {
         let message = Writer::default().text("one").framed();
         let mut inbox = Inbox(message[..5].to_vec());
         assert!(inbox.next().unwrap().is_none());

@@ -1,8 +1,7 @@
-//! Collective operations of several processes, such as sums and means of their arrays, by a ring.
+//! Collective operations of several processes, such as sums and means of their arrays, in a ring.
 //!
-//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the others
-//! [join](Ring::join) it, and all of them get a [`Ring`]. All members make the same calls of a ring, in the
-//! same order.
+//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the other members
+//! [join](Ring::join) it, and all of them get a [`Ring`]. All members make the same calls of a ring, in the same order.
 //!
 //! ```
 //! use relive_cluster::reduce::{Meeting, Reduction, Ring, RingOptions};
@@ -25,16 +24,16 @@
 //! # Ok::<(), relive_cluster::reduce::RingError>(())
 //! ```
 //!
-//! A sum of 32-bit floats depends on the order of its terms. The ranks determine this order, and each sum is
-//! computed once and then copied: all members get the same bits, in every run.
+//! A sum of 32-bit floats depends on the order of its terms. The ranks determine this order, and each sum is computed
+//! once and then copied: all members get the same bits in every run.
 //!
-//! Every call ends. If a member dies or is suspended, all others get an error that names it within
-//! [`RingOptions::silence`]. The same holds for a live member that does not join a call within
+//! Every call ends. If a member dies or is suspended, all other members get an error that names it within
+//! [`RingOptions::silence`]. They also get an error if a live member does not join a call within
 //! [`RingOptions::timeout`]. Arrays of different lengths and members of another job are rejected.
 
 mod error;
 mod greeting;
-mod latecomers;
+mod late_connections;
 mod limits;
 mod meeting;
 mod message;

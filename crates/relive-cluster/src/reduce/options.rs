@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::RingError;
 use super::limits::{MAX_RANKS, MAX_TEXT_BYTES};
 
-/// The common options of a ring's members. `ranks`, `job` and `token` must be equal for all.
+/// The common options of a ring's members. `ranks`, `job` and `token` must be equal for all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingOptions {
     /// The number of members.
@@ -19,12 +19,12 @@ pub struct RingOptions {
     pub meeting: Duration,
     /// How long a call waits for live members.
     pub timeout: Duration,
-    /// A member that sends nothing for this long counts as lost. A process that ends is noticed at once.
+    /// A member that sends nothing for this long counts as lost. The end of a process is detected at once.
     pub silence: Duration,
 }
 
 impl Default for RingOptions {
-    /// A single member, an empty job and token; a minute for the meeting, ten minutes for a call, ten seconds
+    /// A single member, an empty job, an empty token, a minute for the meeting, ten minutes for a call, and ten seconds
     /// of silence.
     fn default() -> RingOptions {
         RingOptions {

@@ -1,4 +1,4 @@
-//! A member's end of the ring.
+//! The ring, as seen by one of its members.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use super::limits::{QUIET, SLICE};
 use super::schedule::{Reduction, Schedule};
-use super::transfer::{Broken, Head, Links, Transfer};
+use super::transfer::{FailedLink, Head, Links, Transfer};
 use super::watch::Watch;
 use super::{RingError, RingOptions};
 
-/// A member's end of a ring. All members make the same calls in the same order; each call waits for the
-/// others.
+/// A ring, as seen by one of its members. All members make the same calls in the same order; each call waits for the
+/// other members.
 ///
-/// Dropping a ring without [`leave`](Self::leave) makes it fail for the others, too.
+/// Dropping a ring without [`leave`](Self::leave) makes it fail for the other members, too.
 #[derive(Debug)]
 pub struct Ring {
     rank: u32,
@@ -22,10 +22,10 @@ pub struct Ring {
     timeout: Duration,
     check: Option<Check>,
     /// `None` for a single member.
-    joint: Option<Joint>,
+    connected: Option<Connected>,
 }
 
-/// Called while a call waits.
+/// A function that is called while a call of the ring waits.
 struct Check(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for Check {
@@ -35,7 +35,7 @@ impl fmt::Debug for Check {
 }
 
 #[derive(Debug)]
-struct Joint {
+struct Connected {
     watch: Watch,
     state: Mutex<Calls>,
 }
@@ -49,10 +49,10 @@ struct Calls {
 }
 
 impl Ring {
-    /// A ring with a single member.
+    /// Creates a ring with a single member.
     #[must_use]
     pub fn alone() -> Ring {
-        Ring { rank: 0, ranks: 1, timeout: Duration::MAX, check: None, joint: None }
+        Ring { rank: 0, ranks: 1, timeout: Duration::MAX, check: None, connected: None }
     }
 
     pub(super) fn linked(rank: u32, options: &RingOptions, links: Links, watch: Watch) -> Ring {
@@ -62,7 +62,7 @@ impl Ring {
             ranks: options.ranks,
             timeout: options.timeout,
             check: None,
-            joint: Some(Joint { watch, state }),
+            connected: Some(Connected { watch, state }),
         }
     }
 
@@ -89,9 +89,9 @@ impl Ring {
     /// Replaces the array of each member by the sum or the mean over all members. All get the same bits.
     ///
     /// # Errors
-    /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes another length;
-    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are then
-    /// undefined, and the ring is unusable.
+    /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes a different length;
+    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are then undefined,
+    /// and the ring is unusable.
     pub fn all_reduce(&self, numbers: &mut [f32], reduction: Reduction) -> Result<(), RingError> {
         let kind = match reduction {
             Reduction::Sum => Call::Sum,
@@ -122,7 +122,7 @@ impl Ring {
         let mut length = (bytes.len() as u64).to_le_bytes();
         let schedule = |len| Schedule::broadcast(self.rank, self.ranks, len);
         self.call(Call::Broadcast, &mut length, schedule)?;
-        // A length beyond the memory size cannot be genuine.
+        // A length beyond the address space cannot be genuine.
         bytes.resize(usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX), 0);
         self.call(Call::Broadcast, bytes, schedule)
     }
@@ -132,36 +132,36 @@ impl Ring {
     /// # Errors
     /// A member is lost: the error has its rank and the reason.
     pub fn check(&self) -> Result<(), RingError> {
-        self.joint.as_ref().map_or(Ok(()), |joint| joint.watch.check(None))
+        self.connected.as_ref().map_or(Ok(()), |connected| connected.watch.check(None))
     }
 
-    /// Leaves normally. The others complete the calls that this member took part in; their later calls return
+    /// Leaves normally. The other members complete the calls in which this member took part; their later calls return
     /// [`Left`](RingError::Left).
     pub fn leave(&self) {
         self.end(None);
     }
 
-    /// Leaves because this member has failed. The others receive the reason.
+    /// Leaves because this member has failed. The other members receive the reason.
     pub fn fail(&self, reason: &str) {
         self.end(Some(reason));
     }
 
     fn end(&self, failure: Option<&str>) {
-        let Some(Joint { watch, state }) = &self.joint else { return };
+        let Some(Connected { watch, state }) = &self.connected else { return };
         let mut calls = state.lock();
         if !std::mem::replace(&mut calls.has_ended, true) {
             watch.end(calls.begun, failure);
         }
     }
 
-    /// Makes a call. If this member gives up, it notifies the others at once.
+    /// Makes a call. If this member gives up, it notifies the other members at once.
     fn call(
         &self,
         call: Call,
         buffer: &mut [u8],
         schedule: impl FnOnce(usize) -> Schedule,
     ) -> Result<(), RingError> {
-        let Some(Joint { watch, state }) = &self.joint else { return Ok(()) };
+        let Some(Connected { watch, state }) = &self.connected else { return Ok(()) };
         let calls = &mut *state.lock();
         if calls.has_ended {
             return Err(RingError::Left { rank: self.rank });
@@ -169,7 +169,7 @@ impl Ring {
         calls.begun += 1;
         watch.begin(calls.begun);
         let schedule = schedule(buffer.len());
-        let called = self.made(call, (buffer, schedule), (watch, calls));
+        let called = self.run_call(call, (buffer, schedule), (watch, calls));
         if let Err(error) = &called
             && !matches!(error, RingError::Lost { .. } | RingError::Left { .. })
         {
@@ -179,7 +179,7 @@ impl Ring {
         called
     }
 
-    fn made(
+    fn run_call(
         &self,
         call: Call,
         (buffer, schedule): (&mut [u8], Schedule),
@@ -193,11 +193,11 @@ impl Ring {
         while !transfer.is_done() {
             let number = calls.begun;
             let moved = transfer.advance(&mut calls.links).map_err(|broken| match broken {
-                Broken::Next(error) => watch.why_broken(next, number, &error.to_string()),
-                Broken::Before(error) => watch.why_broken(before, number, &error.to_string()),
+                FailedLink::Next(error) => watch.failure_of(next, number, &error.to_string()),
+                FailedLink::Before(error) => watch.failure_of(before, number, &error.to_string()),
             })?;
             if let Some(theirs) = transfer.their_head().filter(|theirs| **theirs != head) {
-                let (theirs, own) = (told(theirs), told(&head));
+                let (theirs, own) = (describe(theirs), describe(&head));
                 return Err(RingError::Mismatch { rank: before, theirs, own });
             }
             if moved {
@@ -221,7 +221,7 @@ impl Ring {
                 );
             }
             let wait = transfer.wait(&calls.links, SLICE.min(self.timeout - waited));
-            wait.map_err(|error| watch.why_broken(before, number, &error.to_string()))?;
+            wait.map_err(|error| watch.failure_of(before, number, &error.to_string()))?;
         }
         Ok(())
     }
@@ -259,8 +259,8 @@ impl Call {
     }
 }
 
-/// Describes a head, for messages.
-fn told(head: &Head) -> String {
+/// Describes a call's head, for error messages.
+fn describe(head: &Head) -> String {
     let mut numbers = head.chunks_exact(8).map(|bytes| {
         let mut number = [0; 8];
         number.copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Which parts of a buffer pass through the ring, and in which order.
+//! The parts of a buffer that pass through the ring, and their order.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub enum Reduction {
     Mean,
 }
 
-/// How to combine received bytes with one's own.
+/// How to combine received bytes with a member's own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Combine {
     /// Replace one's own.
@@ -22,7 +22,7 @@ pub(super) enum Combine {
     AddLast(f32),
 }
 
-/// What a member sends to the next one and receives from the preceding one. Both are streams: each part
+/// The parts that a member sends to the next member and receives from the preceding one. Both are streams: each part
 /// begins as soon as its bytes are available.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Schedule {
@@ -30,8 +30,8 @@ pub(super) struct Schedule {
     pub(super) sends: Vec<Range<usize>>,
     /// The parts to receive.
     pub(super) receives: Vec<(Range<usize>, Combine)>,
-    /// How many of the parts to send are available from the beginning. Each later part is the received part
-    /// with an index smaller by this number.
+    /// The number of parts to send that are available from the beginning. Each later part is the received part whose
+    /// index is smaller by this number.
     pub(super) own: usize,
 }
 
@@ -42,8 +42,8 @@ fn part(index: u32, count: u32, len: usize) -> Range<usize> {
 }
 
 impl Schedule {
-    /// Sums `len` float32 numbers: each part is summed on its way through the ring, and the sum is then
-    /// copied on a second way.
+    /// Sums `len` float32 numbers: each part is summed while it passes through the ring, and the sum is then copied in
+    /// a second pass.
     #[expect(clippy::cast_precision_loss, reason = "members are few")]
     pub(super) fn all_reduce(rank: u32, ranks: u32, len: usize, reduction: Reduction) -> Schedule {
         let scale = match reduction {
@@ -67,7 +67,7 @@ impl Schedule {
         }
     }
 
-    /// One slot per member: all receive all.
+    /// Gathers one slot per member: all members receive all slots.
     pub(super) fn gather(rank: u32, ranks: u32, slot: usize) -> Schedule {
         let of = |before: u32| {
             let index = ((rank + ranks - before) % ranks) as usize;
@@ -80,7 +80,7 @@ impl Schedule {
         }
     }
 
-    /// All bytes of member 0: each member forwards what it receives.
+    /// Broadcasts the bytes of member 0: each member forwards the bytes that it receives.
     pub(super) fn broadcast(rank: u32, ranks: u32, len: usize) -> Schedule {
         let whole = 0..len;
         Schedule {
@@ -111,14 +111,14 @@ mod tests {
                 .collect();
             for (rank, own) in members.iter_mut().enumerate() {
                 let (part, combine) = &schedules[rank].receives[hop];
-                let came = &sent[(rank + sent.len() - 1) % sent.len()];
+                let received = &sent[(rank + sent.len() - 1) % sent.len()];
                 let own = &mut own[part.start / 4..part.end / 4];
-                assert_eq!(own.len(), came.len());
-                for (own, came) in own.iter_mut().zip(came) {
+                assert_eq!(own.len(), received.len());
+                for (own, received) in own.iter_mut().zip(received) {
                     *own = match combine {
-                        Combine::Copy => *came,
-                        Combine::Add => *came + *own,
-                        Combine::AddLast(scale) => (*came + *own) * scale,
+                        Combine::Copy => *received,
+                        Combine::Add => *received + *own,
+                        Combine::AddLast(scale) => (*received + *own) * scale,
                     };
                 }
             }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_has_come_or_is_ones_own() {
+    fn each_rank_sends_only_received_or_own_data() {
         for schedule in [
             Schedule::all_reduce(2, 4, 10, Reduction::Sum),
             Schedule::gather(1, 3, 8),

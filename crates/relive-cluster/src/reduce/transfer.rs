@@ -27,9 +27,9 @@ impl Links {
     }
 }
 
-/// The neighbour at which a call has failed.
+/// The neighbor at which a call has failed.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum FailedLink {
     Next(io::Error),
     Before(io::Error),
 }
@@ -41,61 +41,61 @@ pub(super) struct Transfer<'a> {
     head: Head,
     head_sent: usize,
     their_head: Head,
-    head_came: usize,
+    head_received: usize,
     /// The indices of the current parts in both directions, each with the number of completed bytes.
     sending: (usize, usize),
-    coming: (usize, usize),
+    receiving: (usize, usize),
     /// Bytes in the scratch memory that do not form a whole number yet.
     carried: usize,
 }
 
 impl<'a> Transfer<'a> {
     pub(super) fn new(head: Head, schedule: Schedule, buffer: &'a mut [u8]) -> Transfer<'a> {
-        let (sending, coming) = ((0, 0), (0, 0));
-        let (head_sent, head_came, carried) = (0, 0, 0);
+        let (sending, receiving) = ((0, 0), (0, 0));
+        let (head_sent, head_received, carried) = (0, 0, 0);
         Transfer {
             buffer,
             schedule,
             head,
             head_sent,
             their_head: [0; 24],
-            head_came,
+            head_received,
             sending,
-            coming,
+            receiving,
             carried,
         }
     }
 
     /// The call of the preceding member, once it is known.
     pub(super) fn their_head(&self) -> Option<&Head> {
-        (self.head_came == self.head.len()).then_some(&self.their_head)
+        (self.head_received == self.head.len()).then_some(&self.their_head)
     }
 
     /// Whether everything was sent and received.
     pub(super) fn is_done(&self) -> bool {
-        self.is_sent() && self.has_come()
+        self.is_sent() && self.is_received()
     }
 
     fn is_sent(&self) -> bool {
         self.head_sent == self.head.len() && self.sending.0 == self.schedule.sends.len()
     }
 
-    fn has_come(&self) -> bool {
-        self.head_came == self.head.len() && self.coming.0 == self.schedule.receives.len()
+    fn is_received(&self) -> bool {
+        self.head_received == self.head.len() && self.receiving.0 == self.schedule.receives.len()
     }
 
-    /// Sends and receives what is possible without blocking. Returns whether there was any progress.
-    pub(super) fn advance(&mut self, links: &mut Links) -> Result<bool, Broken> {
+    /// Sends and receives as much as possible without blocking. Returns whether there was any progress.
+    pub(super) fn advance(&mut self, links: &mut Links) -> Result<bool, FailedLink> {
         // Receives first: the data may be forwarded.
-        let came = self.receive(links).map_err(Broken::Before)?;
-        let sent = self.send(&mut links.next).map_err(Broken::Next)?;
-        Ok(came || sent)
+        let received = self.receive(links).map_err(FailedLink::Before)?;
+        let sent = self.send(&mut links.next).map_err(FailedLink::Next)?;
+        Ok(received || sent)
     }
 
-    /// Waits until it can send or receive, up to a time.
+    /// Waits until sending or receiving is possible, or until the timeout.
     pub(super) fn wait(&self, links: &Links, most: Duration) -> io::Result<()> {
         let mut fds = Vec::with_capacity(2);
-        if !self.has_come() {
+        if !self.is_received() {
             fds.push(PollFd::new(&links.before, PollFlags::IN));
         }
         if !self.is_sent() && (self.head_sent < self.head.len() || self.sendable() > 0) {
@@ -114,8 +114,8 @@ impl<'a> Transfer<'a> {
         let Some(part) = self.schedule.sends.get(index) else { return 0 };
         let there = match index.checked_sub(own) {
             None => part.len(),
-            Some(source) if source < self.coming.0 => part.len(),
-            Some(source) if source == self.coming.0 => self.coming.1,
+            Some(source) if source < self.receiving.0 => part.len(),
+            Some(source) if source == self.receiving.0 => self.receiving.1,
             Some(_) => 0,
         };
         there - done
@@ -124,7 +124,7 @@ impl<'a> Transfer<'a> {
     fn send(&mut self, next: &mut TcpStream) -> io::Result<bool> {
         let mut has_sent = false;
         while self.head_sent < self.head.len() {
-            let Some(count) = unless_full(next.write(&self.head[self.head_sent..]))? else {
+            let Some(count) = none_if_full(next.write(&self.head[self.head_sent..]))? else {
                 return Ok(has_sent);
             };
             (self.head_sent, has_sent) = (self.head_sent + count, true);
@@ -139,47 +139,53 @@ impl<'a> Transfer<'a> {
             }
             let begin = self.schedule.sends[self.sending.0].start + self.sending.1;
             let written = next.write(&self.buffer[begin..begin + count]);
-            let Some(count) = unless_full(written)? else { return Ok(has_sent) };
+            let Some(count) = none_if_full(written)? else { return Ok(has_sent) };
             (self.sending.1, has_sent) = (self.sending.1 + count, true);
         }
     }
 
     /// Reads once. Returns whether anything was read.
     fn receive(&mut self, links: &mut Links) -> io::Result<bool> {
-        if self.head_came < self.head.len() {
-            let Some(count) = unless_empty(links.before.read(&mut self.their_head[self.head_came..]))? else {
+        if self.head_received < self.head.len() {
+            let Some(count) = none_if_empty(links.before.read(&mut self.their_head[self.head_received..]))?
+            else {
                 return Ok(false);
             };
-            self.head_came += count;
+            self.head_received += count;
             self.skip_empty();
             return Ok(true);
         }
         if self.their_head != self.head {
-            // The caller reports this.
+            // The caller reports the mismatch.
             return Ok(false);
         }
-        let Some((part, combine)) = self.schedule.receives.get(self.coming.0).cloned() else {
+        let Some((part, combine)) = self.schedule.receives.get(self.receiving.0).cloned() else {
             return Ok(false);
         };
-        let rest = part.start + self.coming.1..part.end;
+        let rest = part.start + self.receiving.1..part.end;
         let done = match combine {
-            Combine::Copy => unless_empty(links.before.read(&mut self.buffer[rest]))?,
+            Combine::Copy => none_if_empty(links.before.read(&mut self.buffer[rest]))?,
             Combine::Add => self.add(links, rest, None)?,
             Combine::AddLast(scale) => self.add(links, rest, Some(scale))?,
         };
         let Some(count) = done else { return Ok(false) };
-        self.coming.1 += count;
+        self.receiving.1 += count;
         self.skip_empty();
         Ok(true)
     }
 
     fn skip_empty(&mut self) {
-        while self.schedule.receives.get(self.coming.0).is_some_and(|(part, _)| part.len() == self.coming.1) {
-            self.coming = (self.coming.0 + 1, 0);
+        while self
+            .schedule
+            .receives
+            .get(self.receiving.0)
+            .is_some_and(|(part, _)| part.len() == self.receiving.1)
+        {
+            self.receiving = (self.receiving.0 + 1, 0);
         }
     }
 
-    /// Adds received numbers to one's own. Returns the number of completed bytes.
+    /// Adds received numbers to this member's own. Returns the number of completed bytes.
     fn add(
         &mut self,
         Links { before, scratch, .. }: &mut Links,
@@ -188,15 +194,17 @@ impl<'a> Transfer<'a> {
     ) -> io::Result<Option<usize>> {
         let room = CHUNK_BYTES.min(rest.len());
         let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(scratch)[..room];
-        let Some(count) = unless_empty(before.read(&mut bytes[self.carried..]))? else { return Ok(None) };
+        let Some(count) = none_if_empty(before.read(&mut bytes[self.carried..]))? else { return Ok(None) };
         let filled = self.carried + count;
         let whole = filled - filled % 4;
         // The buffer is of float32, and parts consist of whole numbers.
         let own: &mut [f32] = bytemuck::cast_slice_mut(&mut self.buffer[rest.start..rest.start + whole]);
-        let came: &[f32] = &scratch[..whole / 4];
+        let received: &[f32] = &scratch[..whole / 4];
         match scale {
-            None => own.iter_mut().zip(came).for_each(|(own, came)| *own += came),
-            Some(scale) => own.iter_mut().zip(came).for_each(|(own, came)| *own = (*own + came) * scale),
+            None => own.iter_mut().zip(received).for_each(|(own, received)| *own += received),
+            Some(scale) => {
+                own.iter_mut().zip(received).for_each(|(own, received)| *own = (*own + received) * scale)
+            }
         }
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(scratch);
         bytes.copy_within(whole..filled, 0);
@@ -206,7 +214,7 @@ impl<'a> Transfer<'a> {
 }
 
 /// The number of written bytes; `None` if the buffer is full.
-fn unless_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
+fn none_if_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     match written {
         Ok(count) => Ok(Some(count)),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
@@ -215,8 +223,8 @@ fn unless_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
 }
 
 /// The number of read bytes; `None` if there is no data.
-fn unless_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
-    match unless_full(read)? {
+fn none_if_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
+    match none_if_full(read)? {
         Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
         count => Ok(count),
     }

@@ -1,8 +1,8 @@
 //! Detects which members of the ring are alive: each sends heartbeats to member 0.
 //!
-//! A member has a connection to member 0, in addition to those of the ring. Both sides send messages on it
-//! several times within the allowed silence. A message has four fields (see [`message`](super::message)):
-//! kind, rank, calls, text.
+//! A member has a connection to member 0, in addition to its connections in the ring. Both sides send messages on it
+//! several times within the permitted silence. A message has four fields (see [`message`](super::message)): kind, rank,
+//! calls, text.
 //!
 //! | kind | meaning |
 //! |---|---|
@@ -21,21 +21,21 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::greeting::MemberAddress;
-use super::latecomers::Latecomers;
-use super::limits::{BEATS_IN_SILENCE, SLICE};
+use super::late_connections::LateConnections;
+use super::limits::{HEARTBEATS_PER_SILENCE, SLICE};
 use super::message::{Inbox, Reader, Writer};
 use super::{RingError, RingOptions};
 
-const LIVES: u64 = 0;
+const HEARTBEAT: u64 = 0;
 const HAS_LEFT: u64 = 1;
 const IS_LOST: u64 = 2;
 
 /// The state of the members, for the calls of a ring.
 #[derive(Debug)]
-pub(super) struct Watch(Arc<Watched>);
+pub(super) struct Watch(Arc<WatchState>);
 
 #[derive(Debug)]
-struct Watched {
+struct WatchState {
     rank: u32,
     places: Vec<MemberAddress>,
     silence: Duration,
@@ -61,28 +61,28 @@ struct Peer {
     rank: u32,
     socket: TcpStream,
     inbox: Inbox,
-    heard: Instant,
+    last_heard: Instant,
     is_open: bool,
 }
 
 impl Watch {
-    /// Listens to these members on a thread of its own.
+    /// Listens to these members on a separate thread.
     pub(super) fn start(
         rank: u32,
         places: Vec<MemberAddress>,
         peers: Vec<(u32, TcpStream)>,
         options: &RingOptions,
-        latecomers: Option<Latecomers>,
+        late_connections: Option<LateConnections>,
     ) -> std::io::Result<Watch> {
         let mut writing = Vec::new();
         for (rank, socket) in &peers {
             socket.set_nodelay(true)?;
-            // A peer that no longer reads is also silent, and is reported for that.
+            // A peer that no longer reads is also silent, and is reported as such.
             socket.set_write_timeout(Some(SLICE))?;
             writing.push((*rank, socket.try_clone()?));
         }
         let state = MemberStates { calls: vec![0; places.len()], left: None, lost: None };
-        let shared = Arc::new(Watched {
+        let shared = Arc::new(WatchState {
             rank,
             places,
             silence: options.silence,
@@ -92,11 +92,12 @@ impl Watch {
             is_done: AtomicBool::new(false),
         });
         let now = Instant::now();
-        let peer = |(rank, socket)| Peer { rank, socket, inbox: Inbox::default(), heard: now, is_open: true };
+        let peer =
+            |(rank, socket)| Peer { rank, socket, inbox: Inbox::default(), last_heard: now, is_open: true };
         let (listening, peers) = (Arc::clone(&shared), peers.into_iter().map(peer).collect());
         std::thread::Builder::new()
             .name("relive-ring".to_owned())
-            .spawn(move || listening.listen(peers, latecomers))?;
+            .spawn(move || listening.listen(peers, late_connections))?;
         Ok(Watch(shared))
     }
 
@@ -106,19 +107,19 @@ impl Watch {
     }
 
     /// # Errors
-    /// The reason why this call, or any if there is none, will not complete.
+    /// The reason that this call will not complete; without a call, the reason that any call will not.
     pub(super) fn check(&self, call: Option<u64>) -> Result<(), RingError> {
         let state = self.0.state.lock();
-        state.verdict(call).map_or(Ok(()), Err)
+        state.error_for(call).map_or(Ok(()), Err)
     }
 
-    /// Why the connection to a neighbour has broken: the message about it, if one arrives within the allowed
-    /// silence, otherwise `reason`.
-    pub(super) fn why_broken(&self, rank: u32, call: u64, reason: &str) -> RingError {
+    /// The reason that the connection to a neighbor has broken: the neighbor's message, if one arrives within the
+    /// permitted silence, otherwise `reason`.
+    pub(super) fn failure_of(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();
         loop {
-            if let Some(error) = state.verdict(Some(call)) {
+            if let Some(error) = state.error_for(Some(call)) {
                 return error;
             }
             if self.0.changed.wait_until(&mut state, until).timed_out() {
@@ -131,14 +132,14 @@ impl Watch {
     pub(super) fn late(&self, call: u64) -> String {
         let state = self.0.state.lock();
         let late = (0_u32..).zip(&state.calls).filter(|(_, calls)| **calls < call).map(|(rank, _)| rank);
-        let told: Vec<String> = late.map(|rank| self.0.named(rank)).collect();
-        if told.is_empty() { "members that do not continue".to_owned() } else { told.join(" and ") }
+        let names: Vec<String> = late.map(|rank| self.0.named(rank)).collect();
+        if names.is_empty() { "members that do not continue".to_owned() } else { names.join(" and ") }
     }
 
-    /// Notifies the others that this member has finished, or why it failed.
+    /// Notifies the other members that this member has finished, or of the reason for its failure.
     pub(super) fn end(&self, calls: u64, failure: Option<&str>) {
         let kind = if failure.is_some() { IS_LOST } else { HAS_LEFT };
-        self.0.tell(kind, self.0.rank, calls, failure.unwrap_or_default(), None);
+        self.0.broadcast(kind, self.0.rank, calls, failure.unwrap_or_default(), None);
         for (_, peer) in &*self.0.peers.lock() {
             // The connection may be closed already.
             let _ = peer.shutdown(std::net::Shutdown::Write);
@@ -148,17 +149,17 @@ impl Watch {
 }
 
 impl MemberStates {
-    fn verdict(&self, call: Option<u64>) -> Option<RingError> {
+    fn error_for(&self, call: Option<u64>) -> Option<RingError> {
         if let Some(lost) = &self.lost {
             return Some(lost.clone());
         }
         let (rank, calls) = self.left?;
-        // The calls that it took part in will complete.
+        // The calls in which it took part will complete.
         call.is_none_or(|call| call > calls).then_some(RingError::Left { rank })
     }
 }
 
-impl Watched {
+impl WatchState {
     fn named(&self, rank: u32) -> String {
         format!("member {rank} ({})", self.address(rank))
     }
@@ -172,7 +173,7 @@ impl Watched {
     }
 
     /// Sends a message to all members except one.
-    fn tell(&self, kind: u64, rank: u32, calls: u64, text: &str, but: Option<u32>) {
+    fn broadcast(&self, kind: u64, rank: u32, calls: u64, text: &str, but: Option<u32>) {
         for (peer, socket) in &mut *self.peers.lock() {
             if Some(*peer) != but {
                 // A member that cannot be reached is gone, which the listening thread detects.
@@ -182,8 +183,8 @@ impl Watched {
         }
     }
 
-    fn listen(&self, mut peers: Vec<Peer>, mut latecomers: Option<Latecomers>) {
-        let beat = self.silence / BEATS_IN_SILENCE;
+    fn listen(&self, mut peers: Vec<Peer>, mut late_connections: Option<LateConnections>) {
+        let beat = self.silence / HEARTBEATS_PER_SILENCE;
         let mut next_beat = Instant::now();
         while peers.iter().any(|peer| peer.is_open) {
             if Instant::now() >= next_beat && !self.is_done.load(Ordering::Relaxed) {
@@ -192,13 +193,13 @@ impl Watched {
             }
             wait(
                 &peers,
-                latecomers.as_ref(),
+                late_connections.as_ref(),
                 next_beat.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), beat),
             );
             for peer in peers.iter_mut().filter(|peer| peer.is_open) {
-                self.hear(peer);
+                self.receive(peer);
             }
-            latecomers.iter_mut().for_each(|latecomers| latecomers.answer(&self.places));
+            late_connections.iter_mut().for_each(|late_connections| late_connections.answer(&self.places));
         }
     }
 
@@ -207,31 +208,31 @@ impl Watched {
         let calls = self.state.lock().calls.clone();
         for (rank, calls) in (0_u32..).zip(calls) {
             if rank == self.rank || self.rank == 0 {
-                self.tell(LIVES, rank, calls, "", None);
+                self.broadcast(HEARTBEAT, rank, calls, "", None);
             }
         }
     }
 
-    fn hear(&self, peer: &mut Peer) {
+    fn receive(&self, peer: &mut Peer) {
         let is_open = read_waiting(peer);
         loop {
             match peer.inbox.next() {
                 Ok(Some(message)) => {
-                    peer.heard = Instant::now();
+                    peer.last_heard = Instant::now();
                     if self.note(peer.rank, message).is_err() {
-                        return self.lose(peer, "its data is not a message of a ring");
+                        return self.record_loss(peer, "its data is not a message of a ring");
                     }
                 }
                 Ok(None) => break,
-                Err(_) => return self.lose(peer, "its data is not a message of a ring"),
+                Err(_) => return self.record_loss(peer, "its data is not a message of a ring"),
             }
         }
         if !is_open {
-            return self.lose(peer, "its process has ended, or the connection to it is broken");
+            return self.record_loss(peer, "its process has ended, or the connection to it is broken");
         }
-        if peer.heard.elapsed() >= self.silence {
+        if peer.last_heard.elapsed() >= self.silence {
             let seconds = self.silence.as_secs_f64();
-            self.lose(peer, &format!("it has been silent for {seconds} s: its process is stopped, or its machine is unreachable"));
+            self.record_loss(peer, &format!("it has been silent for {seconds} s: its process is stopped, or its machine is unreachable"));
         }
     }
 
@@ -242,26 +243,26 @@ impl Watched {
         if let Some(known) = state.calls.get_mut(rank as usize).filter(|_| rank != self.rank) {
             *known = calls;
         }
-        let is_news = state.lost.is_none() && state.left.is_none();
+        let is_first = state.lost.is_none() && state.left.is_none();
         match kind {
-            HAS_LEFT if is_news => state.left = Some((rank, calls)),
-            IS_LOST if is_news => state.lost = Some(self.loss(rank, &text)),
+            HAS_LEFT if is_first => state.left = Some((rank, calls)),
+            IS_LOST if is_first => state.lost = Some(self.loss(rank, &text)),
             _ => return Ok(()),
         }
         drop(state);
         self.changed.notify_all();
-        self.pass_on(kind, rank, calls, &text, from);
+        self.forward(kind, rank, calls, &text, from);
         Ok(())
     }
 
-    /// Only member 0 is connected to all.
-    fn pass_on(&self, kind: u64, rank: u32, calls: u64, text: &str, from: u32) {
+    /// Forwards a message; only member 0 is connected to all members.
+    fn forward(&self, kind: u64, rank: u32, calls: u64, text: &str, from: u32) {
         if self.rank == 0 {
-            self.tell(kind, rank, calls, text, Some(from));
+            self.broadcast(kind, rank, calls, text, Some(from));
         }
     }
 
-    fn lose(&self, peer: &mut Peer, reason: &str) {
+    fn record_loss(&self, peer: &mut Peer, reason: &str) {
         peer.is_open = false;
         let mut state = self.state.lock();
         if state.lost.is_some() || state.left.is_some() || self.is_done.load(Ordering::Relaxed) {
@@ -270,16 +271,16 @@ impl Watched {
         state.lost = Some(self.loss(peer.rank, reason));
         drop(state);
         self.changed.notify_all();
-        self.pass_on(IS_LOST, peer.rank, 0, reason, peer.rank);
+        self.forward(IS_LOST, peer.rank, 0, reason, peer.rank);
     }
 }
 
 /// Waits until a peer has sent something.
-fn wait(peers: &[Peer], latecomers: Option<&Latecomers>, most: Duration) {
+fn wait(peers: &[Peer], late_connections: Option<&LateConnections>, most: Duration) {
     let open = peers.iter().filter(|peer| peer.is_open);
     let mut fds: Vec<_> = open.map(|peer| PollFd::new(&peer.socket, PollFlags::IN)).collect();
-    fds.extend(latecomers.into_iter().flat_map(Latecomers::fds));
-    // All peers are checked in any case.
+    fds.extend(late_connections.into_iter().flat_map(LateConnections::fds));
+    // An error does not matter, since all peers are checked afterwards.
     let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
 }
 

@@ -1,4 +1,4 @@
-//! Access control for ports, and authentication of ports by writers.
+//! Access control of ports, and the credentials of writers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use relive_transport::is_same_token;
 use relive_transport::tls::{ClientTls, ServerTls};
 
-/// Who may write to a port: writers with its token, or all. TLS encrypts the connection.
+/// The access control of a port: writers with its token, or all writers, may connect. TLS encrypts the connection.
 #[derive(Clone, Default)]
 pub struct PortAccess {
     pub(super) token: Option<Bytes>,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_admits_who_shows_its_token() {
+    fn a_port_admits_only_writers_with_its_token() {
         assert!(PortAccess::default().admits(b"anything"));
         let access = PortAccess::default().token("secret");
         assert!(access.admits(b"secret"));

@@ -28,7 +28,7 @@ impl Messages {
     /// Reads the next message, up to a maximum size.
     ///
     /// # Errors
-    /// The connection has ended or is dead; the message is larger.
+    /// The connection has ended or is dead; the message exceeds the maximum size.
     pub(super) async fn next(&mut self, most: usize) -> io::Result<Bytes> {
         let length = loop {
             match self.buffer.first_chunk::<4>() {
@@ -68,7 +68,7 @@ impl Messages {
 /// The connection has ended, or the peer does not read.
 pub(super) async fn write(socket: &mut WriteHalf<Socket>, parts: &[Bytes]) -> io::Result<()> {
     for part in parts {
-        // In pieces, since a whole message may take longer than the allowed silence of a live peer.
+        // A message is written in pieces, since a whole one may take longer than the permitted silence of a live peer.
         for piece in part.chunks(TRUSTED_BYTES) {
             tokio::time::timeout(SILENCE, socket.write_all(piece)).await.map_err(|_| {
                 io::Error::new(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The reason why a stream cannot continue.
+/// The reason that a stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -34,7 +34,7 @@ pub enum StreamError {
         /// The newer epoch.
         by: u64,
     },
-    /// The reader wants no more.
+    /// The reader wants no more items.
     #[error("the reader of shard {shard} wants no more items")]
     Closed {
         /// The shard.
@@ -49,7 +49,7 @@ pub enum StreamError {
         address: String,
         /// The shard.
         shard: u32,
-        /// How long nothing was heard from it.
+        /// How long the reader was silent.
         silence: Duration,
         /// The error of the last attempt to reach it.
         reason: String,
@@ -64,7 +64,7 @@ pub enum StreamError {
         /// The maximum size.
         most: usize,
     },
-    /// The shard could not make an item.
+    /// The shard could not produce an item.
     #[error("{0}")]
     Failed(String),
     /// The shard already has a reader.

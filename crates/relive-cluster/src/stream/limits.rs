@@ -12,15 +12,15 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 /// After this silence, a side considers the connection dead: three heartbeats, and a late one.
 pub(super) const SILENCE: Duration = Duration::from_secs(8);
 
-/// The cost of an item in addition to its bytes, which bounds even empty items: roughly its space in the
-/// queues.
+/// The cost of an item in addition to its bytes, roughly its space in the queues. It also bounds the number of empty
+/// items.
 pub(super) const ITEM_OVERHEAD: u64 = 64;
 
 /// The size of items in one message: large enough to make the overhead of a message small, and small enough
 /// for the reader to have its first items soon.
 pub(super) const MESSAGE_BYTES: u64 = 256 << 10;
 
-/// The maximum size of an item: larger ones are a mistake, and the reader allocates the announced length.
+/// The maximum size of an item: larger items are a mistake, and the reader allocates the announced length.
 pub(super) const MAX_ITEM_BYTES: usize = 1 << 30;
 
 /// The maximum number of items in a message, which bounds what the reader allocates for their lengths.

@@ -15,7 +15,7 @@ use super::message::ToShard;
 use super::outgoing::Outgoing;
 use super::wire::{Answer, Join};
 
-/// Time between two attempts to connect: the first, which doubles each time, and the maximum.
+/// The pause between two attempts to connect: the first pause, which doubles each time, and the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -59,13 +59,13 @@ pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
     }
 }
 
-/// Connects, and identifies the shard. An error of the kind `PermissionDenied` is the reader's rejection.
+/// Connects, and identifies the shard. An error of kind `PermissionDenied` means that the reader rejects the writer.
 async fn joined(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {SILENCE:?}"));
-    tokio::time::timeout(SILENCE, shaken_hands(shared, address)).await.map_err(late)?
+    tokio::time::timeout(SILENCE, handshake(shared, address)).await.map_err(late)?
 }
 
-async fn shaken_hands(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
+async fn handshake(shared: &Outgoing, address: &str) -> io::Result<(Messages, WriteHalf<Socket>)> {
     let socket = TcpStream::connect(address).await?;
     let access = &shared.options.access;
     let socket = match &access.tls {
@@ -96,7 +96,7 @@ async fn connection(
     mut messages: Messages,
     mut socket: WriteHalf<Socket>,
 ) -> io::Result<()> {
-    let hearing = async {
+    let receiving = async {
         loop {
             let message = messages.next(MAX_ANSWER_BYTES).await?;
             let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
@@ -124,7 +124,7 @@ async fn connection(
         }
     };
     tokio::select! {
-        heard = hearing => heard,
+        received = receiving => received,
         sent = sending => sent,
     }
 }

@@ -9,14 +9,14 @@ use super::limits::ITEM_OVERHEAD;
 pub enum Item {
     /// An item.
     Data(Bytes),
-    /// Why the shard could not make an item; it may continue afterwards.
+    /// The reason that the shard could not produce an item; the shard may continue afterwards.
     Failed(String),
     /// The last element: the shard has ended.
     End,
 }
 
 impl Item {
-    /// Its cost in a window.
+    /// The element's cost in a window.
     pub(super) fn cost(&self) -> u64 {
         let bytes = match self {
             Item::Data(bytes) => bytes.len(),
@@ -27,7 +27,7 @@ impl Item {
     }
 }
 
-/// From a shard to its reader.
+/// A message from a shard to its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromShard {
     /// Asks for the reader's position: when a connection begins, when no answer arrived, and periodically as
@@ -35,7 +35,7 @@ pub enum FromShard {
     Hello {
         /// The epoch of the shard.
         epoch: u64,
-        /// The number of the question, which identifies answers to older ones.
+        /// The number of the question, by which answers to older questions are recognized.
         question: u32,
         /// The first item that the reader has not confirmed, which the writer still holds, …
         first: u64,
@@ -53,7 +53,7 @@ pub enum FromShard {
     },
 }
 
-/// From the reader to a shard.
+/// A message from the reader to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToShard {
     /// The reader's position, and the limit for the shard.
@@ -62,9 +62,9 @@ pub enum ToShard {
         epoch: u64,
         /// The last received question.
         question: u32,
-        /// The next item that it expects.
+        /// The next item that the reader expects.
         next: u64,
-        /// The number of items taken: they are confirmed, and never sent again.
+        /// The number of taken items, which are confirmed and never sent again.
         taken: u64,
         /// The shard may send items with numbers below this, …
         items: u64,
@@ -76,6 +76,6 @@ pub enum ToShard {
         /// The newer epoch.
         by: u64,
     },
-    /// The reader wants no more.
+    /// The reader wants no more items.
     Closed,
 }

@@ -1,14 +1,14 @@
 //! Streams of items from shards to a reader on another host.
 //!
-//! A shard has a [`ShardWriter`] and makes an item when the reader has room for one ([credit](Window)). The
-//! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly
-//! once. An item is confirmed when it was taken from its reader. Until then the writer keeps it, and sends it
-//! again after a connection has broken. A shard that is restarted elsewhere has a higher epoch, and its
-//! reader tells its predecessor to end.
+//! A shard has a [`ShardWriter`], and produces an item when the reader has room for one ([credit](Window)). The
+//! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly once. An item
+//! is confirmed once it was taken from its reader. Until then, the writer keeps the item, and sends it again after a
+//! connection has broken. A shard that is restarted elsewhere has a higher epoch; the reader orders the shard's
+//! predecessor to end.
 //!
-//! Confirmed items are never lost: they were taken. A shard that dies may lose items that it has made but not
-//! sent. A reader that dies takes the confirmed items with it; its successor gets the unconfirmed ones, some
-//! of which the dead reader may have taken.
+//! Confirmed items are never sent again, since they were taken. A shard that dies may lose items that it has produced
+//! but not sent. If a reader dies, its confirmed items are lost with it; its successor gets the unconfirmed items, some
+//! of which the dead reader may have returned.
 //!
 //! The two ends are [`Sending`] and [`Receiving`], which use no sockets, threads or clock.
 

@@ -13,7 +13,7 @@ use super::sending::Sending;
 /// The options of a writer.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// The number of its shard.
+    /// The number of the writer's shard.
     pub shard: u32,
     /// How many times the shard was started: 1, 2, …
     pub epoch: u64,
@@ -35,8 +35,8 @@ pub(super) struct Outgoing {
     pub(super) options: WriterOptions,
     begun: Instant,
     state: Mutex<OutgoingState>,
-    /// Notified when the reader has taken or granted something, or the stream is over.
-    heard: Condvar,
+    /// Notified when the reader has taken items or granted credit, or the stream is over.
+    changed: Condvar,
     /// Notified when there is something to send while the connection is idle.
     pub(super) pushed: Notify,
 }
@@ -64,12 +64,12 @@ impl Outgoing {
             options,
             begun: Instant::now(),
             state: Mutex::new(state),
-            heard: Condvar::new(),
+            changed: Condvar::new(),
             pushed: Notify::new(),
         }
     }
 
-    /// Time since the writer began.
+    /// The time since the writer began.
     pub(super) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -96,7 +96,7 @@ impl Outgoing {
             if let Some(error) = &state.over {
                 return Err(error.clone());
             }
-            if self.heard.wait_until(&mut state, until).timed_out() {
+            if self.changed.wait_until(&mut state, until).timed_out() {
                 return Ok(is_so(&state.sending));
             }
         }
@@ -140,19 +140,19 @@ impl Outgoing {
             }
             ToShard::Closed | ToShard::Credit { .. } => {}
         }
-        // Granted items may be sent already: they were pushed before, or are sent again.
+        // The granted credit may permit sending: items were pushed before, or must be sent again.
         self.pushed.notify_one();
-        self.heard.notify_all();
+        self.changed.notify_all();
     }
 
     /// Ends the stream with an error.
     pub(super) fn give_up(&self, error: StreamError) {
         self.state.lock().over.get_or_insert(error);
-        self.heard.notify_all();
+        self.changed.notify_all();
     }
 
     pub(super) fn end(&self) {
-        self.heard.notify_all();
+        self.changed.notify_all();
     }
 
     pub(super) fn joined(&self) {

@@ -22,15 +22,15 @@ use super::reader::{ShardReader, ShardStatus, Slot};
 use super::receiving::Window;
 use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
 
-/// How long a writer may take to identify itself, and how long it waits for a reader of its shard.
+/// How long a writer may take to identify itself, and then to wait for a reader of its shard.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait at the end for writers to receive the notice that nothing reads any more.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long to wait at the end until writers have received the notice that the port has closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Listens for the writers of shards.
 ///
-/// When it is dropped, writers are notified that nothing reads any more.
+/// When the port is dropped, it notifies the writers that it has closed.
 #[derive(Debug)]
 pub struct Port {
     address: SocketAddr,
@@ -74,13 +74,13 @@ impl Port {
         Ok(Port { address, shared, runtime: Some(runtime) })
     }
 
-    /// The address that it listens on.
+    /// The address at which the port listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Creates the reader of a shard, whose writer may connect before or after that.
+    /// Creates the reader of a shard; the shard's writer may connect before or afterwards.
     ///
     /// # Errors
     /// The shard already has a reader.
@@ -95,7 +95,7 @@ impl Port {
         Ok(ShardReader::new(slot))
     }
 
-    /// The statistics of shards that have had readers here, by number.
+    /// The statistics of all shards that have had readers at this port, by number.
     #[must_use]
     pub fn status(&self) -> Vec<(u32, ShardStatus)> {
         let slots = self.shared.slots.lock();
@@ -104,8 +104,8 @@ impl Port {
         shards
     }
 
-    /// Marks a shard as failed, for a supervisor that knows that it will not return: after the received
-    /// items, its reader gives this error and ends.
+    /// Marks a shard as failed, for a supervisor that knows that the shard will not return: after the received items,
+    /// its reader returns this error and ends.
     pub fn fail(&self, shard: u32, reason: &str) {
         if let Some(slot) = self.shared.slots.lock().get(&shard) {
             slot.fail(reason);
@@ -118,13 +118,13 @@ impl Drop for Port {
         self.shared.slots.lock().values().for_each(|slot| slot.close());
         let connections = std::mem::take(&mut *self.shared.connections.lock());
         if let Some(runtime) = self.runtime.take() {
-            let goodbye = async {
+            let closing = async {
                 for connection in connections {
-                    // A failed connection sends nothing to its writer, which notices that it is gone.
+                    // The writer notices by itself that a failed connection is gone.
                     let _ = connection.await;
                 }
             };
-            let _ = runtime.block_on(async { tokio::time::timeout(GOODBYE * 2, goodbye).await });
+            let _ = runtime.block_on(async { tokio::time::timeout(CLOSE_TIMEOUT * 2, closing).await });
             runtime.shutdown_background();
         }
     }
@@ -159,10 +159,10 @@ async fn serve(shared: Arc<Listening>, socket: TcpStream, peer: SocketAddr) {
     }
 }
 
-type Joined = (Arc<Slot>, u64, Messages, WriteHalf<Socket>);
+type AcceptedShard = (Arc<Slot>, u64, Messages, WriteHalf<Socket>);
 
 /// Identifies the shard of a connection, and finds its reader.
-async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<Joined> {
+async fn joined(shared: &Listening, socket: TcpStream) -> io::Result<AcceptedShard> {
     let socket = match &shared.access.tls {
         Some(tls) => Socket::accept_tls(socket, tls).await?,
         None => Socket::over_tcp(socket)?,
@@ -235,12 +235,12 @@ async fn slot_connection(
     ended
 }
 
-/// Waits until the writer has received the last message and disconnected: closing a connection with unread
-/// input would discard what was sent.
+/// Waits until the writer has received the last message and disconnected: closing a connection with unread input would
+/// discard sent data.
 async fn leave(mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
     socket.shutdown().await?;
     let left = async { while messages.next(MAX_MESSAGE_BYTES).await.is_ok() {} };
     // A writer that does not disconnect is ignored.
-    let _ = tokio::time::timeout(GOODBYE, left).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, left).await;
     Ok(())
 }

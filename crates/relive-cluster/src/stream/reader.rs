@@ -16,27 +16,27 @@ use super::receiving::{Receiving, Window};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStatus {
-    /// How many times it was started; 0 before it has connected.
+    /// How many times the shard was started; 0 before it has connected.
     pub epoch: u64,
-    /// Whether its writer is connected.
+    /// Whether the shard's writer is connected.
     pub is_connected: bool,
     /// How many times a writer has connected.
     pub connections: u64,
-    /// Items that wait to be taken.
+    /// The number of items that wait to be taken.
     pub waiting: usize,
-    /// Items taken, of all epochs, …
+    /// The number of items taken in all epochs, …
     pub taken: u64,
     /// … and their bytes.
     pub bytes: u64,
-    /// Whether it has ended.
+    /// Whether the shard has ended.
     pub has_ended: bool,
 }
 
 /// The items of a shard, in order.
 ///
-/// It is a source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard is an item; the shard
-/// may continue after it. The shard starts to make items at the first pull. Dropping the reader notifies the
-/// shard that no more are wanted.
+/// A reader is the source of a flow: `Flow::from_pull("shard", reader)`. An error of the shard counts as an item; the
+/// shard may continue after it. The shard starts to produce items at the first pull. Dropping the reader notifies the
+/// shard that no more items are wanted.
 #[derive(Debug)]
 pub struct ShardReader(Arc<Slot>);
 
@@ -107,7 +107,7 @@ impl Slot {
         let mut state = self.state.lock();
         state.receiving.ask();
         let item = state.receiving.take();
-        if state.receiving.has_news() {
+        if state.receiving.has_new_credit() {
             self.changed.notify_one();
         }
         match item {
@@ -148,7 +148,7 @@ impl Slot {
         state.connections += 1;
         state.is_connected = true;
         state.receiving.connected(epoch);
-        // Wakes the previous connection, which may not have noticed that it is dead.
+        // Wakes the task of the previous connection, which may not have noticed that the connection is dead.
         self.changed.notify_waiters();
         Some(state.connections)
     }
@@ -172,7 +172,7 @@ impl Slot {
         }
     }
 
-    /// The next message for its writer.
+    /// The next message for the shard's writer.
     pub(super) fn transmit(&self, connection: u64) -> Option<ToShard> {
         let mut state = self.state.lock();
         if state.connections != connection {

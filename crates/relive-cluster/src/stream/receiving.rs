@@ -7,11 +7,11 @@ use super::message::{FromShard, Item, ToShard};
 /// How far a shard may be ahead of its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The maximum number of items made before they are taken; with 1, the shard begins the next item when it
-    /// is requested.
+    /// The maximum number of items that are produced before they are taken; with 1, the shard begins the next item when
+    /// it is requested.
     pub items: u64,
-    /// The maximum size of items in transit or waiting for the reader. The last item may begin below it and
-    /// end beyond.
+    /// The maximum size of all items in transit or waiting for the reader. The last item may begin below this limit and
+    /// end beyond it.
     pub bytes: u64,
 }
 
@@ -27,11 +27,11 @@ pub struct Receiving {
     window: Window,
     epoch: u64,
     queue: VecDeque<Item>,
-    /// Queued items of a previous epoch, and their cost: they count in the current window.
+    /// The number and the cost of queued items of a previous epoch, which count in the current window.
     older: u64,
     older_cost: u64,
-    /// In this epoch: the next expected item, with the cost of all before it; and the number of items taken,
-    /// with their cost.
+    /// In this epoch: the next expected item, with the cost of all items before it; and the number of taken items, with
+    /// their cost.
     next: u64,
     next_cost: u64,
     taken: u64,
@@ -39,8 +39,8 @@ pub struct Receiving {
     /// The granted credit, and the credit that was sent.
     items_granted: u64,
     cost_granted: u64,
-    items_told: u64,
-    cost_told: u64,
+    items_announced: u64,
+    cost_announced: u64,
     question: u32,
     /// The answer that the shard waits for, if any.
     owes: Option<ToShard>,
@@ -49,7 +49,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// Creates a reader without a shard.
+    /// Creates the receiving end before a shard has connected.
     #[must_use]
     pub fn new(window: Window) -> Receiving {
         Receiving {
@@ -64,8 +64,8 @@ impl Receiving {
             taken_cost: 0,
             items_granted: 0,
             cost_granted: 0,
-            items_told: 0,
-            cost_told: 0,
+            items_announced: 0,
+            cost_announced: 0,
             question: 0,
             owes: None,
             is_asked: false,
@@ -89,22 +89,22 @@ impl Receiving {
                 false
             }
             FromShard::Items { epoch, first, items } => {
-                // Items of an epoch that has not said hello, and items after a gap, are sent again after the
+                // Items of an epoch without a hello, and items after a gap, are ignored: they are sent again after the
                 // hello.
                 epoch == self.epoch && first <= self.next && self.append(first, items)
             }
         }
     }
 
-    /// Handles a shard that was restarted, or is first heard of: items that it made before and that were
-    /// confirmed are not sent again.
+    /// Handles a shard that was restarted or is new: items that it has already produced and that were confirmed are not
+    /// sent again.
     fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
         self.epoch = epoch;
         self.older = self.queue.len() as u64;
         self.older_cost = self.queue.iter().map(Item::cost).sum();
         (self.next, self.next_cost, self.taken, self.taken_cost) = (first, cost, first, cost);
         (self.items_granted, self.cost_granted) = (first, cost);
-        (self.items_told, self.cost_told) = (first, cost);
+        (self.items_announced, self.cost_announced) = (first, cost);
         if self.is_asked {
             self.grant();
         }
@@ -125,7 +125,7 @@ impl Receiving {
         self.next > before
     }
 
-    /// Requests items: grants the window from the last taken item.
+    /// Requests items: grants the window after the last taken item.
     pub fn ask(&mut self) {
         self.is_asked = true;
         self.grant();
@@ -153,7 +153,7 @@ impl Receiving {
                 self.owes = Some(self.credit());
             }
         }
-        // If the shard was restarted since then, this is not the end.
+        // If the shard was restarted since then, this `End` is not the end.
         if item == Item::End && !self.has_ended { self.take() } else { Some(item) }
     }
 
@@ -177,9 +177,9 @@ impl Receiving {
 
     /// Whether there is something to send: an answer, or credit of at least half a window.
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        let items = self.items_granted.saturating_sub(self.items_told);
-        let cost = self.cost_granted.saturating_sub(self.cost_told);
+    pub fn has_new_credit(&self) -> bool {
+        let items = self.items_granted.saturating_sub(self.items_announced);
+        let cost = self.cost_granted.saturating_sub(self.cost_announced);
         let is_due = items.saturating_mul(2) >= self.window.items.max(1)
             || cost.saturating_mul(2) >= self.window.bytes.max(1);
         self.owes.is_some() || (is_due && self.epoch > 0 && !self.has_ended)
@@ -187,13 +187,13 @@ impl Receiving {
 
     /// The next message to send; call it until it returns `None`.
     pub fn transmit(&mut self) -> Option<ToShard> {
-        if !self.has_news() {
+        if !self.has_new_credit() {
             return None;
         }
         if let Some(replaced @ ToShard::Replaced { .. }) = self.owes.take() {
             return Some(replaced);
         }
-        (self.items_told, self.cost_told) = (self.items_granted, self.cost_granted);
+        (self.items_announced, self.cost_announced) = (self.items_granted, self.cost_granted);
         Some(self.credit())
     }
 
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_shard_says_takes_no_more_than_the_window(
+        fn a_shard_cannot_exceed_the_receive_window(
             messages in prop::collection::vec((any_message(), any::<bool>()), 0..40),
         ) {
             let mut receiving = Receiving::new(Window { items: 8, bytes: 1000 });

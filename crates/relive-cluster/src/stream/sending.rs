@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::limits::{HEARTBEAT, MAX_ITEMS, MESSAGE_BYTES, RETRY_AFTER};
 use super::message::{FromShard, Item, ToShard};
 
-/// Keeps items until their reader has confirmed them, and sends them again when they may have been lost.
+/// Keeps items until the reader has confirmed them, and sends items again that may have been lost.
 ///
 /// Times are durations since an arbitrary fixed moment, and never decrease.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Sending {
     epoch: u64,
     /// The unconfirmed items, each with the cost of all items before it.
     unconfirmed: VecDeque<(u64, Item)>,
-    /// The number of the first of them, and the cost of all items so far.
+    /// The number of the first unconfirmed item, and the cost of all items so far.
     first: u64,
     cost: u64,
     /// The next item to send, and the reader's known position.
@@ -28,7 +28,7 @@ pub struct Sending {
     is_answered: bool,
     /// The times of the last question, of the last message, and of the last progress of the reader.
     asked: Option<Duration>,
-    heard: Duration,
+    last_heard: Duration,
     progressed: Duration,
     is_replaced: bool,
     is_closed: bool,
@@ -36,8 +36,8 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Creates a shard that is started for the time `epoch` (1, 2, …). Its reader accepts items of the newest
-    /// epoch.
+    /// Creates the sending end of a shard that was started `epoch` times (1, 2, …). The reader only accepts items of
+    /// the newest epoch.
     #[must_use]
     pub fn new(epoch: u64, now: Duration) -> Sending {
         Sending {
@@ -52,7 +52,7 @@ impl Sending {
             question: 0,
             is_answered: false,
             asked: None,
-            heard: now,
+            last_heard: now,
             progressed: now,
             is_replaced: false,
             is_closed: false,
@@ -60,12 +60,12 @@ impl Sending {
         }
     }
 
-    /// Whether the reader has room for another item, which the shard should then make.
+    /// Whether the reader has room for another item, which the shard should then produce.
     #[must_use]
     pub fn has_room(&self) -> bool {
         !self.is_over()
             && !self.has_ended
-            && self.made() < self.items_granted
+            && self.pushed() < self.items_granted
             && self.cost < self.cost_granted
     }
 
@@ -74,7 +74,7 @@ impl Sending {
     }
 
     /// The number of items so far.
-    fn made(&self) -> u64 {
+    fn pushed(&self) -> u64 {
         self.first + self.unconfirmed.len() as u64
     }
 
@@ -95,7 +95,7 @@ impl Sending {
         self.has_ended && self.unconfirmed.is_empty()
     }
 
-    /// The number of confirmed items. The reader has taken them, and they are not lost whatever happens here.
+    /// The number of confirmed items. The reader has taken them, so a failure of the shard cannot lose them.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         self.first
@@ -107,7 +107,7 @@ impl Sending {
         self.is_replaced
     }
 
-    /// Whether the reader wants no more.
+    /// Whether the reader wants no more items.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
@@ -116,16 +116,16 @@ impl Sending {
     /// The time since the last message.
     #[must_use]
     pub fn silence(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.heard)
+        now.saturating_sub(self.last_heard)
     }
 
-    /// Notes a new connection, which has received nothing: the reader is asked for its position.
+    /// Notes a new connection, over which nothing has been received: the reader is asked for its position.
     pub fn connected(&mut self, now: Duration) {
-        self.heard = now;
-        self.ask_anew();
+        self.last_heard = now;
+        self.next_question();
     }
 
-    fn ask_anew(&mut self) {
+    fn next_question(&mut self) {
         self.question = self.question.wrapping_add(1);
         self.is_answered = false;
         self.asked = None;
@@ -137,7 +137,7 @@ impl Sending {
             ToShard::Replaced { by } => self.is_replaced |= by > self.epoch,
             ToShard::Closed => self.is_closed = true,
             ToShard::Credit { epoch, question, next, taken, items, cost } if epoch == self.epoch => {
-                self.heard = now;
+                self.last_heard = now;
                 let is_answer = !self.is_answered && question == self.question;
                 self.confirm(taken);
                 if next > self.received || is_answer {
@@ -147,7 +147,7 @@ impl Sending {
                     // Items beyond the reader's position are sent again; a restarted reader's credit replaces
                     // the previous one.
                     self.is_answered = true;
-                    self.next = next.clamp(self.first, self.made());
+                    self.next = next.clamp(self.first, self.pushed());
                     (self.received, self.items_granted, self.cost_granted) = (next, items, cost);
                 } else {
                     self.received = self.received.max(next);
@@ -173,9 +173,9 @@ impl Sending {
         }
         if self.is_answered && self.next > self.received && now.saturating_sub(self.progressed) >= RETRY_AFTER
         {
-            self.ask_anew();
+            self.next_question();
         }
-        if self.asks_at().is_none_or(|at| at <= now) {
+        if self.next_question_at().is_none_or(|at| at <= now) {
             self.asked = Some(now);
             let cost = self.unconfirmed.front().map_or(self.cost, |(before, _)| *before);
             return Some(FromShard::Hello {
@@ -195,7 +195,7 @@ impl Sending {
     }
 
     /// The time of the next question; `None` if it is due now.
-    fn asks_at(&self) -> Option<Duration> {
+    fn next_question_at(&self) -> Option<Duration> {
         self.asked.map(|asked| asked + if self.is_answered { HEARTBEAT } else { RETRY_AFTER })
     }
 
@@ -223,7 +223,7 @@ impl Sending {
     /// The latest time for the next call of [`transmit`](Self::transmit).
     #[must_use]
     pub fn wake_at(&self) -> Duration {
-        let asks = self.asks_at().unwrap_or_default();
+        let asks = self.next_question_at().unwrap_or_default();
         let retries = (self.is_answered && self.next > self.received).then(|| self.progressed + RETRY_AFTER);
         retries.map_or(asks, |retries| retries.min(asks))
     }

@@ -39,7 +39,7 @@ pub(super) struct Join {
     pub(super) token: Bytes,
 }
 
-/// The reader's answer to it.
+/// The reader's answer to a [`Join`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Accepted,
@@ -56,7 +56,7 @@ fn framed(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     out
 }
 
-/// Writes the length of the message, including `beyond` bytes that are elsewhere.
+/// Writes the length of the message, including `beyond` bytes that are not in `out`.
 fn set_length(out: &mut BytesMut, beyond: usize) {
     let length = u32::try_from(out.len() - 4 + beyond).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(..4) {
@@ -108,7 +108,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// A description: it is another message.
+    /// A description: the message is of another kind.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Answer, String> {
         match bytes.try_get_u8() {
             Ok(16) => Ok(Answer::Accepted),
@@ -273,7 +273,7 @@ mod tests {
         ]
     }
 
-    /// The message without its length, which is checked.
+    /// Checks the length of a message, and returns the rest.
     fn body(parts: &[Bytes]) -> Bytes {
         let mut bytes = Bytes::from(parts.concat());
         assert_eq!(bytes.get_u32_le() as usize, bytes.len());
@@ -284,7 +284,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn items_come_back_as_they_were(
+        fn stream_items_round_trip(
             items in prop::collection::vec(any_item(), 0..20), epoch: u64, first: u64, cut in 0_usize..100,
         ) {
             let message = FromShard::Items { epoch, first, items };
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_come_back_as_they_were() {
+    fn other_messages_round_trip() {
         let hello = FromShard::Hello { epoch: 3, question: 9, first: 1 << 40, cost: 7 };
         assert_eq!(FromShard::from_bytes(body(&hello.to_parts())), Ok(hello));
         let credit = ToShard::Credit { epoch: 1, question: 2, next: 3, taken: 4, items: 5, cost: 6 };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_writer_is_told_so() {
+    fn invalid_writer_greetings_are_refused_with_the_reason() {
         let refused = |bytes: &'static [u8]| Join::from_bytes(Bytes::from_static(bytes)).unwrap_err();
         assert_eq!(refused(b"GET / HTTP/1.1"), "it does not speak the protocol of streams");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The shard's end of a stream.
+//! The sending end of a stream, with its connection.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,8 +21,8 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// Creates a writer for the port at `address`, such as `10.0.0.1:7000`. It connects and reconnects on a
-    /// thread of its own.
+    /// Creates a writer for the port at `address`, such as `10.0.0.1:7000`. It connects and reconnects on its own
+    /// thread.
     ///
     /// # Errors
     /// No thread can be started.
@@ -42,8 +42,8 @@ impl ShardWriter {
         Ok(ShardWriter { shared, thread: Some(thread.map_err(broken)?) })
     }
 
-    /// Waits until the reader has room for another item, which the shard should then make. Returns whether it
-    /// has room in time.
+    /// Waits until the reader has room for another item, which the shard should then produce. Returns whether the
+    /// reader has room before the timeout.
     ///
     /// # Errors
     /// The stream is over: the reader is gone, wants no more, or rejects this writer, or the shard was
@@ -52,8 +52,8 @@ impl ShardWriter {
         self.shared.wait(timeout, Sending::has_room)
     }
 
-    /// Accepts an item without waiting: call [`wait_for_room`](Self::wait_for_room) before, to stay within
-    /// the reader's window.
+    /// Accepts an item without waiting: call [`wait_for_room`](Self::wait_for_room) first, to stay within the reader's
+    /// window.
     ///
     /// # Errors
     /// The item is too large; the stream is over.
@@ -65,7 +65,7 @@ impl ShardWriter {
         self.shared.push(Item::Data(item))
     }
 
-    /// Reports to the reader that the shard could not make an item.
+    /// Reports to the reader that the shard could not produce an item.
     ///
     /// # Errors
     /// The stream is over.
@@ -73,10 +73,11 @@ impl ShardWriter {
         self.shared.push(Item::Failed(text.into()))
     }
 
-    /// Ends the stream, and waits until the reader has taken everything. Returns whether it has in time.
+    /// Ends the stream, and waits until the reader has taken all items. Returns whether it has done so before the
+    /// timeout.
     ///
     /// # Errors
-    /// The stream is over, and something was not taken.
+    /// The stream is over, and some items were not taken.
     pub fn finish(&self, timeout: Duration) -> Result<bool, StreamError> {
         self.shared.push(Item::End)?;
         self.shared.wait(timeout, Sending::is_done)

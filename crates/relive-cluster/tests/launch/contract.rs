@@ -1,4 +1,4 @@
-//! The suite that every launcher passes.
+//! The suite that every launcher must pass.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +10,13 @@ use relive_cluster::launch::{
 
 use crate::engines;
 
-/// Words that a shell, YAML or the kubelet would change.
+/// Text that a shell, YAML or the kubelet would change without quoting.
 const ODD: &str = "a 'b' \"c\" $HOME $(id) `id` \\ #";
 
-/// How long a job may take.
+/// The timeout of a job.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job whose processes leave a file each, with what they were started with.
+/// A job whose processes each write a file with their arguments and variables.
 fn job(folder: &Path) -> Job {
     let script = format!(
         "printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$ODD\" \"$RELIVE_TOKEN\" > {0}/part.$1.$$ && mv {0}/part.$1.$$ {0}/$1",
@@ -32,7 +32,8 @@ fn job(folder: &Path) -> Job {
     job
 }
 
-/// Has a launcher start the job, and what it writes be run; then each process was there once, with all that is its own.
+/// Starts the job with a launcher, and runs the written commands. Checks that each process ran once, with its own
+/// arguments and variables.
 fn assert_keeps(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
     let folder = tempfile::tempdir().unwrap();
     let job = job(folder.path());
@@ -65,7 +66,7 @@ fn assert_keeps(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
     assert_refuses(launcher, &job);
 }
 
-/// Jobs that no launcher starts are errors that name what is wrong.
+/// Checks that the launcher rejects invalid jobs with errors that name the invalid part.
 fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
     let refused = |change: &dyn Fn(&mut Job), expected: &str| {
         let mut changed = job.clone();
@@ -89,21 +90,21 @@ fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
 }
 
 #[test]
-fn processes_of_this_machine_keep_the_contract() {
+fn local_processes_meet_the_launch_contract() {
     assert_keeps(&Processes, |_, _| unreachable!("they run"));
 }
 
 #[test]
-fn commands_for_people_keep_the_contract() {
+fn manual_commands_meet_the_launch_contract() {
     assert_keeps(&Manual, engines::run_by_hand);
 }
 
 #[test]
-fn scripts_for_slurm_keep_the_contract() {
+fn slurm_scripts_meet_the_launch_contract() {
     assert_keeps(&Slurm, engines::run_as_slurm);
 }
 
 #[test]
-fn manifests_for_kubernetes_keep_the_contract() {
+fn kubernetes_manifests_meet_the_launch_contract() {
     assert_keeps(&Kubernetes { image: "relive:0.1.0".to_owned() }, engines::run_as_kubernetes);
 }

@@ -1,4 +1,4 @@
-//! What people and engines do with what is written for them, as far as it needs no cluster.
+//! Runs written jobs as people and cluster managers do, as far as possible without a cluster.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use relive_cluster::launch::{
 };
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Slurm's own commands, on this machine.
+/// Replacements for Slurm's commands on this machine.
 const SLURM: &str = r#"
 srun() {
   while [[ $1 == --* ]]; do shift; done
@@ -24,13 +24,13 @@ fn bash(script: &str, folder: &Path) {
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Each line, in a shell.
+/// Runs each line in a shell.
 pub(crate) fn run_by_hand(folder: &Path, written: &Written) {
     assert!(written.files.is_empty() && written.watch.is_none() && written.stop.is_none());
     written.start.iter().for_each(|line| bash(line, folder));
 }
 
-/// The script, with its commands standing for Slurm's.
+/// Runs the script with the replacements for Slurm's commands.
 pub(crate) fn run_as_slurm(folder: &Path, written: &Written) {
     for file in &written.files {
         std::fs::write(folder.join(&file.name), &file.content).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn run_as_slurm(folder: &Path, written: &Written) {
     bash(&format!("{SLURM}\n. ./try.sbatch"), folder);
 }
 
-/// Each container, as the kubelet starts it.
+/// Runs each container's command as the kubelet does.
 pub(crate) fn run_as_kubernetes(folder: &Path, written: &Written) {
     assert_eq!(written.start, ["kubectl apply -f try.yaml"]);
     let objects = YamlLoader::load_from_str(&written.files[0].content).unwrap();
@@ -94,14 +94,14 @@ fn written(launcher: &dyn Launcher) -> Written {
 }
 
 #[test]
-fn the_script_of_a_run_is_as_it_was_read_by_people() {
+fn the_slurm_script_matches_the_reviewed_file() {
     let files = written(&Slurm).files;
     assert_eq!(files[0].content, include_str!("golden/impala.sbatch"));
     assert_eq!((files[1].name.as_str(), files[1].content.as_str()), ("impala.token", "open-sesame\n"));
 }
 
 #[test]
-fn the_manifests_of_a_run_are_as_they_were_read_by_people() {
+fn kubernetes_manifests_match_the_reviewed_file() {
     let written = written(&Kubernetes { image: "relive:0.1.0".to_owned() });
     assert_eq!(written.files[0].content, include_str!("golden/impala.yaml"));
     let objects = YamlLoader::load_from_str(&written.files[0].content).unwrap();
@@ -111,7 +111,7 @@ fn the_manifests_of_a_run_are_as_they_were_read_by_people() {
 }
 
 #[test]
-fn a_host_that_nobody_knows_yet_is_refused() {
+fn an_unassigned_host_is_refused() {
     let error = Manual.start(&run()).err().unwrap().to_string();
     assert!(error.starts_with("the address in workers's command is that of another task"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What every launcher does with a job. What is only written is run as its engine would run it.
+//! Tests of all launchers. Written jobs are run as their cluster manager would run them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

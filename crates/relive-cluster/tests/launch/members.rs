@@ -1,8 +1,8 @@
-//! Jobs that run here: what happens to their processes, and what is told of it.
+//! Jobs that run on this machine: their processes, and the reported events.
 
 use std::time::Duration;
 
-use relive_cluster::launch::{Ended, Event, Job, Members, Next, Processes, Restart, Task, What};
+use relive_cluster::launch::{Ended, Event, EventKind, Job, Members, Next, Processes, Restart, Task};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -14,11 +14,11 @@ fn next(members: &mut Box<dyn Members>) -> Event {
     members.watch(PATIENCE).expect("something happens in time")
 }
 
-/// The system's number of the next process that is started.
+/// The process id of the next process that is started.
 fn started(members: &mut Box<dyn Members>) -> u32 {
     match next(members).what {
-        What::Started(process) => process,
-        What::Ended(..) => panic!("one has ended"),
+        EventKind::Started(process) => process,
+        EventKind::Ended(..) => panic!("one has ended"),
     }
 }
 
@@ -27,56 +27,57 @@ fn is_there(process: u32) -> bool {
 }
 
 #[test]
-fn a_process_that_is_killed_is_followed_by_another() {
+fn a_killed_process_is_restarted() {
     let mut members = Processes.run(&job("read", 1)).unwrap();
     let first = started(&mut members);
     let killed = std::process::Command::new("kill").args(["-KILL", &first.to_string()]).status().unwrap();
     assert!(killed.success());
-    assert_eq!(next(&mut members).what, What::Ended(Ended::Signal(9), Next::StartsAgain));
+    assert_eq!(next(&mut members).what, EventKind::Ended(Ended::Signal(9), Next::StartsAgain));
     let second = started(&mut members);
     members.stop(Duration::ZERO);
     assert!(!is_there(first) && !is_there(second));
-    assert_eq!(next(&mut members).what, What::Ended(Ended::Signal(9), Next::Stays));
+    assert_eq!(next(&mut members).what, EventKind::Ended(Ended::Signal(9), Next::Stays));
 }
 
 #[test]
-fn a_process_that_fails_too_often_is_given_up() {
+fn a_process_that_fails_too_often_is_not_restarted() {
     let mut job = job("exit 3", 1);
     job.restart = Restart { most: 2, ..Restart::default() };
     let mut members = Processes.run(&job).unwrap();
     let next = [Next::StartsAgain, Next::StartsAgain, Next::GivenUp { times: 3 }];
     for next_one in next {
         started(&mut members);
-        assert_eq!(self::next(&mut members).what, What::Ended(Ended::Code(3), next_one));
+        assert_eq!(self::next(&mut members).what, EventKind::Ended(Ended::Code(3), next_one));
     }
     members.stop(PATIENCE);
     assert_eq!(members.watch(Duration::ZERO), None);
 }
 
 #[test]
-fn a_process_that_has_ended_well_is_followed_if_the_job_goes_on() {
+fn a_successful_process_is_restarted_if_the_job_continues() {
     let mut job = job("exit 0", 1);
     job.restart.after_success = Some(Duration::ZERO);
     let mut members = Processes.run(&job).unwrap();
     for _ in 0..2 {
         started(&mut members);
-        assert_eq!(next(&mut members).what, What::Ended(Ended::Success, Next::Stays));
+        assert_eq!(next(&mut members).what, EventKind::Ended(Ended::Success, Next::Stays));
     }
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told() {
+fn a_missing_program_is_reported() {
     let mut job = Job::new("try", [Task::one("worker", ["/no/such/program"])]);
     job.restart.most = 0;
     let mut members = Processes.run(&job).unwrap();
-    let What::Ended(Ended::NotStarted(text), Next::GivenUp { times: 1 }) = next(&mut members).what else {
+    let EventKind::Ended(Ended::NotStarted(text), Next::GivenUp { times: 1 }) = next(&mut members).what
+    else {
         panic!("it was started");
     };
     assert!(text.contains("No such file"), "{text}");
 }
 
 #[test]
-fn a_task_grows_and_shrinks() {
+fn a_task_can_be_resized() {
     let mut members = Processes.run(&job("read", 2)).unwrap();
     let processes = [started(&mut members), started(&mut members)];
     members.resize("worker", 3).unwrap();
@@ -92,7 +93,7 @@ fn a_task_grows_and_shrinks() {
 }
 
 #[test]
-fn what_a_process_has_started_ends_with_it() {
+fn child_processes_of_a_member_end_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let child = folder.path().join("child");
     let script = format!("sleep 1000 & echo $! > {0}.part; mv {0}.part {0}; read", child.display());

@@ -25,7 +25,7 @@ pub struct StateId {
 }
 
 impl ServerInfo {
-    /// Returns the table of that name.
+    /// Returns the table with this name.
     pub fn table(&self, name: &str) -> Option<&TableInfo> {
         self.tables.iter().find(|table| table.config.name == name)
     }

@@ -1,4 +1,4 @@
-//! The memory of chunks, as servers and engines of this process report it.
+//! The memory of chunks, as reported by servers and by engines of this process.
 
 use relive_engine::process_bytes;
 use relive_tensor::{AccountSnapshot, LedgerSnapshot};
@@ -15,9 +15,9 @@ pub struct ChunkTotals {
     pub encoded_bytes: u64,
     /// Bytes once decoded.
     pub raw_bytes: u64,
-    /// Of the encoded bytes, those that several tables share; for a table, those that it shares with others.
+    /// The part of the encoded bytes that several tables share; for a table, the part that it shares with other tables.
     pub shared_bytes: u64,
-    /// Of the encoded bytes, those on disk and not in memory.
+    /// The part of the encoded bytes that is on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct MemoryStatus {
     pub waiters: Vec<Waiter>,
     /// Number of further waiters.
     pub waiters_not_listed: u64,
-    /// Why the last attempt to move chunks to disk failed. They stay in memory.
+    /// Why the last attempt to move chunks to disk failed. The chunks stay in memory.
     pub spill_error: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use super::memory::{ChunkTotals, MemoryStatus};
 use super::waits::{Waiter, Waits};
 use crate::{Error, ErrorKind, Result};
 
-/// What a Relive server holds, and which callers wait for what.
+/// The contents of a Relive server, and the callers that wait.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     /// Version of the server.
@@ -23,7 +23,7 @@ pub struct ServerStatus {
     pub tables: Vec<TableStatus>,
     /// All live chunks. Each counts once.
     pub chunks: ChunkTotals,
-    /// The bound on their bytes in memory.
+    /// The bound on the chunks' bytes in memory.
     pub memory: MemoryStatus,
     /// Number of open insert streams.
     pub insert_streams: u64,
@@ -49,26 +49,26 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// Number of items that left the table since the last reset.
     pub deletes: u64,
-    /// The chunks of the items. Each counts once.
+    /// The chunks of the items; each counts once.
     pub chunks: ChunkTotals,
-    /// Bytes of the chunks that the table's items refer to. A chunk of two items counts twice.
+    /// Bytes of the chunks to which the table's items refer. A chunk of two items counts twice.
     pub referenced_bytes: u64,
     /// The waiting callers, the longest waiting first.
     pub waiters: Vec<Waiter>,
     /// Number of further waiters.
     pub waiters_not_listed: u64,
-    /// Number of samples taken for callers that disconnected before they received them.
+    /// Number of samples that were taken for callers that disconnected before they received them.
     pub undelivered_samples: u64,
     /// The structure of items, if a signature or a writer has named the columns; see `Client::column_names`.
     pub columns: Option<Arc<Nest<()>>>,
-    /// What a sample and an insert would currently wait for.
+    /// The conditions for which a sample and an insert would currently wait.
     pub waits: Waits,
     /// The paused operations.
     pub paused: Paused,
 }
 
 impl ServerStatus {
-    /// Returns the status of the table of that name.
+    /// Returns the status of the table with this name.
     pub fn table(&self, name: &str) -> Option<&TableStatus> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }

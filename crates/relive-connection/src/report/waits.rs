@@ -1,21 +1,21 @@
-//! What callers of a table wait for, and the callers.
+//! The waiting callers of a table, and the conditions for which they wait.
 
 use std::time::Duration;
 
 use relive_engine::TableHandle;
 use relive_wire::v1;
 
-/// What would currently hold a sample and an insert back, in words; `None` if it may proceed.
+/// The conditions that currently block a sample and an insert, as text; `None` if the operation may proceed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// What one sample waits for.
+    /// The condition that blocks a sample.
     pub sample: Option<String>,
-    /// What one insert waits for.
+    /// The condition that blocks an insert.
     pub insert: Option<String>,
 }
 
 impl Waits {
-    /// Returns what holds back calls to a table of this process.
+    /// Returns the conditions that block calls to a table of this process.
     pub(crate) fn of_table(table: &TableHandle) -> Waits {
         Waits {
             sample: table.sample_shortfall().map(|missing| missing.to_string()),
@@ -36,22 +36,22 @@ pub enum WaiterOperation {
     Other,
 }
 
-/// A caller that waits, for a table's rate limiter or for memory.
+/// A caller that waits for a table's rate limiter or for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// Its operation.
     pub operation: WaiterOperation,
     /// The address of the peer, or its name.
     pub who: String,
-    /// How long it has been waiting.
+    /// How long the caller has been waiting.
     pub waiting: Duration,
-    /// What is missing, for people.
+    /// The missing condition, as text.
     pub reason: String,
     /// How many inserts, samples or items are missing; 0 for a caller that waits behind others.
     pub missing: u64,
     /// Number of requested items.
     pub wanted: u64,
-    /// Number of items so far.
+    /// Number of items taken so far.
     pub taken: u64,
 }
 

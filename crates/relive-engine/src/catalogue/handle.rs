@@ -23,7 +23,7 @@ pub struct TableHandle {
     cores: Cores,
 }
 
-/// The implementation of a table: one core, or shards.
+/// The implementation of a table: one core or several shards.
 #[derive(Clone)]
 enum Cores {
     One(TableCore),
@@ -49,7 +49,8 @@ impl TableHandle {
         Ok(Self::of_one(TableCore::new(table, rng, memory)))
     }
 
-    /// A table with the state of another, and the number of items that were evicted because the rules allow fewer.
+    /// A table with the state of another, and the number of items that were evicted because the rules allow fewer
+    /// items.
     ///
     /// # Errors
     /// As [`empty`](Self::empty); an impossible state.
@@ -83,7 +84,7 @@ impl TableHandle {
         Self { cores: Cores::Many(Arc::new(shards)) }
     }
 
-    /// The core that holds the item of this key, if the item exists.
+    /// The core that holds the item with this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -119,7 +120,7 @@ impl TableHandle {
         }
     }
 
-    /// Withdraws a request. Returns the samples that were already taken for it.
+    /// Withdraws a request. Returns the samples that were already taken for the request.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         match &self.cores {
             Cores::One(core) => core.withdraw_sample(id, slot),
@@ -135,7 +136,7 @@ impl TableHandle {
         }
     }
 
-    /// Merges the next `parts`, the snapshots of this table's cores; items are in no order.
+    /// Merges the next `parts`, which are the snapshots of this table's cores. The items are in no particular order.
     pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
         match &self.cores {
             Cores::One(_) => parts.next(),
@@ -159,7 +160,7 @@ impl TableHandle {
         }
     }
 
-    /// The core that keeps the data that the table has only once.
+    /// The core that keeps the data that is not divided among the cores.
     pub(crate) fn front(&self) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -189,12 +190,12 @@ impl TableHandle {
 
     /// Inserts `items` in order.
     ///
-    /// Adds the keys of the items that the table now holds to `confirmed`. The other items wait in the queue and report
-    /// to `confirmations`, even after the caller stops listening.
+    /// Adds the keys of the items that the table now holds to `confirmed`. The other items wait in the queue; their
+    /// outcomes are reported to `confirmations`, even after the caller stops listening.
     ///
     /// # Errors
-    /// The first item that the table refuses ends the call: an unusable priority, a closed table, a full queue. Earlier
-    /// items are inserted or waiting; later items are dropped.
+    /// The first item that the table refuses ends the call. The reasons are an unusable priority, a closed table or a
+    /// full queue. Earlier items are inserted or waiting; later items are dropped.
     pub fn insert(
         &self,
         items: impl IntoIterator<Item = NewItem>,
@@ -211,8 +212,8 @@ impl TableHandle {
     /// Applies `mutations` in order and ignores unknown keys.
     ///
     /// # Errors
-    /// The first priority that the table refuses ends the call. It is not applied; the ones before it are. A closed
-    /// table refuses all mutations.
+    /// The first priority that the table refuses ends the call. This update is not applied; the mutations before it
+    /// are. A closed table refuses all mutations.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.mutate(mutations),
@@ -241,8 +242,8 @@ impl TableHandle {
 
     /// Proposes `structure` as the structure of this table's items; its leaves, in flattening order, are the columns.
     /// The table keeps the first proposal for its lifetime, even after [`reset`](Self::reset). A different proposal
-    /// with the same number of columns invalidates the structure: items would come back under wrong names. A table with
-    /// a signature keeps the signature's structure. Returns whether `structure` is the valid one.
+    /// with the same number of columns invalidates the structure: items would be returned under wrong names. A table
+    /// with a signature keeps the signature's structure. Returns whether `structure` is the valid one.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -266,7 +267,8 @@ impl TableHandle {
     }
 
     /// The structure of this table's items, for a writer that follows the answer: the structure of the signature, or
-    /// the first one proposed, which is `structure` if none was. Of two concurrent proposals, one is the first.
+    /// the first one proposed, which is `structure` if there was no earlier proposal. Of two concurrent proposals, one
+    /// is the first.
     ///
     /// # Errors
     /// As [`name_columns`](Self::name_columns).
@@ -274,7 +276,7 @@ impl TableHandle {
         self.front().shared.columns.agree(self.name(), structure)
     }
 
-    /// The structure of this table's items, and whether a writer has written items with another.
+    /// The structure of this table's items, and whether a writer has written items with a different structure.
     #[must_use]
     pub fn structure(&self) -> Option<Arc<ItemStructure>> {
         self.front().shared.columns.structure()
@@ -357,7 +359,7 @@ impl TableHandle {
     /// returned.
     ///
     /// Each page scans the whole table in parts and releases the lock in between, so items that are inserted or removed
-    /// meanwhile may or may not be listed. A few large pages cost less than many small ones.
+    /// in the meantime may or may not be listed. A few large pages cost less than many small ones.
     #[must_use]
     pub fn items(&self, from: u64, limit: usize) -> ItemPage {
         match &self.cores {
@@ -366,7 +368,8 @@ impl TableHandle {
         }
     }
 
-    /// The items of these keys, `None` for each key without an item. Each looks like a sample with a probability of 0.
+    /// The items with these keys; `None` for each key without an item. Each looks like a sample with a probability of
+    /// 0.
     ///
     /// # Errors
     /// Data of an item is on disk and cannot be read.
@@ -413,9 +416,9 @@ mod tests {
 
     use super::*;
 
-    /// The referenced bytes that the table reports while one thread's insert is not yet counted and another thread's
-    /// delete is.
-    fn told_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
+    /// The referenced bytes that the table reports after one thread's insert has not yet been counted but another
+    /// thread's delete has.
+    fn referenced_bytes_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();
         let inserted: Vec<_> = keys
             .clone()
@@ -425,19 +428,23 @@ mod tests {
             })
             .collect();
         table.mutate(keys.map(|key| Mutation::Delete { key })).expect("the table is open");
-        let told = table.status().referenced_bytes;
+        let referenced_bytes = table.status().referenced_bytes;
         inserted.into_iter().for_each(|(core, after)| core.settle(after));
-        told
+        referenced_bytes
     }
 
     #[test]
-    fn a_delete_that_is_counted_before_its_insert_makes_no_number_of_all_bits() {
+    fn a_delete_counted_before_its_insert_does_not_underflow() {
         let memory = Arc::new(Memory::new(Arc::new(Ledger::default()), None, false, Duration::ZERO));
         for shards in [1, 3] {
             let config = TableConfig::new("t").shards(shards);
             let rng = Xoshiro256PlusPlus::seed_from_u64(7);
             let table = TableHandle::empty(config, Vec::new(), rng, &memory).expect("it is in range");
-            assert_eq!((told_between(&table, 0..9), table.status().referenced_bytes), (0, 0), "{shards}");
+            assert_eq!(
+                (referenced_bytes_between(&table, 0..9), table.status().referenced_bytes),
+                (0, 0),
+                "{shards}"
+            );
         }
     }
 }

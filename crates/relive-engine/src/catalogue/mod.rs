@@ -1,4 +1,4 @@
-//! The callers' view of tables: a handle for each, and the list of all.
+//! The callers' view of tables: a handle for each table, and the list of all tables.
 
 mod handle;
 mod peek;

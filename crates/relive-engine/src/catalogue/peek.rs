@@ -20,7 +20,7 @@ pub struct PeekedItem {
 
 impl TableHandle {
     /// Returns about `most` items from all parts of the table, or all items if the table holds no more. It reads runs
-    /// of a few dozen neighbours, each under one lock. Peeking does not count as sampling.
+    /// of a few dozen adjacent items, each under one lock. Peeking does not count as sampling.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -40,13 +40,13 @@ impl TableHandle {
 impl TableCore {
     fn peek(&self, most: usize) -> Vec<PeekedItem> {
         let slots = self.read(|state| state.table.num_slots());
-        // The last digits of the clock vary, and the table's own random stream stays untouched.
+        // The start position comes from the last digits of the clock, so the table's own random stream is not used.
         let start = usize::try_from(wall_clock().as_nanos() / 1_000).unwrap_or(0);
         let steps = slots.div_ceil(SLOTS_PER_PEEK_STEP);
         let wanted = most.div_ceil(SLOTS_PER_PEEK_STEP).min(steps);
         let mut found = Vec::with_capacity(most.min(slots));
         for number in 0..wanted {
-            // Evenly spread, at different places each time.
+            // The steps are evenly spread, and different in each call.
             let step = (number * steps / wanted + start) % steps;
             let from = step * SLOTS_PER_PEEK_STEP;
             self.read(|state| {

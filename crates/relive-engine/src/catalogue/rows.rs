@@ -16,13 +16,13 @@ impl TableHandle {
         self.only().filter(|_| self.disk_tier().is_none())?.read(|state| state.table.row_columns().cloned())
     }
 
-    /// Samples `count` items with these columns and copies each column to its destination, one sample after the other.
-    /// It does so only if it can finish at once: no request waits, the rate limiter allows all samples, and the table
-    /// knows that all of them have those columns.
+    /// Samples `count` items with these columns and copies each column to its destination, sample by sample. It does so
+    /// only if it can finish at once: no request waits, the rate limiter allows all samples, and the table knows that
+    /// all of them have those columns.
     ///
-    /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Tables in shards, with
-    /// a disk tier, with extensions, or whose items are removed by sampling copy nothing. One call copies at most
-    /// [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
+    /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Nothing is copied from
+    /// tables in shards, tables with a disk tier or extensions, and tables whose items are removed by sampling. One
+    /// call copies at most [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
     pub fn sample_rows(
         &self,
         columns: &Arc<[ColumnLayout]>,

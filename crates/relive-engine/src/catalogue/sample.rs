@@ -1,4 +1,4 @@
-//! Sampling as a future: served at once if the limiter allows it, otherwise in turn.
+//! Sampling as a future: it is served at once if the limiter allows it, otherwise in queue order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl TableHandle {
 /// A pending batch of samples: at least one, at most the limit.
 ///
 /// The first poll makes the request. Dropping the future withdraws the request, which then takes no more samples.
-/// Samples that were taken but not handed over count as undelivered in the table's status.
+/// Samples that were taken but not delivered are counted as undelivered in the table's status.
 #[derive(Debug)]
 #[must_use = "nothing is sampled until the future is polled"]
 pub struct SampleFuture {
@@ -34,21 +34,21 @@ pub struct SampleFuture {
 
 #[derive(Debug)]
 enum Progress {
-    Asking(SampleRequest),
-    Waiting(Waiting),
+    Unsent(SampleRequest),
+    WaitingRequest(WaitingRequest),
     Fetching(Fetch),
     Done,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     id: u64,
     slot: Arc<Slot<SampleResult>>,
     since: Instant,
     deadline: Deadline,
 }
 
-/// Most requests are served at once, so only those that wait create the timer.
+/// Most requests are served at once, so the timer is created only for requests that wait.
 #[derive(Debug)]
 enum Deadline {
     Never,
@@ -58,29 +58,29 @@ enum Deadline {
 
 impl SampleFuture {
     pub(crate) fn new(table: TableHandle, request: SampleRequest) -> Self {
-        Self { table, progress: Progress::Asking(request) }
+        Self { table, progress: Progress::Unsent(request) }
     }
 
     /// Withdraws the request, as dropping it does, but returns the samples that were already taken, so that none is
     /// lost.
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
-            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
+            Progress::WaitingRequest(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
             Progress::Fetching(fetch) => fetch.into_samples(),
-            Progress::Asking(_) | Progress::Done => Vec::new(),
+            Progress::Unsent(_) | Progress::Done => Vec::new(),
         }
     }
 
-    fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
+    fn ask(&self, request: SampleRequest) -> Result<WaitingRequest, EngineError> {
         let since = Instant::now();
         let deadline = request.timeout.map_or(Deadline::Never, Deadline::After);
         let (id, slot) = self.table.enqueue_sample(request, since)?;
-        Ok(Waiting { id, slot, since, deadline })
+        Ok(WaitingRequest { id, slot, since, deadline })
     }
 }
 
 impl SampleFuture {
-    /// Returns samples whose data is in memory, and reads the data that is not.
+    /// Returns samples whose data is in memory, after reading from disk the data that is not.
     fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let Some(tier) = self.table.disk_tier() else { return Poll::Ready(result) };
         match tier.fetch(self.table.name(), result?) {
@@ -103,8 +103,8 @@ impl Future for SampleFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let mut waiting = match std::mem::replace(&mut self.progress, Progress::Done) {
-            Progress::Asking(request) => self.ask(request)?,
-            Progress::Waiting(waiting) => waiting,
+            Progress::Unsent(request) => self.ask(request)?,
+            Progress::WaitingRequest(waiting) => waiting,
             Progress::Fetching(fetch) => return self.poll_fetch(fetch, cx),
             Progress::Done => return Poll::Pending,
         };
@@ -115,7 +115,7 @@ impl Future for SampleFuture {
             let last = self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since);
             return self.hand_over(last, cx);
         }
-        self.progress = Progress::Waiting(waiting);
+        self.progress = Progress::WaitingRequest(waiting);
         Poll::Pending
     }
 }
@@ -139,9 +139,9 @@ impl Deadline {
 impl Drop for SampleFuture {
     fn drop(&mut self) {
         let lost = match &self.progress {
-            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
+            Progress::WaitingRequest(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
             Progress::Fetching(fetch) => fetch.len(),
-            Progress::Asking(_) | Progress::Done => 0,
+            Progress::Unsent(_) | Progress::Done => 0,
         };
         self.table.front().count_undelivered(lost);
     }

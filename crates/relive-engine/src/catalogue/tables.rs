@@ -11,10 +11,10 @@ use crate::error::{BuildError, EngineError, shortened};
 use crate::limits::MAX_TABLES;
 use crate::table::{Peers, TableCore};
 
-/// The number of names that an error lists; its text travels in a header.
-const MAX_NAMES_TOLD: usize = 20;
+/// The number of names that an error lists; its text is sent in a header.
+const MAX_TABLE_NAMES_IN_ERROR: usize = 20;
 
-/// Tables by name, and in the order of their addition. No table is locked while the catalogue is.
+/// Tables by name, and in the order of their addition. No table is locked while the catalogue is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     listed: RwLock<Listed>,
@@ -38,12 +38,12 @@ impl Catalogue {
         }
         let listed = Listed { by_name, order: tables.into(), is_closed: false };
         let catalogue = Arc::new(Self { listed: RwLock::new(listed), version: AtomicU64::new(0) });
-        catalogue.all().iter().for_each(|table| catalogue.introduce(table));
+        catalogue.all().iter().for_each(|table| catalogue.connect_peers(table));
         Ok(catalogue)
     }
 
-    /// Gives a table access to the others. It must not have had access before.
-    fn introduce(self: &Arc<Self>, table: &TableHandle) {
+    /// Gives a table access to the other tables. Must be called only once for each table.
+    fn connect_peers(self: &Arc<Self>, table: &TableHandle) {
         for core in table.cores() {
             let peers: Weak<Self> = Arc::downgrade(self);
             let _ = core.shared.peers.set(peers);
@@ -88,7 +88,7 @@ impl Catalogue {
         if listed.order.len() >= MAX_TABLES {
             return Err(EngineError::TooManyTables { limit: MAX_TABLES });
         }
-        self.introduce(&table);
+        self.connect_peers(&table);
         listed.by_name.insert(name, table.clone());
         listed.order = listed.order.iter().cloned().chain([table]).collect();
         self.version.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,8 @@ impl Catalogue {
     /// The error for a name that no table has.
     pub(crate) fn unknown(&self, name: &str) -> EngineError {
         let tables = self.all();
-        let names: Vec<_> = tables.iter().take(MAX_NAMES_TOLD).map(|table| shortened(table.name())).collect();
+        let names: Vec<_> =
+            tables.iter().take(MAX_TABLE_NAMES_IN_ERROR).map(|table| shortened(table.name())).collect();
         let known = match tables.len().saturating_sub(names.len()) {
             0 => names.join(", "),
             more => format!("{} and {more} more", names.join(", ")),

@@ -41,7 +41,7 @@ impl Clock {
         begin: impl Fn() -> Option<Option<PendingCheckpoint>> + Send + 'static,
     ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let run = move || while shared.wait() && shared.ask(&begin) {};
+        let run = move || while shared.wait() && shared.begin_if_due(&begin) {};
         std::thread::Builder::new().name("relive-clock".to_owned()).spawn(run).map(drop)
     }
 
@@ -50,7 +50,7 @@ impl Clock {
         self.shared.stopping.notify_all();
     }
 
-    /// Time until the next checkpoint.
+    /// Time until the next scheduled checkpoint.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let state = self.shared.state.lock();
         state.due.filter(|_| !state.stopped).map(|due| due.saturating_duration_since(now))
@@ -78,9 +78,9 @@ impl Shared {
     }
 
     /// Starts a checkpoint and schedules the next one; false if the engine is gone.
-    fn ask(&self, begin: impl Fn() -> Option<Option<PendingCheckpoint>>) -> bool {
+    fn begin_if_due(&self, begin: impl Fn() -> Option<Option<PendingCheckpoint>>) -> bool {
         let Some(pending) = begin() else { return false };
-        // The writing thread has logged a failure, and the status contains it.
+        // The checkpoint's thread has logged any failure, and the status contains it.
         let _told = pending.map(PendingCheckpoint::wait);
         let mut state = self.state.lock();
         state.due = state.due.and_then(|due| next_due(due, self.every, Instant::now()));
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missed_checkpoints_are_left_out() {
+    fn missed_periodic_checkpoints_are_skipped() {
         let (start, every) = (Instant::now(), Duration::from_secs(10));
         for (now, next) in [(0, 10), (3, 10), (9, 10), (10, 20), (11, 20), (47, 50)] {
             let next = start + Duration::from_secs(next);

@@ -1,7 +1,7 @@
 //! Which callers share which checkpoint: plain data, changed under one lock.
 //!
 //! One checkpoint runs at a time. A request that arrives during a checkpoint joins the next one: the running one may
-//! have been cut already, without the caller's latest writes.
+//! already have captured the tables, without the caller's latest writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use relive_table::{
 
 use super::pending::{CheckpointOutcome, Run};
 
-/// The running checkpoint, the next one, and the result of the last.
+/// The running checkpoint, the next one, and the result of the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    running: Option<Running>,
+    running: Option<ActiveCheckpoint>,
     next: Option<Next>,
     last: Option<FinishedCheckpoint>,
     last_saved: Option<FinishedCheckpoint>,
@@ -31,7 +31,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Debug)]
-struct Running {
+struct ActiveCheckpoint {
     job: Job,
     trigger: CheckpointTrigger,
     phase: CheckpointPhase,
@@ -61,7 +61,7 @@ impl Turns {
         (run, job)
     }
 
-    /// Records that the running checkpoint holds all its references and now writes.
+    /// Records that the running checkpoint has collected all references to items and now writes them.
     pub(crate) fn captured(&mut self, longest_pause: Duration) {
         if let Some(running) = &mut self.running {
             running.phase = CheckpointPhase::Writing;
@@ -69,8 +69,8 @@ impl Turns {
         }
     }
 
-    /// Ends the running checkpoint and begins the next one if a caller requested it: the caller must then run that job,
-    /// too.
+    /// Ends the running checkpoint and begins the next one if a caller requested it: the caller must then also run that
+    /// job.
     pub(crate) fn finish(
         &mut self,
         outcome: &CheckpointOutcome,
@@ -99,7 +99,7 @@ impl Turns {
     fn begin(&mut self, since: Instant, began_at: Timestamp) -> Option<Job> {
         let Next { run, trigger } = self.next.take()?;
         let job = Job { run, progress: Arc::default() };
-        self.running = Some(Running {
+        self.running = Some(ActiveCheckpoint {
             job: job.clone(),
             trigger,
             phase: CheckpointPhase::Capturing,
@@ -128,7 +128,7 @@ impl Turns {
         self.last.as_ref()
     }
 
-    /// The numbers of written and of failed checkpoints.
+    /// The number of written checkpoints and of failed ones.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.num_saved, self.num_failed)
     }
@@ -156,7 +156,7 @@ mod tests {
     const CLOCK: Timestamp = Timestamp::EPOCH;
 
     #[test]
-    fn who_comes_while_one_runs_shares_the_next_one() {
+    fn a_caller_during_a_running_checkpoint_joins_the_next_one() {
         let (mut turns, now) = (Turns::default(), Instant::now());
         let (first, job) = turns.join(CheckpointTrigger::Request, now, CLOCK);
         assert!(Arc::ptr_eq(&job.expect("nothing runs").run, &first));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_and_what_was_saved_before_stays_known() {
+    fn a_failure_is_reported_and_the_last_saved_checkpoint_is_remembered() {
         let (mut turns, now) = (Turns::default(), Instant::now());
         for outcome in [saved(), failed()] {
             turns.join(CheckpointTrigger::Interval, now, CLOCK);

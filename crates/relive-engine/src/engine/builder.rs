@@ -57,10 +57,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Writes a checkpoint at every `interval`, first one interval after the engine was built, until the engine is
-    /// closed or dropped. If a checkpoint takes longer than the interval, the times that passed meanwhile are skipped.
-    /// A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status); it does not prevent
-    /// later checkpoints.
+    /// Writes a checkpoint every `interval`, starting one interval after the engine was built, until the engine is
+    /// closed or dropped. If a checkpoint takes longer than the interval, the scheduled times that passed in the
+    /// meantime are skipped. A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status);
+    /// it does not prevent later checkpoints.
     #[must_use]
     pub fn checkpoint_every(mut self, interval: Duration) -> Self {
         self.checkpoints.every = Some(interval);
@@ -98,8 +98,8 @@ impl EngineBuilder {
     }
 
     /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to reach it, those that were not
-    /// read lately move to `store`; sampling reads them from there. Writers wait only while the disk does not keep up.
-    /// The descriptions of items and chunks, some hundred bytes each, stay in memory and do not count; neither do
+    /// read recently move to `store`; sampling reads them from there. Writers wait only while the disk does not keep
+    /// up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count; neither do
     /// chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
     /// An engine that is built from a snapshot can move only those of its chunks that are in a [ledger of movable
@@ -195,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// The random stream of a table: its own, or the next one of the engine. A table with a seed uses one up as well, so
-/// that it does not change the streams of the others.
+/// The random stream of a table: one from its own seed, or the next stream of the engine. A table with a seed also
+/// consumes a stream of the engine, so that it does not change the streams of the other tables.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)
@@ -210,10 +210,10 @@ fn seed_from_system() -> Xoshiro256PlusPlus {
 fn started(inner: Inner) -> Result<Engine, BuildError> {
     let inner = Arc::new(inner);
     if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
-        // The clock holds the engine only while it asks it for something.
+        // The schedule only holds a strong reference to the engine while it starts a checkpoint.
         let weak = Arc::downgrade(&inner);
-        let begun = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
-        begun.map_err(|error| BuildError::no_thread("scheduled checkpoints", &error))?;
+        let started = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
+        started.map_err(|error| BuildError::no_thread("scheduled checkpoints", &error))?;
     }
     Ok(Engine::of(inner))
 }
@@ -222,9 +222,9 @@ fn start_disk_tier(engine: &Engine, store: Arc<dyn ColdStore>, budget_bytes: u64
     let tier = DiskTier::new(store, budget_bytes, Arc::clone(engine.ledger()));
     let _ = engine.inner().disk_tier.set(Arc::clone(&tier));
     for core in engine.catalogue().cores() {
-        // Each core is new, so its cell is empty.
+        // The core is new, so its cell is empty.
         let _ = core.shared.disk_tier.set(Arc::clone(&tier));
     }
-    let begun = spill::start(&tier, budget_bytes, engine.catalogue());
-    begun.map_err(|error| BuildError::no_thread("moving chunks to disk", &error))
+    let started = spill::start(&tier, budget_bytes, engine.catalogue());
+    started.map_err(|error| BuildError::no_thread("moving chunks to disk", &error))
 }

@@ -7,7 +7,7 @@ use relive_table::LoggedChange;
 use crate::limits::MAX_LISTED_CHANGES;
 use crate::sync::Mutex;
 
-/// The last changes, the oldest first.
+/// The latest changes, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {
     changes: Mutex<VecDeque<LoggedChange>>,

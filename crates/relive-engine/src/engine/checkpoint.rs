@@ -12,8 +12,8 @@ use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {
-    /// Writes a snapshot of all tables and returns the checkpointer's result. It blocks until then, while the tables
-    /// stay in use; see [`request_checkpoint`](Self::request_checkpoint).
+    /// Writes a snapshot of all tables and returns the checkpointer's result. It blocks until the checkpoint is
+    /// written, while the tables stay in use; see [`request_checkpoint`](Self::request_checkpoint).
     ///
     /// # Errors
     /// `InvalidArgument` without a checkpointer; the checkpointer's error.
@@ -23,8 +23,8 @@ impl Engine {
 
     /// Requests a checkpoint, which contains everything that is in the tables now, and possibly slightly later items.
     ///
-    /// One checkpoint is written at a time, on a thread of its own. All requests that arrive meanwhile share the next
-    /// one. This also works on a closed engine.
+    /// One checkpoint is written at a time, on a thread of its own. All requests that arrive in the meantime share the
+    /// next one. This also works on a closed engine.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// Permanently closes all tables and begins the last checkpoint if
-    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) is set; it contains every item that was
-    /// confirmed. `None` if it is not set, or on a second call.
+    /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) is set; the checkpoint contains every item
+    /// that was confirmed. `None` if the option is not set, and on a second call.
     pub fn shut_down(&self) -> Option<PendingCheckpoint> {
         self.close();
         let wanted = self.checkpoints()?.at_close.swap(false, Ordering::Relaxed);

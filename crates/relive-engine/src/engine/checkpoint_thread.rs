@@ -11,22 +11,22 @@ use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
 use crate::error::EngineError;
 use crate::sync::{self, wall_clock};
 
-/// A checkpointer that panicked.
+/// The error of a checkpointer that panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpointer panicked: {message}")]
 struct Panicked {
     message: String,
 }
 
-/// Runs a job on a new thread, which starts new threads for subsequent jobs. A thread writes only one checkpoint: its
-/// priority, once lowered, cannot be raised for the next cut.
+/// Runs a job on a new thread, which starts new threads for subsequent jobs. A thread writes only one checkpoint,
+/// because its priority, once lowered, cannot be raised to capture the next one.
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());
         let Err(error) = sync::spawn("relive-checkpoint", move || run(of_thread, &its_job)) else { return };
         let Some(checkpoints) = engine.checkpoints() else { return };
         let outcome = Err(EngineError::checkpoint(error));
-        let next = conclude(checkpoints, &outcome);
+        let next = finish(checkpoints, &outcome);
         job.run.finish(outcome);
         match next {
             Some(next) => job = next,
@@ -39,7 +39,7 @@ fn run(engine: Engine, job: &Job) {
     let Some(checkpoints) = engine.checkpoints() else { return };
     let write = || write(&engine, checkpoints, job);
     let outcome = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| Err(panicked(&*panic)));
-    if let Some(next) = conclude(checkpoints, &outcome) {
+    if let Some(next) = finish(checkpoints, &outcome) {
         launch(&engine, next);
     }
     // The waiting caller may drop the engine and open the same location again, so this thread must not keep its
@@ -49,7 +49,7 @@ fn run(engine: Engine, job: &Job) {
 }
 
 fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOutcome {
-    // At normal priority: a descheduled thread that holds a lock would block all others.
+    // The capture runs at normal priority: a descheduled thread that holds a lock would block all others.
     let mut captured = engine.capture();
     checkpoints.turns.lock().captured(captured.longest_pause);
     lower_priority();
@@ -58,7 +58,7 @@ fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOut
 }
 
 /// Records the result and returns the next job.
-fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Job> {
+fn finish(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Job> {
     let (next, finished) = {
         let mut turns = checkpoints.turns.lock();
         let next = turns.finish(outcome, Instant::now(), wall_clock());
@@ -70,7 +70,7 @@ fn conclude(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Jo
             Ok(SavedCheckpoint { location, written_bytes, .. }) => {
                 tracing::info!(%location, written_bytes, ?took, ?longest_pause, %trigger, "checkpoint written");
             }
-            // Logged here, not by the waiting callers: they may be gone.
+            // The failure is logged here, not by the waiting callers, because these may be gone.
             Err(error) => {
                 tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones remain valid");
             }

@@ -31,11 +31,11 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
         .map(|((rule, stored), (_, now))| Difference { table: given.name.clone(), rule, stored, given: now })
         .collect();
     if stored.signature != given.signature {
-        let told = |config: &TableConfig| match &config.signature {
+        let described = |config: &TableConfig| match &config.signature {
             Some(signature) => format!("a signature of {} columns", signature.len()),
             None => "none".to_owned(),
         };
-        let (table, stored, given) = (given.name.clone(), told(stored), told(given));
+        let (table, stored, given) = (given.name.clone(), described(stored), described(given));
         found.push(Difference { table, rule: "signature", stored, given });
     }
     found
@@ -48,9 +48,11 @@ pub(crate) fn alterations(
     new: &TableConfig,
     is: Paused,
 ) -> Vec<(&'static str, String, String)> {
-    let told = |paused| if paused { "paused" } else { "running" }.to_owned();
-    let pauses =
-        [("inserts", told(was.inserts), told(is.inserts)), ("samples", told(was.samples), told(is.samples))];
+    let described = |paused| if paused { "paused" } else { "running" }.to_owned();
+    let pauses = [
+        ("inserts", described(was.inserts), described(is.inserts)),
+        ("samples", described(was.samples), described(is.samples)),
+    ];
     let both = rules(old).into_iter().zip(rules(new)).map(|((rule, old), (_, new))| (rule, old, new));
     both.chain(pauses).filter(|(_, old, new)| old != new).collect()
 }
@@ -77,14 +79,14 @@ mod tests {
     use relive_table::{RateLimiterConfig, SelectorKind};
     use relive_tensor::{DType, Nest, TensorSpec};
 
-    fn told(stored: &TableConfig, given: &TableConfig) -> Vec<String> {
+    fn described(stored: &TableConfig, given: &TableConfig) -> Vec<String> {
         differences(stored, given).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn each_rule_is_compared_and_told() {
+    fn each_rule_is_compared_and_reported() {
         let table = || TableConfig::new("t");
-        assert_eq!(told(&table(), &table()), Vec::<String>::new());
+        assert_eq!(described(&table(), &table()), Vec::<String>::new());
         let spec = TensorSpec::new("", DType::Int8, None);
         let other = table()
             .sampler(SelectorKind::Prioritized { exponent: 0.5 })
@@ -99,7 +101,7 @@ mod tests {
                 max_diff: 8.0,
             })
             .signature(Nest::List(vec![Nest::Leaf(spec)]));
-        let found = told(&other, &table());
+        let found = described(&other, &table());
         assert_eq!(found.len(), 10, "{found:?}");
         assert_eq!(
             found[0],

@@ -14,7 +14,7 @@ use crate::error::{EngineError, shortened};
 use crate::memory::{Memory, MemoryStatus, bytes, limit};
 
 /// The number of tables that the error for full memory names.
-const MAX_TABLES_TOLD: usize = 3;
+const MAX_TABLES_IN_ERROR: usize = 3;
 
 impl Engine {
     /// The memory of all chunks, and the writers that wait for memory.
@@ -49,14 +49,14 @@ impl Engine {
         })
     }
 
-    /// The tables with the most bytes in memory, as text.
+    /// Lists the tables with the most bytes in memory.
     fn largest_tables(&self) -> String {
         let all = self.tables();
         let mut tables: Vec<(u64, &str)> =
             all.iter().map(|table| (table.resident_bytes(), table.name())).collect();
         tables.sort_unstable_by(|a, b| b.cmp(a));
         let mut text = String::new();
-        for (resident, name) in tables.iter().take(MAX_TABLES_TOLD) {
+        for (resident, name) in tables.iter().take(MAX_TABLES_IN_ERROR) {
             let separator = if text.is_empty() { "" } else { ", " };
             // Writing to a string does not fail.
             let _ = write!(text, "{separator}{} ({})", shortened(name), bytes(*resident));
@@ -65,14 +65,15 @@ impl Engine {
     }
 }
 
-/// The place where one writer waits while the engine's chunks exceed [`max_bytes`](crate::EngineBuilder::max_bytes) in
-/// memory. A writer asks before it sends chunks, so the total may exceed the bound by what each writer sends at once.
+/// The gate at which one writer waits while the engine's chunks exceed [`max_bytes`](crate::EngineBuilder::max_bytes)
+/// in memory. A writer checks the gate before it sends chunks, so the total may exceed the bound by the chunks that
+/// each writer sends at once.
 ///
-/// A writer states how many bytes of chunks it has already sent that no table holds. These do not block it: only its
-/// own items could free them.
+/// A writer states the size of the chunks that it has already sent and that no table holds yet. These chunks do not
+/// block it, because only its own items could free them.
 ///
-/// A waiter checks again when a change of a table has freed chunks, and every few milliseconds, because readers free
-/// chunks too. It waits for [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait) at most. Without a bound, and once
+/// A waiter checks again when a change of a table has freed chunks, and every few milliseconds, because readers also
+/// free chunks. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without a bound, and once
 /// the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///
 /// ```
@@ -89,12 +90,12 @@ impl Engine {
 pub struct MemoryGate {
     engine: Engine,
     who: Arc<str>,
-    waiting: Option<Waiting>,
+    waiting: Option<MemoryWait>,
     reserved: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct MemoryWait {
     id: u64,
     since: Instant,
     recheck: Pin<Box<Sleep>>,
@@ -113,11 +114,12 @@ impl MemoryGate {
         self.engine.bound().is_open_beside(own_bytes)
     }
 
-    /// Waits until the gate is open for a writer that has sent `own_bytes` of chunks that are in no table. It calls
-    /// `own_bytes` only if the gate is closed without it.
+    /// Waits until the gate is open for a writer that has sent `own_bytes` of chunks that are in no table. Calls
+    /// `own_bytes` only if the gate would be closed without this allowance.
     ///
     /// # Errors
-    /// `Exhausted` after the longest wait; the error lists what uses the memory. The next call starts a new wait.
+    /// `Exhausted` after the longest wait; the error lists the tables that use the most memory. The next call starts a
+    /// new wait.
     pub fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,18 +131,18 @@ impl MemoryGate {
                 return Poll::Ready(Ok(()));
             }
             let memory = self.engine.bound();
-            let waiting = self.waiting.get_or_insert_with(|| Waiting::new(memory, &self.who));
+            let waiting = self.waiting.get_or_insert_with(|| MemoryWait::new(memory, &self.who));
             let (waited, longest) = (waiting.since.elapsed(), memory.longest_wait);
             if waited >= longest {
                 self.leave();
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
-            // Chunks that are in no table yet have not triggered a budget check.
+            // Chunks that are not in a table yet have not triggered a budget check.
             if let Some(tier) = self.engine.disk_tier() {
                 tier.check_budget();
             }
-            // Memory that was freed before the waker was registered has woken no one.
+            // Memory that was freed before the waker was registered has not woken this writer.
             if memory.is_open_beside(own_bytes()) {
                 continue;
             }
@@ -162,7 +164,7 @@ impl MemoryGate {
     }
 
     /// Reserves room for `bytes` that the writer is about to send, until [`unreserve`](Self::unreserve) or another
-    /// call. The gate counts the bytes for other writers from now on, so that many concurrent writers do not exceed the
+    /// call. The gate counts the bytes for other writers from now on, so that concurrent writers do not exceed the
     /// bound together.
     pub fn reserve(&mut self, bytes: u64) {
         self.unreserve();
@@ -208,7 +210,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-impl Waiting {
+impl MemoryWait {
     fn new(memory: &Memory, who: &Arc<str>) -> Self {
         let since = Instant::now();
         let id = memory.enter(who, since);

@@ -17,8 +17,8 @@ impl Engine {
     /// Changes rules of the table `name` while it is in use, all of them or none, and serves the waiters that may now
     /// proceed. The cursor of the rate limiter stays unchanged.
     ///
-    /// Before it returns, the remover evicts the items beyond smaller bounds, a thousand under one lock, so that other
-    /// operations can run in between. Logs and [`changes`](Self::changes) name `who`.
+    /// If bounds shrink, the remover evicts the excess items before this function returns, a thousand under one lock,
+    /// so that other operations can run in between. Logs and [`changes`](Self::changes) name `who`.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -26,8 +26,8 @@ impl Engine {
     ///
     /// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
     /// let changed = engine.change_table("replay", &TableChange::new().max_size(500), &"me".into())?;
-    /// let told = &changed.changes[0];
-    /// assert_eq!((&*told.what, &*told.old, &*told.new), ("max_size", "1000000", "500"));
+    /// let change = &changed.changes[0];
+    /// assert_eq!((&*change.what, &*change.old, &*change.new), ("max_size", "1000000", "500"));
     /// assert_eq!(engine.changes(), changed.changes);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// Adds an empty table. The configuration does not change: a restart restores the table from the next checkpoint
-    /// only if the configuration has it, too.
+    /// only if the configuration also has it.
     ///
     /// # Errors
     /// `InvalidArgument` for rules out of range, or a name that another table has; `Exhausted` beyond
@@ -73,7 +73,7 @@ impl Engine {
         let table = TableHandle::empty(config, Vec::new(), rng, self.bound());
         let table = table.map_err(|source| EngineError::Rules { source })?;
         for core in self.disk_tier().map(|_| table.cores()).unwrap_or_default() {
-            // Each core is new, so its cell is empty.
+            // The core is new, so its cell is empty.
             let _ = self.disk_tier().map(|tier| core.shared.disk_tier.set(Arc::clone(tier)));
         }
         self.catalogue().add(table)?;

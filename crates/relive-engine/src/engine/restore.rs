@@ -16,12 +16,12 @@ use crate::memory::Memory;
 /// Which rules a restored table uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Those of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep their
-    /// configured values: `WithoutReplacement` where the snapshot says `Uniform` (dm-reverb's files cannot express it),
-    /// `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
+    /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep
+    /// their configured values: `WithoutReplacement` where the snapshot says `Uniform` (dm-reverb's files cannot
+    /// express it), `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
     #[default]
     Stored,
-    /// Those of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
+    /// The rules of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
     Given,
 }
 
@@ -30,7 +30,7 @@ pub enum Rules {
 pub struct Restored {
     /// The engine.
     pub engine: Engine,
-    /// The differences between the builder's and the snapshot's rules, whichever the tables use now.
+    /// The differences between the builder's and the snapshot's rules, regardless of which rules the tables use now.
     pub differences: Vec<Difference>,
 }
 
@@ -38,8 +38,8 @@ impl EngineBuilder {
     /// Builds the engine with the state that `snapshot` has for each table. Tables that are not in the snapshot are
     /// empty.
     ///
-    /// Keys, priorities, counts of samples, times of insertion and the counters stay as they were. The rate limiters do
-    /// not apply. Extensions are notified through [`Extension::on_restore`].
+    /// Keys, priorities, counts of samples, times of insertion and the counters are preserved. The rate limiters do not
+    /// apply. Extensions are notified through [`Extension::on_restore`].
     ///
     /// ```
     /// use relive_engine::{Engine, Rules};
@@ -49,8 +49,8 @@ impl EngineBuilder {
     /// let builder = Engine::builder().table(TableConfig::queue("steps", 50));
     /// let restored = builder.build_from(engine.snapshot(), Rules::Stored)?;
     /// assert_eq!(restored.engine.table("steps")?.config().max_size, 100);
-    /// let told: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
-    /// assert_eq!(told[0], "table steps: max_size is 100 in the checkpoint and 50 in the configuration");
+    /// let differences: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
+    /// assert_eq!(differences[0], "table steps: max_size is 100 in the checkpoint and 50 in the configuration");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -51,7 +51,8 @@ impl Engine {
         self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// The current tables, in the order of their addition. A caller that locks several must lock them in this order.
+    /// The current tables, in the order of their addition. A caller that locks several tables must lock them in this
+    /// order.
     #[must_use]
     pub fn tables(&self) -> Arc<[TableHandle]> {
         self.inner.tables.all()
@@ -79,7 +80,7 @@ impl Engine {
         &self.inner.changes
     }
 
-    /// The ledger of every live chunk that was created with it.
+    /// The ledger that counts the live chunks.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.bound().ledger()
@@ -103,7 +104,7 @@ impl Engine {
     }
 
     /// Closes every table; see [`TableHandle::close`]. Writers that wait for memory proceed and find the tables closed.
-    /// No more checkpoints are due; [`shut_down`](Self::shut_down) writes a last one.
+    /// No more checkpoints are scheduled; [`shut_down`](Self::shut_down) writes a last one.
     pub fn close(&self) {
         self.inner.tables.close().iter().for_each(TableHandle::close);
         self.bound().close();

@@ -1,4 +1,4 @@
-//! A snapshot of all tables at one moment, collected while they stay in use.
+//! A snapshot of all tables at one moment, collected while the tables stay in use.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ pub(crate) struct Captured {
 impl Engine {
     /// Returns all tables as of one moment, with items in insertion order.
     ///
-    /// The tables stay in use. All of them are locked together only while their positions are recorded, which does not
-    /// depend on their content; references to their items are then collected, about a thousand under one lock. A
-    /// snapshot does not contain waiting inserts and sample requests, or operations that an extension requested in
-    /// another table and that are not done yet. Of two concurrent calls, the second waits for the first.
+    /// The tables stay in use. All tables are locked together only while their positions are recorded, which takes the
+    /// same time for any content. References to their items are then collected, about a thousand under one lock. A
+    /// snapshot does not contain waiting inserts and sample requests, or unfinished operations that an extension
+    /// requested in another table. Of two concurrent calls, the second waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;
@@ -32,7 +32,7 @@ impl Engine {
         snapshot
     }
 
-    /// The same with unsorted items: sorting takes as long as collecting and needs no lock.
+    /// As [`snapshot`](Self::snapshot), with unsorted items: sorting takes as long as collecting and needs no lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
         let tables = self.tables();
@@ -75,7 +75,8 @@ fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
 fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));
-    // Room for the slots, and for as many items that were changed meanwhile: nothing is allocated under the lock.
+    // Has room for the slots and for as many items that were changed in the meantime, so nothing is allocated under the
+    // lock.
     let mut piece: Vec<StoredItem> = Vec::with_capacity(2 * SLOTS_PER_LOCK);
     loop {
         let mut state = table.shared.state.lock();
@@ -93,7 +94,7 @@ fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses)
     }
 }
 
-/// Ends all captures even after a panic: a table under capture keeps its removed items.
+/// Ends all captures, even after a panic: otherwise, the tables would keep their removed items.
 struct EndCaptures<'a>(&'a [TableCore]);
 
 impl Drop for EndCaptures<'_> {
@@ -105,7 +106,7 @@ impl Drop for EndCaptures<'_> {
     }
 }
 
-/// The pauses of other threads.
+/// The pauses that a capture causes for other threads.
 struct Pauses {
     longest: Duration,
     /// When this thread last yielded.

@@ -23,12 +23,12 @@ use crate::sync::Mutex;
 pub(crate) struct Memory {
     ledger: Arc<Ledger>,
     pub(crate) max_bytes: Option<u64>,
-    /// Where writers wait: at the bound, or below it where a disk tier needs the rest.
+    /// Where writers wait: the bound, or less if a disk tier needs the rest.
     pub(crate) gate_bytes: Option<u64>,
     /// Bytes that writers are about to send.
     reserved_bytes: AtomicU64,
     pub(crate) longest_wait: Duration,
-    /// Number of waiters, readable without the lock.
+    /// Number of waiters, which can be read without the lock.
     waiting: AtomicUsize,
     closed: AtomicBool,
     waiters: Mutex<Waiters>,
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct Waiters {
     next_id: u64,
-    /// In order of arrival.
+    /// The waiting writers, in order of arrival.
     queue: VecDeque<Waiter>,
 }
 
@@ -74,8 +74,8 @@ impl Memory {
         &self.ledger
     }
 
-    /// Wakes the first waiter that is still asleep if memory is available. Called where chunks may have been freed; no
-    /// table may be locked.
+    /// Wakes the first waiter that is still asleep if memory is available. Called whenever chunks may have been freed;
+    /// no table may be locked.
     pub(crate) fn freed(&self) {
         if self.waiting.load(Ordering::Relaxed) == 0 || !self.is_open() {
             return;

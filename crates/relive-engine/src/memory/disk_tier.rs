@@ -1,4 +1,5 @@
-//! The disk tier as tables and readers use it: chunks on disk, chunks read back, and the thread that frees memory.
+//! The disk tier, as tables and readers use it: chunks on disk, chunks that were read back, and the thread that frees
+//! memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,7 +39,7 @@ impl DiskTier {
         })
     }
 
-    /// Makes `thread` do the work from now on.
+    /// Sets the thread that moves chunks to disk.
     pub(crate) fn served_by(&self, thread: Thread) {
         let _ = self.thread.set(thread);
         self.check_budget();
@@ -67,7 +68,7 @@ impl DiskTier {
         }
     }
 
-    /// Why chunks stay in memory although they should move.
+    /// Why chunks that should move stay in memory.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -76,8 +77,8 @@ impl DiskTier {
         self.ledger.snapshot().resident_bytes()
     }
 
-    /// Drops chunks from memory that are already on disk, so that `bytes` can be read back. A large read makes its own
-    /// room: the thread may be busy writing, and the allocator reuses freshly freed memory first.
+    /// Drops chunks from memory that are already on disk, so that `bytes` can be read back. A large read makes room for
+    /// itself: the thread may be busy writing, and the allocator reuses recently freed memory first.
     pub(super) fn make_room(&self, bytes: u64) {
         let resident = self.resident_bytes() + bytes;
         let beyond = resident.saturating_sub(self.marks.begin_bytes);
@@ -98,7 +99,7 @@ impl DiskTier {
             return true;
         }
         let stored = self.store.store(chunks);
-        // A reader took them at the last moment.
+        // Chunks may stay because a reader has just begun to use them.
         let stay = |chunk: &&Arc<Chunk>| chunk.is_resident() && chunk.is_stored();
         let stayed: Vec<Arc<Chunk>> = chunks.iter().filter(stay).cloned().collect();
         self.returned.push(&stayed);
@@ -108,7 +109,7 @@ impl DiskTier {
                 true
             }
             Err(error) => {
-                // Each further attempt would log the same.
+                // Otherwise, each further attempt would log the same message.
                 if self.failure.lock().replace(error.to_string()).is_none() {
                     tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
                 }
@@ -118,14 +119,14 @@ impl DiskTier {
     }
 }
 
-/// The part of `whole` that is proportional to `of` out of `all`.
+/// The share of `whole` that corresponds to `of` out of `all`.
 pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(whole).min(whole)
 }
 
 impl Drop for DiskTier {
-    /// The thread checks once more and finds that nothing is left.
+    /// The thread wakes up and ends, because the tables are gone.
     fn drop(&mut self) {
         self.is_ended.store(true, Ordering::Release);
         self.unpark();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use relive_table::Sampled;
-use relive_tensor::{AtHand, Chunk, ColdError};
+use relive_tensor::{Chunk, ColdError, ResidenceGuard};
 use tokio::task::JoinHandle;
 
 use super::disk_tier::DiskTier;
@@ -22,10 +22,10 @@ pub(crate) struct Fetch {
 }
 
 impl DiskTier {
-    /// Returns the samples if all their data is in memory, where it stays while they live.
+    /// Returns the samples if all their data is in memory, where it stays while the samples exist.
     ///
     /// # Errors
-    /// Otherwise, returns the read of the rest, which has begun.
+    /// If data is on disk, returns the read of this data, which has already begun.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         table: &str,
@@ -51,12 +51,12 @@ impl DiskTier {
     }
 }
 
-/// Keeps the samples' data in memory; returns the chunks that are not there.
+/// Keeps the samples' data in memory; returns the chunks that are not in memory.
 fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
     let mut all_away = Vec::new();
     for sample in samples {
-        let (at_hand, away) = AtHand::of(sample.item.trajectory.chunks());
-        sample.at_hand = at_hand;
+        let (residence_guard, away) = ResidenceGuard::of(sample.item.trajectory.chunks());
+        sample.residence_guard = residence_guard;
         all_away.extend(away);
     }
     all_away
@@ -82,8 +82,8 @@ impl Future for Fetch {
         let read = read.unwrap_or_else(|broken| Err(Box::new(broken)));
         Poll::Ready(match read {
             Ok(frames) => {
-                // While the frames live, all data that was read is in memory. Chunks that the store lacks are read
-                // where they are.
+                // While the frames are held, all data that was read stays in memory. Chunks that the store does not
+                // have are read from their place.
                 keep(&mut self.samples);
                 drop(frames);
                 Ok(std::mem::take(&mut self.samples))

@@ -3,16 +3,16 @@
 /// When chunks start and stop moving to disk, and when writers wait.
 ///
 /// The budget is the memory that the process may use for chunks, which exceeds the bytes of their frames: allocators
-/// round sizes up and retain freed memory, and chunks still arrive while others are written. A process with 1.9 GB of
-/// frames of 40 kB, and 200,000 chunks in all, had 2.2 GB. Chunks therefore start to move well before the budget is
-/// used up.
+/// round sizes up and retain freed memory, and chunks arrive while others are being written. For example, a process
+/// with 1.9 GB of frames of 40 kB each and a total of 200,000 chunks used 2.2 GB. Chunks therefore start to move well
+/// before the budget is used up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
     /// Above this, chunks move to disk.
     pub(crate) begin_bytes: u64,
-    /// Down to this, chunks move. The gap keeps the hand from starting for every insert.
+    /// Chunks move until memory is down to this. The gap prevents the clock hand from starting for every insert.
     pub(crate) end_bytes: u64,
-    /// Above this, writers wait, and reads from disk make all of the room that they need.
+    /// Above this, writers wait, and reads from disk free all the memory that they need.
     pub(crate) gate_bytes: u64,
 }
 

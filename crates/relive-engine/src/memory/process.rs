@@ -2,7 +2,8 @@
 
 /// Resident set of this process in bytes, on Linux; `None` on other systems.
 ///
-/// Besides chunks, it includes the tables' indexes, items, connections, code, and memory that the allocator retains.
+/// In addition to chunks, this includes the tables' indexes, items, connections, code, and memory that the allocator
+/// retains.
 #[must_use]
 pub fn process_bytes() -> Option<u64> {
     resident_set(&std::fs::read_to_string("/proc/self/status").ok()?)
@@ -20,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resident_set_is_found() {
+    fn the_resident_set_size_is_parsed() {
         let status = "Name:\trelive\nVmHWM:\t    9999 kB\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n";
         assert_eq!(resident_set(status), Some(1234 * 1024));
         assert_eq!(resident_set("Name: relive"), None);

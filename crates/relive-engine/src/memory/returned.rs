@@ -8,17 +8,17 @@ use relive_tensor::Chunk;
 use crate::sync::Mutex;
 
 /// Chunks that are checked under one lock.
-const LOOKED_AT_ONCE: usize = 256;
+const EXAMINED_PER_LOCK: usize = 256;
 
-/// The chunks in the order in which they were read back. A chunk that was read since the last pass goes to the end once
-/// more, so the least recently read chunks leave first.
+/// The chunks in the order in which they were read back. A chunk that was read since the last pass moves to the end, so
+/// the least recently read chunks leave first.
 ///
-/// Each entry takes 16 bytes. Entries may refer to chunks that are gone or have left in another way; these are skipped.
+/// Each entry takes 16 bytes. Entries for chunks that were dropped or have already left memory are skipped.
 #[derive(Debug)]
-pub(crate) struct Returned(Mutex<Queue>);
+pub(crate) struct Returned(Mutex<ReturnedQueue>);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct ReturnedQueue {
     entries: VecDeque<Entry>,
     size_bytes: u64,
     /// The number of entries at which stale ones are removed.
@@ -33,7 +33,7 @@ struct Entry {
 
 impl Returned {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Queue::default()))
+        Self(Mutex::new(ReturnedQueue::default()))
     }
 
     /// Bytes of all frames.
@@ -45,25 +45,25 @@ impl Returned {
         let mut queue = self.0.lock();
         chunks.iter().for_each(|chunk| queue.push(chunk));
         if queue.entries.len() > queue.full {
-            queue.clear_out();
+            queue.remove_stale();
         }
     }
 
-    /// Takes up to `bytes` of chunks that were not read lately and that no reader holds.
+    /// Takes up to `bytes` of chunks that were not read recently and that no reader holds.
     pub(crate) fn take(&self, bytes: u64) -> Vec<Arc<Chunk>> {
         let (mut taken, mut taken_bytes) = (Vec::new(), 0);
         // Two passes: the first may only clear the marks of recent reads.
         let mut left = 2 * self.0.lock().entries.len();
         while left > 0 && taken_bytes < bytes {
             // Dropped after the lock is released: these may be the last references.
-            let mut passed = Vec::with_capacity(LOOKED_AT_ONCE);
+            let mut passed = Vec::with_capacity(EXAMINED_PER_LOCK);
             let mut queue = self.0.lock();
-            for _ in 0..LOOKED_AT_ONCE.min(left) {
+            for _ in 0..EXAMINED_PER_LOCK.min(left) {
                 left -= 1;
                 let Some(chunk) = queue.pop() else { continue };
                 if !chunk.is_resident() {
                     passed.push(chunk);
-                } else if chunk.take_touched() || chunk.is_at_hand() {
+                } else if chunk.take_touched() || chunk.is_frame_in_use() {
                     queue.push(&chunk);
                     passed.push(chunk);
                 } else {
@@ -80,7 +80,7 @@ impl Returned {
     }
 }
 
-impl Queue {
+impl ReturnedQueue {
     fn push(&mut self, chunk: &Arc<Chunk>) {
         let size_bytes = u32::try_from(chunk.size_bytes()).unwrap_or(u32::MAX);
         self.size_bytes += u64::from(size_bytes);
@@ -93,18 +93,19 @@ impl Queue {
         entry.chunk.upgrade()
     }
 
-    /// Drops entries of chunks that are gone. Half of the entries are new each time, so the amortized cost is constant.
-    fn clear_out(&mut self) {
+    /// Removes the entries of chunks that were dropped. Each time, half of the entries are new, so the amortized cost
+    /// is constant.
+    fn remove_stale(&mut self) {
         self.entries.retain(|entry| entry.chunk.strong_count() > 0);
         self.size_bytes = self.entries.iter().map(|entry| u64::from(entry.size_bytes)).sum();
-        self.full = (2 * self.entries.len()).max(LOOKED_AT_ONCE);
+        self.full = (2 * self.entries.len()).max(EXAMINED_PER_LOCK);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use relive_tensor::{AtHand, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+    use relive_tensor::{Codec, Ledger, ResidenceGuard, SequenceRange, Tensor, encode_chunk};
 
     use super::*;
 
@@ -120,29 +121,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_leave_were_read_by_nobody_for_longest() {
+    fn least_recently_read_chunks_are_spilled_first() {
         let (returned, ledger) = (Returned::new(), Arc::new(Ledger::of_movable_chunks()));
         let chunks: Vec<_> = (0..6).map(|key| chunk(key, &ledger)).collect();
         returned.push(&chunks);
         drop(chunks[0].frame());
-        let (at_hand, _) = AtHand::of(&chunks[1..2]);
+        let (residence_guard, _) = ResidenceGuard::of(&chunks[1..2]);
         assert_eq!(keys(&returned.take(800)), [2, 3]);
         assert_eq!((keys(&returned.take(900)), returned.size_bytes()), (vec![4, 5, 0], 400));
         assert!(returned.take(1).is_empty(), "it is at hand");
-        drop(at_hand);
+        drop(residence_guard);
         assert_eq!((keys(&returned.take(u64::MAX)), returned.size_bytes()), (vec![1], 0));
     }
 
     #[test]
-    fn what_is_gone_or_has_left_is_passed_over() {
+    fn freed_and_spilled_chunks_are_skipped() {
         let (returned, ledger) = (Returned::new(), Arc::new(Ledger::of_movable_chunks()));
         let left = chunk(0, &ledger);
         returned.push(&[Arc::clone(&left), chunk(1, &ledger), Arc::clone(&left)]);
-        assert!(left.set_place(Bytes::from(vec![0; 400])) && left.leave_memory());
+        assert!(left.set_place(Bytes::from(vec![0; 400])) && left.evict_frame());
         assert_eq!((returned.take(u64::MAX).len(), returned.size_bytes()), (0, 0));
         for key in 0..10_000 {
             returned.push(&[chunk(key, &ledger)]);
         }
-        assert!(returned.0.lock().entries.len() <= LOOKED_AT_ONCE + 1, "they are gone");
+        assert!(returned.0.lock().entries.len() <= EXAMINED_PER_LOCK + 1, "they are gone");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relive_tensor::LedgerSnapshot;
 
-/// The memory of an engine's chunks, and the writers that wait for it.
+/// The memory of an engine's chunks, and the writers that wait for memory.
 #[derive(Debug, Clone)]
 pub struct MemoryStatus {
     /// All live chunks, each counted once.
@@ -20,7 +20,7 @@ pub struct MemoryStatus {
     pub waiters: Vec<MemoryWaiter>,
     /// Waiters beyond the ones listed.
     pub waiters_not_listed: usize,
-    /// Why the last attempt to move chunks to disk failed; they stay in memory.
+    /// Why the last attempt to move chunks to disk failed; the chunks stay in memory.
     pub spill_error: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl MemoryStatus {
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);
         let resident = bytes(self.chunks.resident_bytes());
-        let coming = match self.reserved_bytes {
+        let reserved = match self.reserved_bytes {
             0 => String::new(),
             reserved => format!(" and {} are in flight", bytes(reserved)),
         };
@@ -47,7 +47,7 @@ impl MemoryStatus {
             Some(error) => format!("; chunks cannot be moved to disk: {error}"),
             None => String::new(),
         };
-        format!("server memory: chunks take {resident}{coming}, max_bytes is {limit}{stuck}")
+        format!("server memory: chunks take {resident}{reserved}, max_bytes is {limit}{stuck}")
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_units_of_ten() {
+    fn byte_counts_are_shown_with_decimal_units() {
         let shown = [0, 999, 1_000, 8_000_000_000, u64::MAX].map(bytes);
         assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "8.0 GB", "18.4 EB"]);
     }

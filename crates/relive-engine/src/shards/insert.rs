@@ -9,11 +9,11 @@ use super::sharded::ShardedTable;
 use crate::error::EngineError;
 use crate::table::{Accepted, Confirmations};
 
-/// Items per shard that are collected before they are inserted: few enough that most shards insert theirs under one
-/// lock.
+/// Items per shard that are collected before they are inserted: few enough that most shards insert all of theirs under
+/// one lock.
 const STAGE_PER_SHARD: usize = 32;
 
-/// Items on their way to their shards.
+/// Items that are collected for their shards.
 type Stage = SmallVec<[Option<NewItem>; 1]>;
 
 impl ShardedTable {
@@ -34,7 +34,7 @@ impl ShardedTable {
                 self.insert_several(items, who, confirmations, confirmed)
             }
         };
-        // Also after a stage that was refused in part.
+        // Waiters are served even if a stage was refused in part.
         self.serve_waiters();
         accepted
     }
@@ -57,8 +57,8 @@ impl ShardedTable {
         accepted
     }
 
-    /// The items that can be inserted in any order. An item with a refused priority comes alone, so that the items
-    /// before it are inserted and those after it are not.
+    /// The items that can be inserted in any order. An item with a refused priority forms its own stage, so that the
+    /// items before it are inserted and those after it are not.
     fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
         let is_first_accepted = self.accepts(first.priority);
         let mut stage = Stage::new();
@@ -93,15 +93,15 @@ impl ShardedTable {
             }
         }
         if accepted.deferred == 0 {
-            // In the order of arrival.
+            // Restores the order of arrival.
             confirmed.truncate(before);
             confirmed.extend(keys);
         }
         Ok(accepted)
     }
 
-    /// Every shard once. A batch begins with the shard of its first item, so that concurrent callers do not start at
-    /// the same shard.
+    /// Iterates over every shard once. A batch begins with the shard of its first item, so that concurrent callers
+    /// usually start at different shards.
     pub(super) fn beginning_with(&self, first: usize) -> impl Iterator<Item = usize> {
         (first..self.cores.len()).chain(0..first)
     }

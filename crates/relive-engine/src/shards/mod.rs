@@ -2,11 +2,11 @@
 //!
 //! An item's key determines its shard ([`placement`]). Inserts, updates and deletes lock only that shard. A batch of
 //! samples draws the shard of each sample by the weights that the shards publish after each change ([`weights`]), and
-//! then takes each shard's part under its lock ([`sample`]). Requests that find too few items wait in one queue for all
-//! shards ([`waiting`]).
+//! then takes each shard's samples under its lock ([`sample`]). Requests that find too few items wait in one queue for
+//! all shards ([`waiting`]).
 //!
 //! The holder of the queue's lock may take the locks of shards, one after the other. The holder of a shard's lock takes
-//! neither the queue's lock nor another shard's, except for code that takes all shards' locks in order.
+//! neither the queue's lock nor another shard's lock, except in code that takes all shards' locks in order.
 
 mod insert;
 mod listing;

@@ -19,7 +19,8 @@ impl ShardedTable {
             if stage.len() == MUTATIONS_PER_LOCK {
                 continue;
             }
-            // A refused mutation of an existing item: the mutations before it are applied, and those after it are not.
+            // A mutation of an existing item was refused: the mutations before it are applied, and those after it are
+            // not.
             match mutations.next() {
                 Some(doubtful) => self.mutate_stage(&[doubtful])?,
                 None => return Ok(()),
@@ -27,7 +28,7 @@ impl ShardedTable {
         }
     }
 
-    /// Whether it may be reordered with mutations of other keys.
+    /// Whether the mutation may be reordered with mutations of other keys.
     fn can_wait(&self, mutation: &Mutation) -> bool {
         match *mutation {
             Mutation::Update { priority, .. } => self.accepts(priority),
@@ -35,7 +36,7 @@ impl ShardedTable {
         }
     }
 
-    /// Also for an empty stage: a closed table reports an error.
+    /// An empty stage is also checked: a closed table reports an error.
     fn mutate_stage(&self, stage: &[Mutation]) -> Result<(), EngineError> {
         let place = |mutation: &Mutation| self.place(mutation.key());
         let places: Vec<usize> = stage.iter().map(place).collect();

@@ -2,8 +2,8 @@
 
 /// The shard of an item, out of `shards`.
 ///
-/// Keys are usually random, but a writer may also count. All bits are therefore mixed (the last step of MurmurHash3),
-/// differently than in the shards' own hash tables.
+/// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
+/// step of MurmurHash3), with a different function than in the shards' own hash tables.
 pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -13,9 +13,9 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     usize::try_from(place).expect("the product's upper half is below the number of shards")
 }
 
-/// Divides `max_size` among shards that hold `held` items: evenly, except that a shard that holds more than its part
-/// keeps its items if the others need less, so that the placement of keys alone evicts nothing. Each shard gets at
-/// least 1.
+/// Divides `max_size` among shards that hold `held` items: evenly, except that a shard that holds more than its share
+/// keeps its items if the other shards need less. The placement of keys alone therefore evicts nothing. Each shard gets
+/// at least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
     let mut fullest_first: Vec<usize> = (0..least.len()).collect();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_stays_if_all_of_it_can() {
+    fn current_shard_sizes_are_kept_if_they_fit() {
         assert_eq!(divide(10, &[1, 5, 2, 2]), [1, 5, 2, 2]);
         assert_eq!(divide(100, &[26, 24, 25, 25]), [26, 24, 25, 25]);
         assert_eq!(divide(8, &[5, 1, 1, 0]), [5, 1, 1, 1]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_no_reason_for_more_than_a_share() {
+    fn an_oversized_shard_gets_only_its_share() {
         assert_eq!(divide(8, &[7, 1, 1, 0]), [2, 2, 2, 2]);
         assert_eq!(divide(8, &[9, 9, 9, 9]), [2, 2, 2, 2]);
     }

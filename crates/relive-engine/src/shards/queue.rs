@@ -6,14 +6,14 @@ use crate::error::EngineError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::table::WaitingSample;
 
-/// Requests in order of arrival.
-pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
-    /// The number of waiting requests, readable without the lock.
+/// Requests, in order of arrival.
+pub(super) struct RequestQueue {
+    waiting: Mutex<WaitingRequests>,
+    /// The number of waiting requests, which can be read without the lock.
     count: AtomicUsize,
 }
 
-pub(super) struct Waiting {
+pub(super) struct WaitingRequests {
     pub(super) requests: VecDeque<WaitingSample>,
     pub(super) next_id: u64,
     pub(super) ended: Option<EngineError>,
@@ -22,23 +22,23 @@ pub(super) struct Waiting {
 /// The number of a request that has never waited.
 pub(super) const NEVER_WAITED: u64 = 0;
 
-impl Queue {
+impl RequestQueue {
     pub(super) fn new() -> Self {
-        let waiting = Waiting { requests: VecDeque::new(), next_id: NEVER_WAITED + 1, ended: None };
+        let waiting = WaitingRequests { requests: VecDeque::new(), next_id: NEVER_WAITED + 1, ended: None };
         Self { waiting: Mutex::new(waiting), count: AtomicUsize::new(0) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WaitingRequests> {
         self.waiting.lock()
     }
 
-    /// Whether no request waits, as far as is known without the lock.
+    /// Whether no request waits, as far as can be determined without the lock.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
     /// Publishes the number of waiting requests.
-    pub(super) fn tell(&self, waiting: &Waiting) {
+    pub(super) fn publish_len(&self, waiting: &WaitingRequests) {
         self.count.store(waiting.requests.len(), Ordering::Relaxed);
     }
 
@@ -46,7 +46,7 @@ impl Queue {
         let mut waiting = self.lock();
         let at = waiting.requests.binary_search_by_key(&id, |waiter| waiter.id).ok()?;
         let removed = waiting.requests.remove(at);
-        self.tell(&waiting);
+        self.publish_len(&waiting);
         removed
     }
 }

@@ -10,21 +10,22 @@ use super::weights::Weights;
 use crate::error::EngineError;
 use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
 
-/// How to learn the shards' sizes.
+/// The source of the shards' sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SizesFrom {
-    /// From the published values, which may be slightly stale. Nothing is sampled if no shard reports items.
+    /// The published values, which may be slightly stale. Nothing is sampled if no shard reports items.
     Published,
-    /// Under the shards' locks, one after the other. If nothing is found, later changes will wake the request.
+    /// The sizes under the shards' locks, read one after the other. If nothing is found, later changes will wake the
+    /// request.
     Locked,
 }
 
-/// Work left for after all locks are released.
+/// Work to be done after all locks are released.
 #[derive(Default)]
 pub(super) struct Unsettled(SmallVec<[(usize, AfterUnlock); 8]>);
 
 /// Samples of one shard, to be merged in the order in which the shards were drawn.
-type Taken = std::vec::IntoIter<Sampled>;
+type TakenSamples = std::vec::IntoIter<Sampled>;
 
 impl Unsettled {
     fn keep(&mut self, shard: usize, after: AfterUnlock) {
@@ -46,7 +47,8 @@ impl ShardedTable {
     /// Takes samples for a request until it is complete or no more are available.
     ///
     /// Works in rounds: each sample's shard is drawn by the shards' weights at the beginning of the round. If a shard
-    /// then has fewer items than it was drawn for, it gives what it has, and the rest is drawn again.
+    /// then has fewer items than samples were drawn from it, it provides all of its items, and the remaining samples
+    /// are drawn again.
     pub(super) fn take(
         &self,
         request: &mut WaitingSample,
@@ -68,7 +70,7 @@ impl ShardedTable {
                 request.taken_bytes += cost_bytes(&sampled.item.trajectory);
             }
             if round.is_err() {
-                // Samples taken before the table was closed are handed over.
+                // Samples that were taken before the table was closed are delivered.
                 return if request.taken.is_empty() { round } else { Ok(()) };
             }
             if request.taken.len() == before && matches!(sizes, SizesFrom::Published) {
@@ -90,7 +92,8 @@ impl ShardedTable {
         for &shard in drawn {
             counts[shard] += 1;
         }
-        let mut taken: SmallVec<[Taken; 8]> = self.cores.iter().map(|_| Vec::new().into_iter()).collect();
+        let mut taken: SmallVec<[TakenSamples; 8]> =
+            self.cores.iter().map(|_| Vec::new().into_iter()).collect();
         let mut outcome = Ok(());
         for shard in self.beginning_with(drawn.first().copied().unwrap_or(0)) {
             if counts[shard] > 0 {
@@ -123,7 +126,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// The shards' weights; `None` if no shard can give a sample.
+    /// The shards' weights; `None` if no shard can provide a sample.
     fn weights(&self, sizes: SizesFrom) -> Option<Weights> {
         match sizes {
             SizesFrom::Published => Some(Weights::published(self.published())),
@@ -140,7 +143,7 @@ impl ShardedTable {
     }
 
     /// The number of samples that the rate limiter allows in a row while the table holds `size` items: each sample may
-    /// be the last of its item, so the table may shrink by one after each.
+    /// be its item's last, so the table may shrink by one item after each sample.
     fn allowed(&self, size: u64) -> usize {
         let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);
         match size.checked_sub(required) {

@@ -11,7 +11,7 @@ use relive_tensor::AccountSnapshot;
 use smallvec::SmallVec;
 
 use super::placement::{divide, shard_of};
-use super::queue::Queue;
+use super::queue::RequestQueue;
 use crate::error::EngineError;
 use crate::memory::Memory;
 use crate::sync::{Mutex, MutexGuard, wall_clock};
@@ -23,8 +23,8 @@ pub(crate) struct ShardedTable {
     pub(super) config: Arc<TableConfig>,
     /// At least one.
     pub(super) cores: Vec<TableCore>,
-    pub(super) queue: Queue,
-    /// Gives each request for samples a random stream of its own.
+    pub(super) queue: RequestQueue,
+    /// Seeds a random stream for each sample request.
     pub(super) rng: Mutex<Xoshiro256PlusPlus>,
     /// The counters that the shards share. To replace it, lock it before all shards.
     common: Mutex<Common>,
@@ -34,7 +34,7 @@ impl ShardedTable {
     /// An empty table.
     ///
     /// # Errors
-    /// Rules that it cannot keep in shards.
+    /// Rules that a table in shards cannot enforce.
     pub(crate) fn new(
         config: TableConfig,
         rng: Xoshiro256PlusPlus,
@@ -63,7 +63,7 @@ impl ShardedTable {
         let core = |shard| TableCore::shard(shard, Xoshiro256PlusPlus::from_rng(&mut rng), memory);
         let cores = shards.into_iter().map(core).collect();
         let (rng, common) = (Mutex::new(rng), Mutex::new(common));
-        Self { config: Arc::new(config), cores, queue: Queue::new(), rng, common }
+        Self { config: Arc::new(config), cores, queue: RequestQueue::new(), rng, common }
     }
 
     pub(crate) fn config(&self) -> &Arc<TableConfig> {
@@ -74,7 +74,7 @@ impl ShardedTable {
         &self.cores
     }
 
-    /// The core that keeps the data that the table has only once.
+    /// The core that keeps the data that is not divided among the shards.
     pub(crate) fn front(&self) -> &TableCore {
         self.cores.first().expect("a table has at least one shard")
     }
@@ -83,12 +83,12 @@ impl ShardedTable {
         shard_of(key, self.cores.len())
     }
 
-    /// The core that holds the item of this key, if the item exists.
+    /// The core that holds the item with this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         self.cores.get(self.place(key)).unwrap_or(self.front())
     }
 
-    /// Whether the selectors accept a priority, as far as the priority alone decides it.
+    /// Whether the selectors accept a priority, judged by the priority alone.
     pub(super) fn accepts(&self, priority: f64) -> bool {
         let Self { config, .. } = self;
         config.sampler.check_priority(priority).and(config.remover.check_priority(priority)).is_ok()
@@ -129,7 +129,7 @@ impl ShardedTable {
         self.common.lock().bytes()
     }
 
-    /// Merges the next `parts`, the snapshots of this table's shards.
+    /// Merges the next `parts`, which are the snapshots of this table's shards.
     pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
         let mut whole = parts.next()?;
         for part in parts.take(self.cores.len() - 1) {

@@ -24,7 +24,7 @@ impl ShardedTable {
             inserts: whole.inserts + shard.inserts,
             samples: whole.samples + shard.samples,
             deletes: whole.deletes + shard.deletes,
-            // Each shard reports the episodes of all.
+            // Each shard reports the number of episodes in all shards.
             ..whole
         });
         let whole = whole.expect("a table has at least one shard");
@@ -43,7 +43,7 @@ impl ShardedTable {
 
     /// See [`TableHandle::status`](crate::TableHandle::status).
     pub(crate) fn status(&self) -> TableStatus {
-        // Before the shards' locks: the holder of this lock takes theirs.
+        // This lock is taken before the shards' locks, as everywhere.
         let (mut waiters, waiting) = {
             let queue = self.queue.lock();
             let listed: Vec<_> = queue.requests.iter().take(MAX_LISTED_WAITERS).map(waiter).collect();

@@ -1,8 +1,8 @@
 //! The requests that wait for samples of a sharded table.
 //!
 //! No wake-up is lost: a request first records that it waits, and then checks each shard under its lock; a thread that
-//! changes a shard checks for waiters after it releases the lock. Whichever locks a shard second sees what the first
-//! did.
+//! changes a shard checks for waiters after it releases the lock. Whichever of the two locks a shard second sees the
+//! effect of the first.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use relive_table::{Sampled, Shortfall};
 
-use super::queue::{NEVER_WAITED, Waiting};
+use super::queue::{NEVER_WAITED, WaitingRequests};
 use super::sample::{SizesFrom, Unsettled};
 use super::sharded::ShardedTable;
 use crate::error::EngineError;
@@ -55,12 +55,12 @@ impl ShardedTable {
         waiting.next_id += 1;
         waiter.id = id;
         waiting.requests.push_back(waiter);
-        self.queue.tell(&waiting);
+        self.queue.publish_len(&waiting);
         self.serve(waiting, Some(id));
         Ok(id)
     }
 
-    /// Serves the requests that may now proceed. Called after each change that may unblock some.
+    /// Serves the requests that may now proceed. Called after each change that may unblock requests.
     pub(crate) fn serve_waiters(&self) {
         if self.queue.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl ShardedTable {
     }
 
     /// Serves requests in order while samples are available; `new` has not waited yet.
-    fn serve(&self, mut waiting: MutexGuard<'_, Waiting>, new: Option<u64>) {
+    fn serve(&self, mut waiting: MutexGuard<'_, WaitingRequests>, new: Option<u64>) {
         let (mut left, mut wakers) = (Unsettled::default(), Vec::<Waker>::new());
         while let Some(head) = waiting.requests.front_mut() {
             let taken = self.take(head, SizesFrom::Locked, &mut left);
@@ -85,7 +85,7 @@ impl ShardedTable {
             head.taken.iter_mut().for_each(|sampled| sampled.rate_limited = has_waited);
             wakers.extend(head.slot.fill(taken.map(|()| head.taken)));
         }
-        self.queue.tell(&waiting);
+        self.queue.publish_len(&waiting);
         drop(waiting);
         wakers.into_iter().for_each(Waker::wake);
         left.settle(&self.cores);
@@ -97,10 +97,10 @@ impl ShardedTable {
             Some(shortfall) => shortfall.to_string(),
             None => "other requests were served first".to_owned(),
         });
-        slot.given_up(&self.config.name, reason, since)
+        slot.take_after_deadline(&self.config.name, reason, since)
     }
 
-    /// Withdraws a request. Returns the samples that were already taken for it.
+    /// Withdraws a request. Returns the samples that were already taken for the request.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         match self.queue.remove(id) {
             Some(waiting) => waiting.taken,
@@ -124,7 +124,7 @@ impl ShardedTable {
         let mut waiting = self.queue.lock();
         waiting.ended = Some(closed.clone());
         let requests = std::mem::take(&mut waiting.requests);
-        self.queue.tell(&waiting);
+        self.queue.publish_len(&waiting);
         drop(waiting);
         let wakers = requests.into_iter().filter_map(|waiter| waiter.slot.fill(Err(closed.clone())));
         wakers.for_each(Waker::wake);

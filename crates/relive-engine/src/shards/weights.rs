@@ -23,14 +23,14 @@ impl Weights {
         Self::of(shards.map(|shard| (shard.items(), shard.weight())))
     }
 
-    /// From the numbers of items and the sums of weights.
+    /// The weights, from each shard's number of items and sum of weights.
     pub(super) fn of(shards: impl Iterator<Item = (u64, f64)>) -> Self {
         let (items, weights) = shards.unzip();
         let mut all = Self { items, weights, ..Self::default() };
         all.size = all.items.iter().sum();
         all.total = all.weights.iter().sum();
         if all.total == 0.0 {
-            // As within a shard: if no item has a weight, all are equally likely.
+            // As within a shard, if no item has a positive weight, all items are equally likely.
             all.weights = all.items.iter().map(|&items| items as f64).collect();
             all.total = all.size as f64;
         } else if all.total.is_infinite() {
@@ -74,7 +74,7 @@ impl Weights {
     }
 }
 
-/// Scales a sum over the maximum number of shards, each of which is finite, into the finite range.
+/// A factor that keeps the sum of finite weights finite, for up to the maximum number of shards.
 const SCALE: f64 = 1.0 / 128.0;
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn shards_are_drawn_by_weight() {
         let counts = drawn(&[(1, 1.0), (0, 0.0), (9, 3.0)], 40_000);
-        // A standard deviation of 87.
+        // The standard deviation is 87.
         assert!(counts[0].abs_diff(10_000) < 400 && counts[1] == 0 && counts[2] == 40_000 - counts[0]);
         let weights = Weights::of([(1, 1.0), (0, 0.0), (9, 3.0)].into_iter());
         assert_eq!([0, 1, 2].map(|shard| weights.share(shard)), [0.25, 0.0, 0.75]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_weights_leave_shares() {
+    fn the_largest_weights_still_have_finite_shares() {
         let most = relive_table::selector::MAX_TOTAL_WEIGHT;
         let weights = Weights::of([(1, most); 64].into_iter());
         assert_eq!(weights.share(63), 1.0 / 64.0);

@@ -15,11 +15,11 @@ const MAX_STEP_BYTES: u64 = 32 << 20;
 /// Minimum number of bytes that are stored at once.
 const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// Slots that the hand passes in a step while most chunks in memory were read back from disk, which are found without
-/// the hand.
+/// Slots that the clock hand passes in a step if most chunks in memory were read back from disk; those chunks are found
+/// without the hand.
 const FEW_PLACES: usize = 2_048;
 
-/// Rounds of the hand without a find before it waits: the first round only clears the marks of recent reads.
+/// Rounds of the hand that find nothing before the thread waits: the first round only clears the marks of recent reads.
 const IDLE_ROUNDS: u32 = 2;
 
 /// Pause before the next attempt when no chunk could move: the disk is full, or writers and readers use all chunks in
@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_millis(250);
 /// The system cannot start a thread.
 pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalogue>) -> std::io::Result<()> {
     let weak = Arc::downgrade(tier);
-    // The tables hold the tier, so its thread must not hold the tables.
+    // The tables own the tier, so its thread must not keep the tables alive.
     let tables = Arc::downgrade(tables);
     let step_bytes = (budget_bytes / 64).clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
     let run = move || {
@@ -42,12 +42,12 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
         }
     };
     let thread = std::thread::Builder::new().name("relive-spill".to_owned()).spawn(run)?;
-    // The thread is detached: it holds nothing that outlives the tables.
+    // The thread can be detached, since it keeps nothing alive longer than the tables.
     tier.served_by(thread.thread().clone());
     Ok(())
 }
 
-/// One turn of the thread's work. Returns how long to wait after it, or to wait until woken; `None` ends the thread.
+/// One turn of the thread's work. Returns how long to wait afterwards, or to wait until woken; `None` ends the thread.
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,
@@ -69,7 +69,7 @@ struct Spiller<'a> {
 }
 
 impl Spiller<'_> {
-    /// Stores chunks until memory is within the budget. Returns how long to wait; `None`: until woken.
+    /// Stores chunks until memory is within the budget. Returns how long to wait; `None` means until woken.
     fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
         self.tier.begin_work();
         let mut idle = 0;
@@ -89,7 +89,7 @@ impl Spiller<'_> {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
-        // Chunks that were read back are found without the hand, unless another thread read them.
+        // The hand skips chunks that were read back, which are found without it, unless another thread read them.
         let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
         let mut step = sweep.step(&self.tables.cores(), self.step_bytes - share, places, is_cold);
         step.extend(self.tier.returned.take(self.step_bytes.saturating_sub(step.bytes)));
@@ -114,7 +114,7 @@ impl Spiller<'_> {
     }
 }
 
-/// Whether a chunk can move and was not read lately.
+/// Whether a chunk can move and was not read recently.
 fn is_cold(chunk: &Chunk) -> bool {
-    chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_at_hand()
+    chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_frame_in_use()
 }

@@ -6,11 +6,11 @@ use relive_tensor::Chunk;
 
 use crate::table::TableCore;
 
-/// Slots that are scanned under one lock: some tens of microseconds of work.
+/// Slots that are scanned under one lock: a few tens of microseconds of work.
 const SLOTS_PER_LOCK: usize = 256;
 
-/// The position of the hand. It passes items in the order of their slots, roughly insertion order. A chunk that was
-/// read since the last pass stays for another round.
+/// The position of the hand. The hand passes items in the order of their slots, which is roughly insertion order. A
+/// chunk that was read since the last pass stays for another round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     table: usize,

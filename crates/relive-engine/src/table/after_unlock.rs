@@ -1,4 +1,4 @@
-//! The work that a change leaves for after the table's lock is released.
+//! The work of a change that is done after the table's lock is released.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,9 +11,9 @@ use super::confirmations::{Confirmations, Outcome};
 #[derive(Debug, Default)]
 pub(crate) struct AfterUnlock {
     pub(crate) freed: Freed,
-    /// Encoded bytes that new items refer to.
+    /// Encoded bytes to which new items refer.
     pub(crate) added_bytes: u64,
-    pub(crate) given_up: Vec<NewItem>,
+    pub(crate) abandoned: Vec<NewItem>,
     pub(crate) settled: Vec<(Arc<Confirmations>, Outcome)>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) effects: Vec<Effect>,
@@ -21,9 +21,9 @@ pub(crate) struct AfterUnlock {
 
 impl AfterUnlock {
     pub(crate) fn is_nothing(&self) -> bool {
-        let Self { freed, added_bytes, given_up, settled, wakers, effects } = self;
+        let Self { freed, added_bytes, abandoned, settled, wakers, effects } = self;
         let is_quiet = settled.is_empty() && wakers.is_empty() && effects.is_empty();
-        is_quiet && freed.is_empty() && *added_bytes == 0 && given_up.is_empty()
+        is_quiet && freed.is_empty() && *added_bytes == 0 && abandoned.is_empty()
     }
 }
 

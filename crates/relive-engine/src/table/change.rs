@@ -14,7 +14,7 @@ use super::state::{SampleResult, State, WaitingInsert, WaitingSample};
 use crate::error::EngineError;
 use crate::limits::{MAX_WAITING_INSERTS, MAX_WAITING_SAMPLES};
 
-/// The locked state, and the work for after the unlock.
+/// The locked state, and the work to be done after the unlock.
 pub(crate) struct Change<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) after: &'a mut AfterUnlock,
@@ -120,7 +120,7 @@ impl Change<'_> {
         self.update(&mut updates)
     }
 
-    /// Sets priorities, and empties their list.
+    /// Sets priorities, and clears the list of updates.
     fn update(&mut self, updates: &mut SmallVec<[(u64, f64); MAX_SIDE_BY_SIDE]>) -> Result<(), EngineError> {
         let updated = self.state.table.update_priorities(updates);
         updates.clear();
@@ -138,7 +138,7 @@ impl Change<'_> {
             self.after.wakers.extend(waiter.slot.fill(Err(closed.clone())));
         }
         for waiter in self.state.inserts.drain(..) {
-            self.after.given_up.push(waiter.item);
+            self.after.abandoned.push(waiter.item);
             if let Some(confirmations) = waiter.confirmations {
                 self.after.settled.push((confirmations, Err(closed.clone())));
             }

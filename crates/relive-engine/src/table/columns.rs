@@ -17,7 +17,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// For an empty table. A signature without leaves carries no structure, as in dm-reverb.
+    /// The structure of an empty table. As in dm-reverb, a signature without leaves has no structure.
     pub(crate) fn of(config: &TableConfig) -> Self {
         let signature = config.signature.as_deref().filter(|signature| !signature.is_empty());
         let kept = signature.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
@@ -133,7 +133,7 @@ mod tests {
         Nest::List(vec![Nest::Leaf(()); columns])
     }
 
-    fn deep(levels: usize) -> Nest<()> {
+    fn nested(levels: usize) -> Nest<()> {
         (0..levels).fold(Nest::Leaf(()), |inner, _| Nest::Tuple(vec![inner]))
     }
 
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_is_the_last_value_that_is_taken() {
+    fn each_limit_is_the_last_accepted_value() {
         let empty_lists = |count: usize| {
             Nest::Tuple(std::iter::once(Nest::Leaf(())).chain(vec![Nest::List(Vec::new()); count]).collect())
         };
         for (good, bad, why) in [
             (flat(MAX_NAMED_COLUMNS), flat(MAX_NAMED_COLUMNS + 1), "more than 4096 columns"),
-            (deep(MAX_NAMED_DEPTH), deep(MAX_NAMED_DEPTH + 1), "deeper than 32"),
+            (nested(MAX_NAMED_DEPTH), nested(MAX_NAMED_DEPTH + 1), "deeper than 32"),
             (named(MAX_NAME_BYTES), named(MAX_NAME_BYTES + 1), "bytes of names"),
             (empty_lists(MAX_NAMED_PLACES - 2), empty_lists(MAX_NAMED_PLACES - 1), "containers and columns"),
             (flat(1), flat(0), "no columns"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_tuple_counts() {
+    fn the_name_of_a_tuple_counts_toward_the_limit() {
         let fields = vec![("a".to_owned(), Nest::Leaf(()))];
         let tuple = |bytes| Nest::NamedTuple { name: "x".repeat(bytes), fields: fields.clone() };
         assert_eq!(check(&tuple(MAX_NAME_BYTES - 1)), Ok(()));

@@ -10,7 +10,8 @@ pub type Outcome = Result<u64, EngineError>;
 
 /// The outcomes of deferred inserts, in the order in which they were settled.
 ///
-/// A stream keeps one in an `Arc` and passes it to every insert. It may be dropped early: the inserts still happen.
+/// A stream keeps one instance in an `Arc` and passes it to every insert. If the stream drops it early, the inserts
+/// still happen.
 #[derive(Debug)]
 pub struct Confirmations {
     state: Mutex<State>,
@@ -29,7 +30,7 @@ impl Default for Confirmations {
 }
 
 impl Confirmations {
-    /// Appends every settled outcome to `out`; waits for one if none is settled.
+    /// Appends every settled outcome to `out`; waits for one if there is none.
     pub fn poll_settled(&self, cx: &Context<'_>, out: &mut Vec<Outcome>) -> Poll<()> {
         let mut state = self.state.lock();
         if state.settled.is_empty() {
@@ -45,7 +46,7 @@ impl Confirmations {
         out.append(&mut self.state.lock().settled);
     }
 
-    /// Adds outcomes and returns the waker to wake once no lock is held.
+    /// Adds outcomes, and returns the waker that the caller must wake once no lock is held.
     pub(crate) fn settle(&self, outcomes: impl IntoIterator<Item = Outcome>) -> Option<Waker> {
         let mut state = self.state.lock();
         state.settled.extend(outcomes);

@@ -13,7 +13,7 @@ use super::table_core::TableCore;
 use crate::error::EngineError;
 use crate::limits::read_ahead;
 
-/// Inserts under one lock: enough to amortize it, few enough to keep it short.
+/// The number of inserts under one lock: enough to amortize the lock, and few enough to hold it only briefly.
 const INSERTS_PER_LOCK: usize = 64;
 
 impl TableCore {

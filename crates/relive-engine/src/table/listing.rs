@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use relive_table::{ItemData, ItemView, Sampled};
-use relive_tensor::AtHand;
+use relive_tensor::ResidenceGuard;
 
 use super::table_core::TableCore;
 use crate::limits::{KEYS_PER_LOCK, MAX_LISTED_ITEMS, SLOTS_PER_LOCK};
 
-/// An item as of the moment of the listing.
+/// An item, as it was when it was listed.
 #[derive(Debug, Clone)]
 pub struct ListedItem {
     /// The immutable part.
@@ -37,7 +37,8 @@ impl TableCore {
         let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
         while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // It keeps at most two pages; it drops the half with the later items, and then skips all later ones.
+            // At most two pages are kept. If there are more items, the later half is dropped, and all later items are
+            // skipped from then on.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
                 wanted = from..=latest(&items).unwrap_or(u64::MAX);
@@ -49,7 +50,7 @@ impl TableCore {
         ItemPage { items, next: last.filter(|_| more).map(|last| last + 1) }
     }
 
-    /// The items of these keys, wherever their data is.
+    /// The items with these keys, whether their data is in memory or on disk.
     pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {
@@ -106,6 +107,6 @@ fn as_sampled(view: ItemView<'_>, table_size: u64) -> Sampled {
         table_size,
         times_sampled: view.times_sampled,
         rate_limited: false,
-        at_hand: AtHand::default(),
+        residence_guard: ResidenceGuard::default(),
     }
 }

@@ -6,10 +6,10 @@ use super::request::Mutation;
 use super::table_core::TableCore;
 use crate::error::EngineError;
 
-/// Mutations under one lock; a learner's batch usually fits.
+/// The number of mutations under one lock, which is usually enough for a learner's batch.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
-/// Mutations that need no allocation before the lock.
+/// The number of mutations that need no allocation before the lock.
 const FEW_MUTATIONS: usize = 16;
 
 impl TableCore {
@@ -18,7 +18,7 @@ impl TableCore {
         let mut mutations = mutations.into_iter().peekable();
         let mut stage: SmallVec<[Mutation; FEW_MUTATIONS]> = SmallVec::new();
         loop {
-            // The caller's iterator does not run under the lock.
+            // The caller's iterator must not run under the lock.
             stage.extend(mutations.by_ref().take(MUTATIONS_PER_LOCK));
             self.mutate_at_once(stage.drain(..))?;
             if mutations.peek().is_none() {

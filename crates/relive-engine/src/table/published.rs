@@ -4,7 +4,7 @@ use relive_table::Table;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Numbers of a shard, readable without its lock. Each is from a recent state, possibly not the same one.
+/// Numbers of a shard that can be read without its lock. Each is from a recent state, not necessarily the same one.
 #[derive(Debug)]
 pub(crate) struct Published {
     items: AtomicU64,
@@ -31,7 +31,7 @@ impl Published {
     }
 }
 
-/// Skips unchanged values: other threads have them in their caches. There is only one writer at a time.
+/// Skips unchanged values, so that they stay in the caches of other threads. There is only one writer at a time.
 fn put(place: &AtomicU64, value: u64) {
     if place.load(Ordering::Relaxed) != value {
         place.store(value, Ordering::Relaxed);

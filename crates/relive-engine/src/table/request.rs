@@ -21,8 +21,8 @@ pub struct SampleRequest {
     pub who: Arc<str>,
 }
 
-/// Samples for which memory is allocated before the lock; a learner's batch usually fits. Larger requests allocate more
-/// as they fill.
+/// The number of samples for which memory is allocated before the lock, which is usually enough for a learner's batch.
+/// Larger requests allocate more memory as samples are taken.
 const SAMPLES_IN_ADVANCE: usize = 1_024;
 
 impl SampleRequest {
@@ -43,21 +43,21 @@ impl SampleRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Accepted {
-    /// Inserts that are still waiting; their outcomes come through the [`Confirmations`](crate::Confirmations).
+    /// Inserts that are still waiting; their outcomes are reported to the [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
-    /// Whether so many inserts wait in the table that its streams should stop reading.
+    /// Whether so many inserts wait in the table that the server should stop reading its streams.
     pub saturated: bool,
 }
 
 /// An update of a priority, or a deletion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mutation {
-    /// Deletes the item `key`; does nothing if it does not exist.
+    /// Deletes the item `key`; does nothing if there is no such item.
     Delete {
         /// The item.
         key: u64,
     },
-    /// Sets the priority of the item `key`; does nothing if it does not exist.
+    /// Sets the priority of the item `key`; does nothing if there is no such item.
     Update {
         /// The item.
         key: u64,

@@ -32,10 +32,10 @@ impl TableCore {
                 None => "other requests were served first".to_owned(),
             })
         };
-        slot.given_up(self.name(), reason, since)
+        slot.take_after_deadline(self.name(), reason, since)
     }
 
-    /// Withdraws a request. Returns the samples that were already taken for it.
+    /// Withdraws a request. Returns the samples that were already taken for the request.
     pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         let waiting = self.shared.state.lock().remove_sample(id);
         match waiting {

@@ -1,4 +1,4 @@
-//! Serves the waiters of a table: inserts and samples alternate, each queue in order, until no one can proceed.
+//! Serves the waiters of a table: inserts and samples alternate, each queue in order, until no operation can proceed.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::error::EngineError;
 impl State {
     /// Serves every waiter that the limiter now allows. Called after each change.
     ///
-    /// One insert and one batch of samples alternate, so that neither side starves. A request with some but not all of
-    /// its samples is complete once no other operation can proceed.
+    /// One insert and one batch of samples alternate, so that neither side starves. A request that has only some of its
+    /// samples is complete once no other operation can proceed.
     pub(crate) fn serve_waiters(&mut self, now: Timestamp, after: &mut AfterUnlock) {
         while self.serve_insert(now, after) | self.serve_sample(after) {}
         while self.samples.front().is_some_and(|head| !head.taken.is_empty()) {
@@ -68,7 +68,7 @@ impl State {
                 from = &*waiter.who,
                 "dropped an insert: the rate limiter did not permit it in time"
             );
-            after.given_up.push(waiter.item);
+            after.abandoned.push(waiter.item);
         }
     }
 

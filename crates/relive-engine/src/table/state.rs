@@ -25,9 +25,9 @@ pub(crate) struct State {
     pub(crate) next_sample_id: u64,
     /// Why the table has ended.
     pub(crate) ended: Option<EngineError>,
-    /// Whether a sample request had to wait since the last new one arrived; samples carry it.
+    /// Whether a sample request had to wait since the last new request arrived; samples report this.
     pub(crate) rate_limited: bool,
-    /// When the lock was last given to the longest waiter.
+    /// When the lock was last given to the thread that had waited longest.
     handed_on_at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct WaitingInsert {
     pub(crate) item: NewItem,
     pub(crate) who: Arc<str>,
     pub(crate) since: Instant,
-    /// The insert is abandoned after this moment; streams set none.
+    /// The insert is abandoned after this moment; streams set no deadline.
     pub(crate) deadline: Option<Instant>,
     pub(crate) confirmations: Option<Arc<Confirmations>>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct WaitingSample {
     pub(crate) slot: Arc<Slot<SampleResult>>,
 }
 
-/// Samples taken before their sizes are checked: as many as a table draws together.
+/// The number of samples that are taken before their sizes are checked: as many as a table draws together.
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
@@ -71,7 +71,8 @@ impl WaitingSample {
         Self { id, limit, max_bytes, taken: room, taken_bytes: 0, who, since, slot }
     }
 
-    /// How many samples to take before checking their size: as many as fit if they are as large as the previous ones.
+    /// How many samples to take before checking their size: as many as fit if the next samples are as large as the
+    /// previous ones.
     pub(crate) fn stage(&self) -> usize {
         let left = self.limit.saturating_sub(self.taken.len());
         if self.max_bytes == u64::MAX {
@@ -103,11 +104,11 @@ impl State {
 
     /// Releases the lock of a table.
     ///
-    /// An ordinary unlock gives the lock to the first thread to ask, usually the one that just held it, so no thread
-    /// has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so now and
-    /// then the lock goes to the longest waiter.
+    /// After an ordinary unlock, the first thread to ask gets the lock, usually the one that just held it, so no thread
+    /// has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so from time
+    /// to time the lock is passed to the thread that has waited longest.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
-        // A clock that was set back also triggers a handover.
+        // Setting the clock back also triggers a handover.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());
         if since.unsigned_abs() < UNFAIR_FOR_NANOS {
             return drop(state);
@@ -124,8 +125,13 @@ impl State {
 }
 
 impl Slot<SampleResult> {
-    /// The result of a request after its deadline: this error, or its samples if it was served at the last moment.
-    pub(crate) fn given_up(&self, table: &str, reason: Option<String>, since: Instant) -> SampleResult {
+    /// The result of a request after its deadline: an error, or its samples if it was served at the last moment.
+    pub(crate) fn take_after_deadline(
+        &self,
+        table: &str,
+        reason: Option<String>,
+        since: Instant,
+    ) -> SampleResult {
         let timeout =
             |reason| EngineError::Timeout { table: table.to_owned(), waited: since.elapsed(), reason };
         match reason {

@@ -55,7 +55,7 @@ pub struct TableStatus {
     pub insert_shortfall: Option<Shortfall>,
     /// The condition that would block a sample now.
     pub sample_shortfall: Option<Shortfall>,
-    /// Samples taken for callers that had gone.
+    /// Samples that were taken for callers that no longer exist.
     pub undelivered_samples: u64,
     /// The number of waiting inserts.
     pub waiting_inserts: usize,
@@ -93,7 +93,7 @@ impl TableCore {
         self.shared.state.lock().table.bytes().resident_bytes()
     }
 
-    /// Possibly negative for a moment; see [`Shared`](super::table_core::Shared).
+    /// May be negative for a short time; see [`Shared`](super::table_core::Shared).
     pub(crate) fn referenced_bytes(&self) -> i64 {
         self.shared.referenced_bytes.load(Ordering::Relaxed)
     }

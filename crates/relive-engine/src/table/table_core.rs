@@ -27,13 +27,13 @@ pub(crate) struct TableCore {
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to. Changes are counted after the lock is released, so an addition
-    /// may be counted after the matching removal, and the sum may be negative meanwhile.
+    /// Encoded bytes to which the table's items refer. Changes are counted after the lock is released, so an addition
+    /// may be counted after the matching removal, and the sum may be negative in the meantime.
     pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
-    /// The state that is readable without the lock, if the table is a shard.
+    /// The state that can be read without the lock, if the table is a shard.
     pub(crate) published: Option<Published>,
-    /// The bound on memory, whose waiters need the chunks that this table frees.
+    /// The bound on memory, whose waiters need the memory that this table frees.
     pub(crate) memory: Arc<Memory>,
     pub(crate) columns: Columns,
     /// The disk tier, if the engine has one; set once the engine is complete.
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 
 /// The tables of an engine, for inserts that extensions request.
 pub(crate) trait Peers: Send + Sync {
-    /// The core that holds the item of this key in the table `name`.
+    /// The core that holds the item with this key in the table `name`.
     fn core_of(&self, name: &str, key: u64) -> Option<TableCore>;
 
     /// Serves the waiters for changes in a part of the table `name`.
@@ -105,14 +105,14 @@ impl TableCore {
         self.change(|change: &mut Change<'_>| change.end(why));
     }
 
-    /// Changes the state under the lock, serves waiters, and does the rest after the lock is released.
+    /// Changes the state under the lock, serves waiters, and does the remaining work after the lock is released.
     pub(crate) fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let (result, after) = self.locked(act);
         self.settle(after);
         result
     }
 
-    /// Reads the state under the lock: for callers that return at once and must not keep others out.
+    /// Reads the state under the lock. `read` must return quickly, since it blocks other callers.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         let state = self.shared.state.lock();
         let seen = read(&state);
@@ -131,7 +131,7 @@ impl TableCore {
         after
     }
 
-    /// Does the work that a change left; no table may be locked.
+    /// Does the remaining work of a change; no table may be locked.
     pub(crate) fn settle(&self, after: AfterUnlock) {
         let mut effects = self.settle_own(after);
         while let Some((from, effect)) = effects.pop() {
@@ -149,7 +149,8 @@ impl TableCore {
         }
     }
 
-    /// Does all of it except the effects on other tables, which it returns with their source table.
+    /// Does the remaining work of a change except for the effects on other tables, which it returns with their source
+    /// table.
     fn settle_own(&self, after: AfterUnlock) -> Vec<(Self, Effect)> {
         report(after.settled);
         after.wakers.into_iter().for_each(Waker::wake);

@@ -7,7 +7,7 @@ use relive_engine::{Confirmations, Engine, Outcome, SampleRequest, TableHandle};
 use relive_table::{NewItem, RateLimiterConfig, SelectorKind, TableConfig};
 use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 
-/// An item of one step, whose only value is its key.
+/// An item of one step whose only value is the key.
 pub fn item(key: u64) -> NewItem {
     let rows = Tensor::from_slice(&[key], [1]).unwrap();
     let range = SequenceRange { episode_id: key, start: 0, end: 0, sparse: false };
@@ -19,7 +19,7 @@ pub fn item(key: u64) -> NewItem {
     NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
 }
 
-/// A table that hands every item out once, in order.
+/// A table from which every item is sampled once, in order.
 pub fn queue(size: u32) -> (Engine, TableHandle) {
     engine(TableConfig::queue("queue", size))
 }
@@ -37,7 +37,7 @@ pub fn engine(config: TableConfig) -> (Engine, TableHandle) {
     (engine, table)
 }
 
-/// One stream of inserts, as a server keeps it.
+/// One stream of inserts, as in a server.
 pub struct Writer {
     pub table: TableHandle,
     pub confirmations: Arc<Confirmations>,
@@ -49,14 +49,14 @@ impl Writer {
         Self { table: table.clone(), confirmations: Arc::default(), confirmed: Vec::new() }
     }
 
-    /// Inserts and gives how many had to wait.
+    /// Inserts items and returns how many had to wait.
     pub fn insert(&mut self, keys: impl IntoIterator<Item = u64>) -> usize {
         let items = keys.into_iter().map(item);
         let who: Arc<str> = "test writer".into();
         self.table.insert(items, &who, &self.confirmations, &mut self.confirmed).unwrap().deferred
     }
 
-    /// The outcomes that came after their inserts had returned.
+    /// The outcomes that were reported after their inserts had returned.
     pub fn settled(&self) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         let cx = Context::from_waker(Waker::noop());
@@ -64,7 +64,7 @@ impl Writer {
         outcomes
     }
 
-    /// The keys among them that were confirmed.
+    /// The confirmed keys among these outcomes.
     pub fn settled_keys(&self) -> Vec<u64> {
         self.settled().into_iter().map(Result::unwrap).collect()
     }

@@ -85,8 +85,8 @@ impl DeepSeaTask {
         }
     }
 
-    /// The noise is drawn before the move; the move is drawn even where it cannot fail.
-    fn dive(&mut self, right: bool) -> f64 {
+    /// The noise is drawn before the move; the outcome of the move is drawn even if it cannot fail.
+    fn move_down(&mut self, right: bool) -> f64 {
         let (mut reward, last) = (0.0, self.size - 1);
         if right && self.column == last {
             reward += 1.0;
@@ -127,7 +127,7 @@ impl Task for DeepSeaTask {
     }
 
     fn act(&mut self, action: u32, observation: &mut [f32]) -> TimeStep {
-        let reward = self.dive(self.action_right() == Some(action));
+        let reward = self.move_down(self.action_right() == Some(action));
         self.observe(observation);
         if self.row < self.size {
             return TimeStep::transition(reward);

@@ -53,7 +53,7 @@ impl MemoryChain {
 }
 
 impl MemoryChainTask {
-    /// Draws the bits and the query. The original also draws once at construction, so it draws once more than there are
+    /// Draws the bits and the query. The original also draws once at construction: one more time than there are
     /// episodes.
     fn draw(&mut self) {
         self.bits.iter_mut().for_each(|bit| *bit = self.stream.bernoulli(0.5));

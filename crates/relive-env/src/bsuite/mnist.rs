@@ -74,7 +74,7 @@ impl Mnist {
     }
 }
 
-/// Folders that environments have read. They share the images, which take 47 MB.
+/// The folders that environments have read. Environments share the images, which take 47 MB.
 static READ: Mutex<Vec<(PathBuf, Weak<Digits>)>> = Mutex::new(Vec::new());
 
 impl Digits {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digit_that_is_shown_pays() {
+    fn the_shown_digit_is_rewarded() {
         let folder = files("pays", &[4, 0, 9]);
         conformance::check(|seed| Mnist::new(&folder, u32::try_from(seed).unwrap()).unwrap()).unwrap();
         let mut environment = Mnist::new(&folder, 3).unwrap();
@@ -212,17 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_mnists_are_named() {
-        let told = |folder: &Path| Mnist::new(folder, 1).unwrap_err().to_string();
-        assert!(told(Path::new("/nowhere")).contains("/nowhere/train-images-idx3-ubyte"));
+    fn files_that_are_not_mnist_are_named() {
+        let error_of = |folder: &Path| Mnist::new(folder, 1).unwrap_err().to_string();
+        assert!(error_of(Path::new("/nowhere")).contains("/nowhere/train-images-idx3-ubyte"));
         let folder = files("labels", &[1, 2]);
-        assert!(told(&folder).contains("3 labels, the number of images"), "{}", told(&folder));
+        assert!(error_of(&folder).contains("3 labels, the number of images"), "{}", error_of(&folder));
         let folder = files("labels", &[1, 2, 10]);
-        assert!(told(&folder).contains("labels below 10, got 10"), "{}", told(&folder));
+        assert!(error_of(&folder).contains("labels below 10, got 10"), "{}", error_of(&folder));
         std::fs::write(folder.join(IMAGES.0), [0x1f, 0x8b, 8, 0]).unwrap();
-        assert!(told(&folder).contains("starts with 0x0803"), "{}", told(&folder));
+        assert!(error_of(&folder).contains("starts with 0x0803"), "{}", error_of(&folder));
         std::fs::write(folder.join(IMAGES.0), [0, 0, 8, 3, 0, 0, 0, 9]).unwrap();
-        assert!(told(&folder).contains("row of 784 bytes"), "{}", told(&folder));
+        assert!(error_of(&folder).contains("row of 784 bytes"), "{}", error_of(&folder));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

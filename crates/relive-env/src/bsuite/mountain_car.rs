@@ -41,7 +41,7 @@ impl MountainCar {
         Self::with_max_steps(MAX_STEPS, seed)
     }
 
-    /// With episodes of another length, at least 1; observations show time as a fraction of it.
+    /// Sets the length of episodes, at least 1. Observations contain the time as a fraction of this length.
     #[must_use]
     pub fn with_max_steps(max_steps: u32, seed: u32) -> Self {
         let stream = RandomState::new(seed);

@@ -29,7 +29,7 @@ pub(super) struct Pole {
 }
 
 impl Pole {
-    /// Near rest, with the angle near `angle`.
+    /// Creates a pole that is nearly at rest, with an angle near `angle`.
     pub(super) fn start(stream: &mut RandomState, angle: f64) -> Self {
         let mut near = |value: f64| value + stream.uniform(-START, START);
         let (position, speed) = (near(0.0), near(0.0));

@@ -1,4 +1,4 @@
-//! Rewards with noise, or with another scale.
+//! Rewards with noise, or with a different scale.
 
 use super::Totals;
 use crate::buffer::Action;

@@ -1,4 +1,4 @@
-//! An umbrella to take, or to leave.
+//! The umbrella chain: an umbrella to take or to leave.
 
 use relive_tensor::DType;
 
@@ -38,7 +38,7 @@ impl UmbrellaChain {
     /// [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
     pub fn new(chain_length: u32, num_distractors: u32, seed: u32) -> Result<Self, EnvError> {
         let mut stream = RandomState::new(seed);
-        // The original draws this once more than there are episodes.
+        // The original draws this one more time than there are episodes.
         let needed = stream.bernoulli(0.5);
         Ok(Self::from(UmbrellaChainTask {
             length: checked("chain_length", chain_length, 1)?,

@@ -6,9 +6,9 @@ use crate::spec::ArraySpec;
 
 /// An action, in the most convenient form.
 ///
-/// Environments with one discrete action take [`Discrete`](Self::Discrete); those with one array of float32 take
-/// [`Continuous`](Self::Continuous). Any action can be passed as [`Nest`](Self::Nest), with the leaves in the order of
-/// the spec.
+/// Environments with one discrete action accept [`Discrete`](Self::Discrete); environments with one array of float32
+/// accept [`Continuous`](Self::Continuous). Any action can be passed as [`Nest`](Self::Nest), with the leaves in the
+/// order of the spec.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
     /// One number in `0..n`.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_come_in_either_form() {
+    fn discrete_actions_are_read_from_numbers_and_nests() {
         assert_eq!(Action::Discrete(2).discrete(3), Ok(2));
         for dtype in [DType::Int32, DType::Int64] {
             let mut leaf = buffer(dtype, &[]);
@@ -110,17 +110,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_choice_is_told() {
-        let told = |action: Action<'_>| action.discrete(3).unwrap_err().to_string();
-        assert_eq!(told(Action::Discrete(3)), "action expected a number in 0..3, got 3");
-        assert_eq!(told(Action::Discrete(-1)), "action expected a number in 0..3, got -1");
+    fn invalid_discrete_actions_are_reported() {
+        let error_of = |action: Action<'_>| action.discrete(3).unwrap_err().to_string();
+        assert_eq!(error_of(Action::Discrete(3)), "action expected a number in 0..3, got 3");
+        assert_eq!(error_of(Action::Discrete(-1)), "action expected a number in 0..3, got -1");
         assert_eq!(
-            told(Action::Continuous(&[0.0])),
+            error_of(Action::Continuous(&[0.0])),
             "action expected a number in 0..3, got 1 numbers of float32"
         );
         let floats = buffer(DType::Float32, &[2]);
         assert_eq!(
-            told(Action::Nest(floats.view())),
+            error_of(Action::Nest(floats.view())),
             "action expected a number in 0..3, got 8 bytes of float32"
         );
     }

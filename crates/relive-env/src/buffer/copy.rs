@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_written_in_the_type_of_the_row() {
+    fn actions_are_written_with_the_dtype_of_the_row() {
         let mut narrow = of(DType::Int32, &[], 2);
         narrow.set_action(1, Action::Discrete(7)).unwrap();
         assert_eq!(narrow.leaf::<i32>(0).unwrap(), [0, 7]);
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn actions_of_another_layout_are_refused() {
-        let told =
+    fn actions_with_a_different_layout_are_refused() {
+        let error_of =
             |mut buffer: Buffer, action: Action<'_>| buffer.set_action(0, action).unwrap_err().to_string();
-        let too_wide = told(of(DType::Int32, &[], 1), Action::Discrete(1 << 40));
+        let too_wide = error_of(of(DType::Int32, &[], 1), Action::Discrete(1 << 40));
         assert_eq!(too_wide, "action expected 4 bytes of int32, got 1099511627776");
-        let too_short = told(of(DType::Float32, &[3], 1), Action::Continuous(&[1.0]));
+        let too_short = error_of(of(DType::Float32, &[3], 1), Action::Continuous(&[1.0]));
         assert_eq!(too_short, "action expected 12 bytes of float32, got 1 numbers of float32");
         let other = of(DType::Float32, &[2], 1);
-        let unlike = told(of(DType::Float32, &[3], 1), Action::Nest(other.view()));
+        let unlike = error_of(of(DType::Float32, &[3], 1), Action::Nest(other.view()));
         assert_eq!(unlike, "action at `0`: expected 12 bytes of float32, got 8 bytes of float32");
     }
 
     #[test]
-    fn rows_are_copied_where_they_belong() {
+    fn rows_are_copied_to_their_positions() {
         let mut target = of(DType::UInt8, &[2], 4);
         let mut source = of(DType::UInt8, &[2], 3);
         source.leaf_mut::<u8>(0).unwrap().copy_from_slice(&[1, 2, 3, 4, 5, 6]);

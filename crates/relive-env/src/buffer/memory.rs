@@ -8,7 +8,7 @@ use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_BUFFER_BYTES;
 use crate::spec::{ArraySpec, check_leaf};
 
-/// Every leaf starts at a multiple of this, so that its elements can be read in place.
+/// The alignment of every leaf, which permits reading its elements in place.
 const ALIGNMENT: usize = size_of::<u64>();
 
 /// Memory for `rows` observations or actions of one nest: for each leaf, in flattening order, `[rows, …]` contiguous
@@ -32,7 +32,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Zeros for `rows` values of `nest`.
+    /// Creates a buffer of zeros for `rows` values of `nest`.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if a leaf's spec is invalid, or the total exceeds [`MAX_BUFFER_BYTES`].
@@ -48,7 +48,7 @@ impl Buffer {
         Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
     }
 
-    /// Zeros for `rows` values with this buffer's leaves.
+    /// Creates a buffer of zeros for `rows` values with this buffer's leaves.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if the total exceeds [`MAX_BUFFER_BYTES`].
@@ -94,7 +94,7 @@ impl Buffer {
         Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))
     }
 
-    /// All rows of a leaf as little-endian bytes, whatever its type; `None` if the leaf does not exist.
+    /// All rows of a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&[u8]> {
         let place = *self.places.get(index)?;
@@ -151,7 +151,7 @@ impl Buffer {
     /// Copies another buffer, which must have the same nest and number of rows.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if it does not.
+    /// [`EnvError::Observation`] if nest or number of rows differ.
     pub fn copy_from(&mut self, other: &Self) -> Result<(), EnvError> {
         if self.places != other.places || self.rows != other.rows {
             return Err(EnvError::Observation(Mismatch::boxed(
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_and_leaves_are_refused() {
+    fn leaves_of_another_dtype_or_index_are_refused() {
         let buffer = Buffer::for_nest(&nest(), 1).unwrap();
         let error = buffer.leaf::<f64>(1).unwrap_err().to_string();
         assert_eq!(error, "observation at `1`: expected a leaf of float64, got elements of float32");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_beyond_all_memory_is_refused() {
+    fn a_buffer_larger_than_memory_is_refused() {
         let error = Buffer::for_nest(&nest(), usize::MAX / 4).unwrap_err().to_string();
         assert!(error.contains("at most"), "{error}");
     }

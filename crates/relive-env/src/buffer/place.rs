@@ -1,4 +1,4 @@
-//! The places of leaves in a buffer's memory.
+//! The positions of leaves in a buffer's memory.
 
 use relive_tensor::{DType, Element};
 

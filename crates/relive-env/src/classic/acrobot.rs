@@ -24,8 +24,8 @@ const MAX_STEPS: u32 = 500;
 /// Angle of the first link, angle of the second relative to the first, and their velocities.
 type Pose = [f64; 4];
 
-/// Two links that hang from a joint. The second link is turned left (0), not at all (1) or right (2), until its tip is
-/// a link's length above the joint: Acrobot-v1 (Sutton, 1996).
+/// Two links that hang from a joint. A torque turns the second link left (0), not at all (1) or right (2), until its
+/// tip is a link's length above the joint: Acrobot-v1 (Sutton, 1996).
 ///
 /// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0. An
 /// episode is truncated after 500 steps.
@@ -40,7 +40,7 @@ pub struct AcrobotTask {
 }
 
 impl Acrobot {
-    /// Starts as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })

@@ -39,7 +39,8 @@ pub struct CartPoleTask {
 }
 
 impl CartPole {
-    /// Starts as Gymnasium's does after `reset(seed=seed)`; later episodes are those of further resets without a seed.
+    /// Starts like Gymnasium's environment after `reset(seed=seed)`; later episodes match further resets without a
+    /// seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartPoleTask { stream: Generator::new(seed), state: [0.0; 4], steps: 0 })

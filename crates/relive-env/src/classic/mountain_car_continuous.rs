@@ -35,7 +35,7 @@ pub struct MountainCarContinuousTask {
 }
 
 impl MountainCarContinuous {
-    /// Starts as Gymnasium's does after `reset(seed=seed)`.
+    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let stream = Generator::new(seed);

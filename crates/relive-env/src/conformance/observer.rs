@@ -11,7 +11,7 @@ use super::Violation;
 
 /// A time step with its observation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct ObservedStep {
     pub(super) step: TimeStep,
     pub(super) observation: Buffer,
 }
@@ -34,29 +34,29 @@ impl<E: Environment> Observer<E> {
         Ok(Self { environment, observation, actions, policy })
     }
 
-    pub(super) fn reset(&mut self) -> Result<Seen, Violation> {
+    pub(super) fn reset(&mut self) -> Result<ObservedStep, Violation> {
         let step = self.environment.reset(self.observation.view_mut());
-        let seen = self.seen(step)?;
+        let seen = self.observed(step)?;
         Violation::unless(seen.step.first(), "a reset returns FIRST", format_args!("{:?}", seen.step))?;
         Ok(seen)
     }
 
-    /// Acts by the random policy.
-    pub(super) fn step(&mut self) -> Result<Seen, Violation> {
+    /// Takes an action of the random policy.
+    pub(super) fn step(&mut self) -> Result<ObservedStep, Violation> {
         self.policy
             .act(self.actions.view_mut())
             .map_err(|error| Violation::new("actions can be drawn", error))?;
         let step = self.environment.step(Action::Nest(self.actions.view()), self.observation.view_mut());
-        self.seen(step)
+        self.observed(step)
     }
 
-    /// Continues with the same random policy as another observer.
+    /// Continues with the random policy of another observer.
     pub(super) fn follow(&mut self, other: &Self) {
         self.policy = other.policy.clone();
     }
 
     /// Fills the observation with one byte, to detect unwritten parts.
-    pub(super) fn soil(&mut self, byte: u8) {
+    pub(super) fn fill_with(&mut self, byte: u8) {
         for leaf in 0..self.observation.num_leaves() {
             if let Some(bytes) = self.observation.leaf_bytes_mut(leaf) {
                 bytes.fill(byte);
@@ -64,7 +64,7 @@ impl<E: Environment> Observer<E> {
         }
     }
 
-    fn seen(&self, step: Result<TimeStep, EnvError>) -> Result<Seen, Violation> {
+    fn observed(&self, step: Result<TimeStep, EnvError>) -> Result<ObservedStep, Violation> {
         let step = step.map_err(|error| Violation::new("actions that the spec allows do not fail", error))?;
         let spec = self.environment.spec();
         self.observation
@@ -80,6 +80,6 @@ impl<E: Environment> Observer<E> {
             let neutral = step.reward == 0.0 && step.discount == 1.0;
             Violation::unless(neutral, "a FIRST has reward 0 and discount 1", format_args!("{step:?}"))?;
         }
-        Ok(Seen { step, observation: self.observation.clone() })
+        Ok(ObservedStep { step, observation: self.observation.clone() })
     }
 }

@@ -3,7 +3,7 @@
 use relive_tensor::{DType, Nest};
 
 use super::Violation;
-use super::observer::{Observer, Seen};
+use super::observer::{ObservedStep, Observer};
 use crate::buffer::Action;
 use crate::buffer::Buffer;
 use crate::environment::Environment;
@@ -70,8 +70,8 @@ pub(super) fn the_same_seed_gives_the_same_trajectory<E: Environment>(
 pub(super) fn observations_are_written_whole<E: Environment>(make: &impl Fn() -> E) -> Result<(), Violation> {
     let (mut one, mut other) = (Observer::new(make(), 6)?, Observer::new(make(), 6)?);
     for index in 0..STEPS {
-        one.soil(0);
-        other.soil(1);
+        one.fill_with(0);
+        other.fill_with(1);
         same("every byte of an observation is written", index, &one.step()?, &other.step()?)?;
     }
     Ok(())
@@ -145,8 +145,9 @@ pub(super) fn saved_state_is_all_there_is<E: Environment>(make: &impl Fn() -> E)
     Violation::unless(refused, "truncated state is refused", format_args!("{} bytes", state.len()))
 }
 
-fn same(rule: &'static str, index: usize, one: &Seen, other: &Seen) -> Result<(), Violation> {
-    let bits = |seen: &Seen| (seen.step.step_type, seen.step.reward.to_bits(), seen.step.discount.to_bits());
+fn same(rule: &'static str, index: usize, one: &ObservedStep, other: &ObservedStep) -> Result<(), Violation> {
+    let bits =
+        |seen: &ObservedStep| (seen.step.step_type, seen.step.reward.to_bits(), seen.step.discount.to_bits());
     let same = bits(one) == bits(other) && one.observation == other.observation;
     let what = if one.step == other.step { "observation" } else { "answer" };
     let types: [StepType; 2] = [one.step.step_type, other.step.step_type];

@@ -8,7 +8,7 @@ const SEEDS: [u64; 3] = [0, 1, 42];
 
 /// Tests an environment against the whole contract of [`Environment`], with random actions.
 ///
-/// `make` creates a new environment for a seed, always the same one for the same seed; an environment without
+/// `make` creates an environment for a seed; equal seeds must give equal environments. An environment without
 /// randomness may ignore the seed. The test takes a few thousand steps.
 ///
 /// # Errors

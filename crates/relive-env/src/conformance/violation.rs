@@ -6,7 +6,7 @@
 pub struct Violation {
     /// The rule.
     pub rule: &'static str,
-    /// Where it is broken, and what the environment did instead.
+    /// Where the environment breaks the rule, and what it did instead.
     pub detail: String,
 }
 

@@ -27,8 +27,8 @@ const TARGET_RADIUS: f64 = 0.2;
 /// Swing up two arms that have a motor only in the elbow between them: the Control Suite's `acrobot` `swingup`.
 ///
 /// Observations are the sines and then the cosines of both arms' angles from upright, and the velocities of shoulder
-/// and elbow, `[6]`. A step earns 1 while the tip is within 0.2 of its highest place, and less farther away: a tenth at
-/// 1.2.
+/// and elbow, `[6]`. A step earns 1 while the tip is within 0.2 of its highest position, and less farther away: 0.1 at
+/// a distance of 1.2.
 pub type AcrobotSwingup = Native<AcrobotSwingupTask>;
 
 /// The task of [`AcrobotSwingup`].
@@ -43,7 +43,7 @@ pub struct AcrobotSwingupTask {
 type Pose = [f64; 4];
 
 impl AcrobotSwingup {
-    /// The episodes of a seed.
+    /// Creates the task with the episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn energy_is_lost_to_damping_alone_and_the_motor_does_its_work() {
+    fn energy_changes_by_damping_and_motor_work_only() {
         for action in [0.0_f32, 1.0] {
             let mut task = task([2.0, 1.0, 0.5, -0.7]);
             let (mut expected, mut observation) = (energy(task.pose), [0.0; 6]);
@@ -151,11 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn straight_up_earns_all_and_hanging_nothing() {
+    fn upright_gets_full_reward_and_hanging_none() {
         let reward = |pose| task(pose).act(&[0.0], &mut [0.0; 6]).reward;
         assert_eq!(reward([0.0; 4]), 1.0);
         assert!(reward([PI, PI, 0.0, 0.0]) < 1e-9);
-        // The upper arm is horizontal, the lower one upright: 1 below and 1 beside the highest place of the tip.
+        // The upper arm is horizontal, the lower one upright: the tip is 1 below and 1 beside its highest position.
         let beyond = 2.0_f64.sqrt() - TARGET_RADIUS;
         assert!((reward([PI / 2.0, 0.0, 0.0, 0.0]) - 0.1_f64.powf(beyond * beyond)).abs() < 1e-2);
     }

@@ -46,7 +46,7 @@ pub struct CartpoleSwingupTask {
 type Pose = [f64; 4];
 
 impl CartpoleSwingup {
-    /// The episodes of a seed.
+    /// Creates the task with the episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartpoleSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_force_hardly_any_energy_is_lost_and_a_force_does_its_work() {
+    fn energy_is_conserved_without_a_force_and_changes_by_its_work() {
         let mut task = task([0.0, 1.2, 0.3, -0.5]);
         let before = energy(task.pose);
         let mut observation = [0.0; 5];
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn upright_in_the_middle_earns_all_and_hanging_nothing() {
+    fn upright_in_the_center_gets_full_reward_and_hanging_none() {
         let mut observation = [0.0; 5];
         let still = task([0.0; 4]).act(&[0.0], &mut observation).reward;
         assert!((still - 1.0).abs() < 1e-9, "{still}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cart_stops_at_the_end_of_its_rail_and_its_pole_swings_on() {
+    fn the_cart_stops_at_the_end_of_the_rail_while_the_pole_swings() {
         let mut task = task([1.79, 0.0, 3.0, 0.0]);
         task.act(&[0.0], &mut [0.0; 5]);
         let [position, _, speed, turning] = task.pose;

@@ -11,12 +11,12 @@ const MAX_STEPS: u32 = 1000;
 
 pub(super) const GRAVITY: f64 = 9.81;
 
-/// One number in `[-1, 1]`.
+/// The spec of actions: one number in `[-1, 1]`.
 pub(super) fn actions() -> ArraySpec {
     ArraySpec::new("action", DType::Float32, [1]).bounded(-1.0, 1.0)
 }
 
-/// The number of an action, clipped to its bounds.
+/// The action's number, clipped to its bounds.
 pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
@@ -47,13 +47,13 @@ pub(super) fn runge_kutta<const N: usize>(
     std::array::from_fn(|i| state[i] + seconds / 6.0 * slope(i))
 }
 
-/// 1 at distance 0, falling like a normal density, to 0.1 at the margin.
+/// 1 at distance 0, decreasing like a normal density to 0.1 at the margin.
 pub(super) fn gaussian(distance: f64, margin: f64) -> f64 {
     // exp(−½(√(−2·ln 0.1)·d/m)²)
     0.1_f64.powf((distance / margin).powi(2))
 }
 
-/// 1 at distance 0, falling like a parabola, to 0 at the margin and beyond.
+/// 1 at distance 0, decreasing like a parabola to 0 at the margin and beyond.
 pub(super) fn quadratic(distance: f64, margin: f64) -> f64 {
     (1.0 - (distance / margin).powi(2)).max(0.0)
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rewards_fall_to_what_is_said() {
+    fn rewards_decrease_to_the_documented_values() {
         assert_eq!((gaussian(0.0, 2.0), quadratic(0.0, 1.0)), (1.0, 1.0));
         assert!((gaussian(2.0, 2.0) - 0.1).abs() < 1e-12 && (gaussian(-2.0, 2.0) - 0.1).abs() < 1e-12);
         assert_eq!((quadratic(0.5, 1.0), quadratic(-1.0, 1.0), quadratic(3.0, 1.0)), (0.75, 0.0, 0.0));

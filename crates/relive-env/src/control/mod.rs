@@ -2,9 +2,9 @@
 //! earlier end.
 //!
 //! At the time limit an episode ends with a LAST of discount 1. Actions are one number, clipped to `[-1, 1]`. Bodies,
-//! limits, starts and rewards are those of the Control Suite's `cartpole`, `pendulum` and `acrobot`; the motion is
-//! computed here, by the classical Runge-Kutta method with one step per action. Two differences: rods are thin, and a
-//! cart that reaches the end of its rail stops there at once, where in MuJoCo it rebounds a little.
+//! limits, starts and rewards are those of the Control Suite's `cartpole`, `pendulum` and `acrobot`. This crate
+//! computes the motion itself, with one step of the classical Runge-Kutta method per action. There are two differences:
+//! rods are thin, and a cart stops at once at the end of its rail, while in MuJoCo it rebounds a little.
 
 mod acrobot_swingup;
 mod cartpole_swingup;

@@ -39,7 +39,7 @@ pub struct PendulumSwingupTask {
 type Pose = [f64; 2];
 
 impl PendulumSwingup {
-    /// The episodes of a seed.
+    /// Creates the task with the episodes of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumSwingupTask { stream: Generator::new(seed), pose: [0.0; 2], steps: 0 })
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_upright_earns_something_and_the_motor_alone_does_not_lift() {
+    fn only_upright_is_rewarded_and_constant_torque_does_not_swing_up() {
         let mut observation = [0.0; 3];
         assert_eq!(task([0.0, 0.0]).act(&[0.0], &mut observation).reward, 1.0);
         assert_eq!(task([0.2, 0.0]).act(&[0.0], &mut observation).reward, 0.0);
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_swings_it_up() {
+    fn a_controller_swings_the_acrobot_up() {
         let mut task = task([PI, 0.1]);
         let (mut observation, mut total) = ([-1.0_f32, 0.0, 0.1], 0.0);
         for _ in 0..1000 {
             let [cos, sin, turning] = observation;
-            // Reaches the energy of standing upright; feedback then holds the pendulum there.
+            // Pumps in the energy of the upright position; feedback then holds the pendulum there.
             let missing = 4.905 * (1.0 - cos) - 0.125 * turning * turning;
             let pumped = (20.0 * missing * turning.signum()).clamp(-1.0, 1.0);
             let torque = if cos > 0.985 { -8.0 * sin - 3.0 * turning } else { pumped };

@@ -98,7 +98,7 @@ impl Environment for PixelCatch {
     }
 
     fn reset(&mut self, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        // A row with another layout is refused before any change.
+        // A row with a different layout is rejected before any change.
         self.draw(observation.reborrow())?;
         self.ball_column = self.stream.below(CELLS);
         self.ball_row = 0;
@@ -158,7 +158,7 @@ mod tests {
     use crate::Buffer;
 
     #[test]
-    fn the_ball_can_always_be_caught_and_is_seen_with_the_paddle() {
+    fn the_ball_can_always_be_caught_and_is_visible_with_the_paddle() {
         let mut environment = PixelCatch::new(1);
         let spec = environment.spec().clone();
         let mut screen = Buffer::for_nest(&spec.observations, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Tasks with observations as a screen of bytes, as large as those that Atari agents see.
+//! Tasks whose observations are screens of bytes, as large as the observations of Atari agents.
 
 mod catch;
 

@@ -18,7 +18,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let [a, b, c, d] = seed_sequence::generate(seed);
@@ -45,8 +45,8 @@ impl Generator {
         low + (high - low) * self.random()
     }
 
-    /// A number in `0..count`, or 0 if that is empty: fast, and not numpy's. Some numbers are more likely than others,
-    /// by less than one in 2³².
+    /// A number in `0..count`, or 0 if that range is empty. This method is fast, and not one of numpy's. Probabilities
+    /// deviate from uniform by less than one in 2³².
     #[inline]
     pub fn below(&mut self, count: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(count)) >> 32) as u32

@@ -23,7 +23,7 @@ pub struct RandomState {
 }
 
 impl RandomState {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self { bits: Mt19937::new(seed), gauss: None }
@@ -49,14 +49,14 @@ impl RandomState {
         low + (high - low) * self.random_sample()
     }
 
-    /// An integer in `low..high`; `low` if the range is empty. If there is no choice, nothing is drawn.
+    /// An integer in `low..high`; `low` if the range is empty. If there is only one possible value, nothing is drawn.
     #[inline]
     pub fn randint(&mut self, low: i64, high: i64) -> i64 {
         let range = high.wrapping_sub(low).cast_unsigned();
         if high <= low { low } else { low.wrapping_add_unsigned(self.masked(range - 1)) }
     }
 
-    /// An integer in `0..=max`, by rejection of larger ones.
+    /// An integer in `0..=max`; larger ones are rejected and drawn again.
     #[inline]
     fn masked(&mut self, max: u64) -> u64 {
         if max == 0 {
@@ -74,7 +74,7 @@ impl RandomState {
         }
     }
 
-    /// Whether an event of probability `p` happens: `binomial(1, p)`.
+    /// Whether an event with probability `p` occurs: `binomial(1, p)`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
@@ -87,11 +87,11 @@ impl RandomState {
         }
     }
 
-    /// How often an event of probability `p` happens in `n` trials.
+    /// How often an event with probability `p` occurs in `n` trials.
     ///
     /// # Errors
     /// [`EnvError::Setting`] if `p` is not a probability, or the smaller of the expected numbers of hits and misses is
-    /// above 30: numpy then uses another algorithm, which nothing here needs.
+    /// above 30: numpy then uses another algorithm, which no environment here needs.
     pub fn binomial(&mut self, n: u32, p: f64) -> Result<u32, EnvError> {
         let rare = p.min(1.0 - p);
         if !(0.0..=1.0).contains(&p) || rare * f64::from(n) > MAX_INVERSION {

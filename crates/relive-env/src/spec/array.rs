@@ -33,7 +33,7 @@ pub struct ArraySpec {
 pub enum Domain {
     /// Every value that the type can hold.
     Any,
-    /// Each element between its bounds, inclusive. A list with one bound applies to all elements.
+    /// Each element is between its bounds, inclusive. A list with one bound applies to all elements.
     Bounded {
         /// Minimum values, one or one per element, row-major.
         minimum: Vec<f64>,
@@ -108,8 +108,8 @@ impl ArraySpec {
     /// Checks that the spec is valid.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] for shapes that do not fit into memory, for strings, for bounds that are neither one nor one
-    /// per element or that exclude every value, and for choices from an empty set.
+    /// [`EnvError::Spec`] for shapes that do not fit into memory, for strings, for lists with neither one bound nor one
+    /// per element, for bounds that exclude every value, and for choices from an empty set.
     pub fn validate(&self) -> Result<(), EnvError> {
         let count = self.num_elements()?;
         let wrong = |expected: &str| Err(EnvError::Spec(Mismatch::boxed(&self.name, expected, self)));
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn specs_that_describe_nothing_are_found() {
+    fn invalid_array_specs_are_refused() {
         let float = |dims: &[u32]| ArraySpec::new("x", DType::Float32, Shape::from(dims));
         let wrong = [
             ArraySpec::discrete("x", 0),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_of_their_elements() {
+    fn bounds_are_returned_per_element() {
         let spec = ArraySpec::new("", DType::Float32, [2]).bounded_each(vec![-1.0], vec![1.0, 2.0]);
         assert_eq!(spec.bounds(1), (-1.0, 2.0));
         assert_eq!(ArraySpec::discrete("", 4).bounds(0), (0.0, 3.0));

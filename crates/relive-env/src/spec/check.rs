@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_out_of_bounds_are_told_with_their_place() {
+    fn values_out_of_bounds_are_reported_with_their_path() {
         let spec = ArraySpec::new("", DType::Float32, [3]).bounded(0.0, 1.0);
         let check = |values: [f32; 3]| check_leaf("a", &spec, bytemuck::cast_slice(&values));
         assert_eq!(check([0.0, 1.0, 0.5]), Ok(()));

@@ -7,7 +7,7 @@ use crate::error::EnvError;
 
 /// The inputs and outputs of an environment.
 ///
-/// Rewards and discounts are one number each; the element type sets their precision.
+/// Rewards and discounts are one number each; the element type determines their precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvironmentSpec {
     /// Observations.
@@ -21,7 +21,7 @@ pub struct EnvironmentSpec {
 }
 
 impl EnvironmentSpec {
-    /// With unbounded rewards and discounts in `[0, 1]`, both float64, as in dm_env by default.
+    /// Creates a spec with unbounded rewards and discounts in `[0, 1]`, both float64, as in dm_env by default.
     pub fn new(observations: impl Into<Nest<ArraySpec>>, actions: impl Into<Nest<ArraySpec>>) -> Self {
         Self {
             observations: observations.into(),
@@ -34,7 +34,7 @@ impl EnvironmentSpec {
     /// Checks that every leaf's spec is valid.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] of the first invalid leaf.
+    /// [`EnvError::Spec`] for the first invalid leaf.
     pub fn validate(&self) -> Result<(), EnvError> {
         let scalars = [&self.rewards, &self.discounts];
         let mut leaves = self.observations.leaves().chain(self.actions.leaves()).chain(scalars);

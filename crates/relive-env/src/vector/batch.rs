@@ -12,7 +12,7 @@ use crate::timestep::TimeStep;
 /// Environments of one kind that are stepped together, each in its row of `[N, …]` buffers.
 ///
 /// Each obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores the action,
-/// starts a new episode and answers FIRST. So no last observation is lost, and no environment waits for another.
+/// starts a new episode and answers FIRST. Therefore no last observation is lost, and no environment waits for another.
 pub trait BatchEnvironment: Send {
     /// Number of environments.
     fn len(&self) -> usize;
@@ -28,8 +28,8 @@ pub trait BatchEnvironment: Send {
     /// Starts an episode in each environment.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the number of rows or answers is not that of the environments, or rows have another
-    /// layout. If one environment fails, the effects on the others remain.
+    /// [`EnvError::Observation`] if the number of rows or answers is not the number of environments, or rows have a
+    /// different layout. If one environment fails, the effects on the others remain.
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError>;
 
     /// Takes one step in each environment: row `i` of `actions` in environment `i`.
@@ -54,11 +54,11 @@ pub trait BatchEnvironment: Send {
         None
     }
 
-    /// Continues where the same number of environments were when they were saved.
+    /// Restores the saved states of the same number of environments.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not of these environments, or they do not support saving; some environments
-    /// may then already be restored.
+    /// [`EnvError::State`] if the bytes are not the states of these environments, or they do not support saving; some
+    /// environments may then already be restored.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "environments that can be restored", actual)))
@@ -67,7 +67,7 @@ pub trait BatchEnvironment: Send {
     /// Checks that each number of rows is the number of environments.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with a number that differs.
+    /// [`EnvError::Observation`] with the first number that differs.
     fn expect_rows(&self, rows: &[usize]) -> Result<(), EnvError> {
         let count = self.len();
         match rows.iter().find(|rows| **rows != count) {
@@ -79,7 +79,7 @@ pub trait BatchEnvironment: Send {
         }
     }
 
-    /// Rows for the observations of all environments.
+    /// Creates rows for the observations of all environments.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if they do not fit into memory.
@@ -87,7 +87,7 @@ pub trait BatchEnvironment: Send {
         Buffer::for_nest(&self.spec().observations, self.len())
     }
 
-    /// Rows for the actions of all environments.
+    /// Creates rows for the actions of all environments.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if they do not fit into memory.

@@ -12,9 +12,9 @@ use crate::limits::MAX_THREADS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments distributed over threads. Waking a thread takes some 10 µs, so this pays off if the steps of one share
-/// take much longer; if they are as cheap as the native ones, one thread ([`Vectorized`]) does hundreds of them in that
-/// time.
+/// Environments distributed over threads. Waking a thread takes about 10 µs, so threads are worthwhile if the steps of
+/// one thread's share take much longer. If steps are as cheap as those of the native environments, one thread
+/// ([`Vectorized`]) makes hundreds of them in 10 µs.
 ///
 /// Answers are the same as those of [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {
@@ -24,7 +24,7 @@ pub struct ThreadedEnvironments {
 }
 
 impl ThreadedEnvironments {
-    /// `count` environments on `threads` threads, or on `count` threads if that is less.
+    /// Creates `count` environments on `threads` threads, or on `count` threads if that is less.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for zero or too many environments or threads, [`EnvError::Spec`] if the environments

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::error::EnvError;
 use crate::timestep::TimeStep;
 
-/// The message between the caller and a thread: memory, and the work to do with it.
+/// The message between the caller and a thread: memory, and the work to be done with it.
 pub(super) struct Share {
     pub(super) work: Work,
     pub(super) actions: Buffer,
@@ -24,7 +24,7 @@ pub(super) enum Work {
     Step,
 }
 
-/// The caller's end of a thread.
+/// A thread, as seen by the caller.
 pub(super) struct Worker {
     /// Row of its first environment.
     pub(super) first: usize,

@@ -8,8 +8,8 @@ use crate::error::EnvError;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Repeats every action until the given number of times or the end of the episode. Rewards are summed, each times the
-/// discounts before it; the discount is the product of all.
+/// Repeats every action until the given number of times or the end of the episode. The reward is the sum of the
+/// rewards, each multiplied by the preceding discounts; the discount is the product of all discounts.
 #[derive(Clone, Debug)]
 pub struct ActionRepeat<E> {
     environment: E,

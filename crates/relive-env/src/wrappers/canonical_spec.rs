@@ -110,7 +110,8 @@ impl<E: Environment> Environment for CanonicalSpec<E> {
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        // The environment refuses an action with another layout, unless its episode is over and the action is ignored.
+        // The environment rejects an action with a different layout, unless its episode is over and the action is
+        // ignored.
         let action = match self.stretch(action) {
             Ok(()) => Action::Nest(self.stretched.view()),
             Err(_) => action,

@@ -28,7 +28,7 @@ impl<E: Environment> ConcatObservation<E> {
         &self.environment
     }
 
-    /// All leaves, in the order of the spec.
+    /// Concatenates all leaves, in the order of the spec.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if there are no leaves, or they have several types.
@@ -37,7 +37,7 @@ impl<E: Environment> ConcatObservation<E> {
         Self::build(environment, order)
     }
 
-    /// Only the named leaves, in this order; names are paths such as `arm/position`.
+    /// Concatenates only the named leaves, in this order; names are paths such as `arm/position`.
     ///
     /// # Errors
     /// [`EnvError::Setting`] if a leaf does not exist, otherwise as for [`ConcatObservation::new`].

@@ -9,21 +9,21 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Withholds rewards, and gives their sum at a fixed period and at the end of an episode; 0 otherwise.
+/// Withholds rewards, and gives their sum once per period and at the end of an episode; other rewards are 0.
 #[derive(Clone, Debug)]
 pub struct DelayedReward<E> {
     environment: E,
     period: Option<u64>,
-    held: Held,
+    held: WithheldReward,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct WithheldReward {
     steps: u64,
     sum: f64,
 }
 
-impl Memory for Held {
+impl Memory for WithheldReward {
     fn state(&mut self, state: &mut State<'_>) {
         state.field(&mut self.steps);
         state.field(&mut self.sum);
@@ -42,7 +42,7 @@ impl<E: Environment> DelayedReward<E> {
     /// [`EnvError::Setting`] for a period of 0 or beyond [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
     pub fn new(environment: E, period: Option<usize>) -> Result<Self, EnvError> {
         let period = period.map(|period| checked_count("reward period", period)).transpose()?;
-        Ok(Self { environment, period: period.map(|period| period as u64), held: Held::default() })
+        Ok(Self { environment, period: period.map(|period| period as u64), held: WithheldReward::default() })
     }
 }
 
@@ -53,14 +53,14 @@ impl<E: Environment> Environment for DelayedReward<E> {
 
     fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
         let step = self.environment.reset(observation)?;
-        self.held = Held::default();
+        self.held = WithheldReward::default();
         Ok(step)
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
         let mut step = self.environment.step(action, observation)?;
         if step.first() {
-            self.held = Held::default();
+            self.held = WithheldReward::default();
             return Ok(step);
         }
         self.held.steps += 1;

@@ -10,7 +10,7 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Shows the last few observations together, on a new last axis, newest last. After a reset the missing ones are zeros.
+/// Stacks the last few observations on a new last axis, newest last. After a reset, missing observations are zeros.
 ///
 /// ```
 /// use relive_env::{Buffer, Environment, classic::CartPole, wrappers::FrameStacking};
@@ -37,7 +37,7 @@ impl<E: Environment> FrameStacking<E> {
         &self.environment
     }
 
-    /// The last `frames` observations, `[…, frames]`.
+    /// Stacks the last `frames` observations, `[…, frames]`.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS); [`EnvError::Spec`]
@@ -46,7 +46,7 @@ impl<E: Environment> FrameStacking<E> {
         Self::build(environment, frames, false)
     }
 
-    /// The same with the new axis merged into the last one before it: `[…, last · frames]`.
+    /// Like [`new`](Self::new), with the new axis merged into the last axis of the observation: `[…, last · frames]`.
     ///
     /// # Errors
     /// As for [`FrameStacking::new`].

@@ -20,7 +20,7 @@ pub(super) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory
     Some(bytes)
 }
 
-/// Changes nothing unless everything can be restored.
+/// Restores the environment and the wrapper's fields. On an error, nothing changes.
 pub(super) fn restore<E: Environment, M: Memory>(
     environment: &mut E,
     memory: &mut M,

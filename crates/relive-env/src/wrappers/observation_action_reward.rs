@@ -27,7 +27,7 @@ impl<E: Environment> ObservationActionReward<E> {
         &self.environment
     }
 
-    /// The environment with these three-part observations.
+    /// Wraps the environment with these three-part observations.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if rewards are neither float32 nor float64, or a spec is invalid.
@@ -75,7 +75,7 @@ fn write_reward(reward: f64, bytes: &mut [u8]) {
     }
 }
 
-/// The same spec with zero allowed, for steps that no action precedes.
+/// The same spec with zero allowed, for steps without a preceding action.
 fn with_zero(spec: &ArraySpec) -> ArraySpec {
     let each =
         |bounds: &[f64], pick: fn(f64, f64) -> f64| bounds.iter().map(|bound| pick(*bound, 0.0)).collect();

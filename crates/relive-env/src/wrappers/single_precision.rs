@@ -29,7 +29,7 @@ impl<E: Environment> SinglePrecision<E> {
         &self.environment
     }
 
-    /// The environment with 32-bit numbers.
+    /// Wraps the environment with 32-bit numbers.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if a spec is invalid.

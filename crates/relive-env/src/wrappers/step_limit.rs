@@ -49,7 +49,7 @@ impl<E: Environment> StepLimit<E> {
         &self.environment
     }
 
-    /// At most `limit` steps per episode.
+    /// Limits episodes to `limit` steps.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a limit of 0 or beyond [`MAX_REPEATS`](crate::limits::MAX_REPEATS).

@@ -1,4 +1,4 @@
-//! What the tests of several files need.
+//! Helpers of several test files.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "not every test needs all of it")]
 #![allow(clippy::cast_precision_loss, clippy::unwrap_used, reason = "a failed test is one that ends")]
 
@@ -6,7 +6,7 @@ pub mod toy;
 
 use relive_env::{Action, Buffer, Environment, TimeStep};
 
-/// FNV-1a of 64 bits.
+/// The 64-bit FNV-1a hash.
 pub struct Fnv(pub u64);
 
 impl Fnv {

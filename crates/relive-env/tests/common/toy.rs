@@ -1,4 +1,4 @@
-//! An environment with every kind of leaf, of 64 bits where there is a choice.
+//! An environment with every kind of leaf, with 64 bits if there is a choice.
 
 use relive_env::random::Generator;
 use relive_env::{
@@ -6,7 +6,7 @@ use relive_env::{
 };
 use relive_tensor::{DType, Nest};
 
-/// Five steps that earn 0.1, 0.2, … with discount 0.5.
+/// An environment with episodes of five steps that earn 0.1, 0.2, … with discount 0.5.
 #[derive(Debug)]
 pub struct Toy {
     spec: EnvironmentSpec,

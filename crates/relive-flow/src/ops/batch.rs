@@ -88,14 +88,14 @@ where
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         let left = self.open.as_ref().map(|(items, _)| items.size_hint().1);
-        // A list that does not report its length may have another item.
+        // An iterator that does not report its length may have another item.
         checkpoint.holds(left.map_or(0, |left| left.unwrap_or(1)));
         self.upstream.checkpoint(checkpoint)
     }
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Lists of `size` items; the last may be shorter. If all items have the same source, so has the list. A
+    /// Lists of `size` items; the last may be shorter. If all items have the same source, the list has it, too. A
     /// `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn batch(self, size: usize) -> Flow<Vec<T>> {
@@ -116,7 +116,7 @@ where
     C::IntoIter: Send + 'static,
     C::Item: Send + 'static,
 {
-    /// The items of each item.
+    /// The elements of each item, one by one.
     #[must_use]
     pub fn flatten(self) -> Flow<C::Item> {
         self.then("flatten", |upstream, _| Flatten { upstream, open: None })

@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// The position of the graph that ends with `pull`, or the operators that hold items.
+/// Writes the position of the graph that ends with `pull`. Returns the operators that hold items, if there are any.
 fn written<T>(pull: &mut dyn Pull<T>, metrics: &Metrics) -> Result<Result<GraphState, Vec<(String, usize)>>> {
     let mut checkpoint = Checkpoint::written();
     pull.checkpoint(&mut checkpoint)?;
@@ -19,9 +19,9 @@ fn written<T>(pull: &mut dyn Pull<T>, metrics: &Metrics) -> Result<Result<GraphS
 }
 
 /// Describes which operators hold items.
-fn holding(held: &[(String, usize)]) -> String {
-    let told = held.iter().map(|(name, items)| format!("{name} has {items}"));
-    told.collect::<Vec<_>>().join(", ")
+fn describe_held(held: &[(String, usize)]) -> String {
+    let held_items = held.iter().map(|(name, items)| format!("{name} has {items}"));
+    held_items.collect::<Vec<_>>().join(", ")
 }
 
 struct Checkpoints<T, F> {
@@ -52,7 +52,7 @@ where
                 let text = format!(
                     "operators have held items at every moment for {} items ({}); items that operators hold cannot be saved",
                     self.every,
-                    holding(&held)
+                    describe_held(&held)
                 );
                 Err(FlowError::at(ErrorKind::Unsaved, self.node.place(None, item), text))
             }
@@ -85,10 +85,10 @@ where
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Calls `save` with the position of the graph up to here, after every `every` items. It does so when the
-    /// next item is pulled: the previous items are fully processed then. Operators after this one and other
-    /// copies of the flow are not included. Pass the state to [`restore`](Self::restore) of the same graph
-    /// later, or in another process.
+    /// Calls `save` with the position of the graph up to this operator, after every `every` items. The call occurs when
+    /// the next item is pulled, since the previous items are fully processed by then. Operators after this one and
+    /// other copies of the flow are not included. Pass the state to [`restore`](Self::restore) of the same graph later,
+    /// or in another process.
     ///
     /// The state contains the positions of iterator sources, the counts of operators, and the counters of the
     /// [`Metrics`]. It contains no items: while an operator holds some, such as an incomplete batch, the
@@ -114,7 +114,7 @@ impl<T: Send + 'static> Flow<T> {
     /// });
     /// assert_eq!(flow.next().transpose()?, Some(vec![0, 2]));
     /// assert_eq!(flow.next().transpose()?, Some(vec![4, 6]));
-    /// // The program ends here. The last checkpoint was before the second item was asked for.
+    /// // The program ends here. The last checkpoint precedes the pull of the second item.
     /// let mut resumed = graph();
     /// resumed.restore(&saved.lock().unwrap())?;
     /// assert_eq!(resumed.next().transpose()?, Some(vec![4, 6]));
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Flow<T> {
     /// [`ErrorKind::Unsaved`]: an operator cannot be saved, or currently holds items.
     pub fn save(&mut self) -> Result<GraphState> {
         written(&mut *self.pull, &self.metrics)?.map_err(|held| {
-            let text = format!("items that operators hold cannot be saved: {}", holding(&held));
+            let text = format!("items that operators hold cannot be saved: {}", describe_held(&held));
             FlowError::new(ErrorKind::Unsaved, text)
         })
     }

@@ -69,7 +69,7 @@ fn calling<T, U>(
     }
 }
 
-/// Applies `function` to each item of `upstream`, as a part of an operator.
+/// Applies `function` to each item of `upstream`, as part of an operator.
 pub(super) fn each_of<T, U>(
     upstream: Box<dyn Pull<T>>,
     node: Arc<Node>,
@@ -179,8 +179,8 @@ impl<T: Send + 'static> Flow<T> {
     /// Pairs each item with its source.
     ///
     /// # Errors
-    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item without a
-    /// source, or one combined from several sources.
+    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item without a source, or an
+    /// item combined from several sources.
     #[must_use]
     pub fn zip_with_source(self) -> Flow<(Source, T)> {
         self.each("zip_with_source", |node, number, Tagged { item, source }| {

@@ -14,17 +14,17 @@ enum Prefetch<T> {
     Over,
 }
 
-struct Ahead<T> {
+struct Prefetched<T> {
     stream: Prefetch<T>,
     depth: usize,
 }
 
-impl<T: Send + 'static> Pull<T> for Ahead<T> {
+impl<T: Send + 'static> Pull<T> for Prefetched<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         loop {
             match std::mem::replace(&mut self.stream, Prefetch::Over) {
                 Prefetch::Over => return Poll::Ready(None),
-                Prefetch::Waits(flow) => match Worker::start(flow.taken(turn.taken()), None) {
+                Prefetch::Waits(flow) => match Worker::start(flow.take_order(turn.take_order()), None) {
                     Ok(worker) => {
                         worker.ask(self.depth);
                         self.stream = Prefetch::Works(worker);
@@ -65,6 +65,6 @@ impl<T: Send + 'static> Flow<T> {
         }
         let (node, metrics) = (self.node.clone(), self.metrics.clone());
         let stream = Prefetch::Waits(ShardFlow::one(&name, self));
-        Flow::new(Ahead { stream, depth }, crate::node::Node::queue(name, vec![node]), metrics)
+        Flow::new(Prefetched { stream, depth }, crate::node::Node::queue(name, vec![node]), metrics)
     }
 }

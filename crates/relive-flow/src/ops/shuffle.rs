@@ -36,8 +36,8 @@ impl<T: Send> Pull<T> for Shuffle<T> {
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        // With an empty buffer it has not started or is over. A buffer of one item draws no meaningful random
-        // numbers.
+        // If the buffer is empty, the shuffle has not started or is over, so its random stream need not be saved. With
+        // a buffer of one item, random numbers do not matter.
         checkpoint.holds(self.buffer.len());
         checkpoint.flag(&mut self.is_over);
         self.upstream.checkpoint(checkpoint)
@@ -45,10 +45,9 @@ impl<T: Send> Pull<T> for Shuffle<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of 1
-    /// keeps the order; one that holds all items makes all orders equally likely. The same seed gives the
-    /// same order. A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first
-    /// pull.
+    /// The items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of 1 keeps the
+    /// order; with a buffer for all items, all orders are equally likely. The same seed gives the same order. A buffer
+    /// of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
         let fault = (buffer == 0).then_some("the buffer must hold at least one item");

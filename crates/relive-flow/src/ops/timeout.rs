@@ -12,7 +12,7 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 struct Timeout<T> {
     upstream: Box<dyn Pull<T>>,
     within: Duration,
-    /// The deadline of the current wait; `None` if none is in progress.
+    /// The deadline of the current wait; `None` if no wait is in progress.
     until: Option<Instant>,
     node: Arc<Node>,
 }
@@ -82,8 +82,8 @@ impl<T: Send + 'static> Flow<T> {
         self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
     }
 
-    /// The same items, but skips up to `times` consecutive errors and pulls again. The next error is passed
-    /// on.
+    /// The same items, without up to `times` consecutive errors: after an error, the flow pulls again. The next error
+    /// is passed on.
     ///
     /// ```
     /// use relive_flow::Flow;

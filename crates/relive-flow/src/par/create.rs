@@ -36,7 +36,7 @@ impl<T> Pull<T> for OfShard<T> {
     }
 }
 
-/// Produces items by calling a function with the shard's state, which also holds its position.
+/// Produces items by calling a function with the shard's state, which also includes its position.
 struct OfState<S, F> {
     shard: Shard<S>,
     items: F,

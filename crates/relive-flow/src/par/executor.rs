@@ -10,26 +10,26 @@ pub enum Executor {
     /// the same items on any machine.
     #[default]
     Serial,
-    /// Runs each shard in a thread of its own, from the first pull until the flow is dropped. Dropping waits
-    /// for the current work of the shard.
+    /// Runs each shard in its own thread, from the first pull until the flow is dropped. Dropping waits for the current
+    /// work of the shard.
     Threads,
 }
 
 /// What to do if the stream of a shard gives an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Passes the error on. The shard continues with its next item.
+    /// Passes the error to the puller. The shard continues with its next item.
     #[default]
-    GiveOn,
-    /// Ends the shard; the others continue. The error of the last shard is passed on.
+    ContinueShard,
+    /// Ends the shard; the other shards continue. The error of the last shard is passed on.
     DropShard,
     /// Restarts the shard with a new state, a limited number of times. After that, the error is passed on,
     /// and the shard ends.
     Restart {
-        /// The number of restarts in the life of the shard.
+        /// The maximum number of restarts of the shard.
         times: u32,
     },
 }
 
-/// A function that calls its argument once, and holds something meanwhile, such as a lock.
+/// A function that calls its argument once while it holds a resource, such as a lock.
 pub type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;

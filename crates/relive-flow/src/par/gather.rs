@@ -8,20 +8,20 @@ use super::shards::Shards;
 use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Taken, Turn};
+use crate::pull::{Polled, Pull, TakeOrder, Turn};
 use crate::{Flow, Result};
 
 /// How far shards work ahead of the puller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Async {
-    /// Items per shard that are being made or wait to be taken, at least 1.
+    /// The maximum number of items per shard that are being produced or wait for the puller, at least 1.
     pub depth: usize,
     /// When to request the next item.
     pub resubmit: Resubmit,
 }
 
 impl Default for Async {
-    /// One item; the next one is requested before it is handed out.
+    /// A depth of one item; the next item is requested before the current one is returned.
     fn default() -> Self {
         Self { depth: 1, resubmit: Resubmit::Before }
     }
@@ -30,10 +30,10 @@ impl Default for Async {
 /// When to request the next item of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resubmit {
-    /// Before an item is handed out: the shard works meanwhile. It sees changes made by the item's consumer
-    /// `depth` items later.
+    /// Before an item is returned: the shard works while the consumer processes the item. The shard sees the consumer's
+    /// changes `depth` items later.
     Before,
-    /// When the next item is pulled: the shard sees all changes; with a depth of 1, at once.
+    /// When the next item is pulled: the shard sees the consumer's changes; with a depth of 1, in the next item.
     After,
 }
 
@@ -48,7 +48,7 @@ struct Rounds<T> {
 impl<T: Send + 'static> Rounds<T> {
     /// The next round: one item of each shard that has not ended, in order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
-        if let Err(error) = self.shards.start(0, Taken::InTurn) {
+        if let Err(error) = self.shards.start(0, TakeOrder::InTurn) {
             return Poll::Ready(Err(error));
         }
         if !std::mem::replace(&mut self.is_asked, true) {
@@ -84,7 +84,7 @@ impl<T: Send + 'static> Rounds<T> {
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         checkpoint.holds(self.round.iter().flatten().count());
         checkpoint.flag(&mut self.is_asked);
-        self.shards.checkpoint(checkpoint, Taken::InTurn)?;
+        self.shards.checkpoint(checkpoint, TakeOrder::InTurn)?;
         if self.is_asked {
             self.round.resize_with(self.shards.runners.len(), || None);
         }
@@ -153,26 +153,26 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
 struct GatherAsync<T> {
     shards: Shards<T>,
     mode: Async,
-    taken: Taken,
+    take_order: TakeOrder,
     at: usize,
     /// The shard from which another item must be requested.
-    owed: Option<usize>,
+    deferred: Option<usize>,
 }
 
 impl<T: Send + 'static> GatherAsync<T> {
-    fn new(shards: Shards<T>, mode: Async, taken: Taken) -> Self {
-        Self { shards, mode, taken, at: 0, owed: None }
+    fn new(shards: Shards<T>, mode: Async, take_order: TakeOrder) -> Self {
+        Self { shards, mode, take_order, at: 0, deferred: None }
     }
 
     fn settle(&mut self) {
-        if let Some(runner) = self.owed.take().and_then(|place| self.shards.runners.get_mut(place)) {
+        if let Some(runner) = self.deferred.take().and_then(|place| self.shards.runners.get_mut(place)) {
             runner.ask(1);
         }
     }
 
     fn handed_out(&mut self, place: usize) {
         self.settle();
-        self.owed = Some(place);
+        self.deferred = Some(place);
         if self.mode.resubmit == Resubmit::Before {
             self.settle();
         }
@@ -181,7 +181,7 @@ impl<T: Send + 'static> GatherAsync<T> {
 
 impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        if let Err(error) = self.shards.start(self.mode.depth.max(1), self.taken) {
+        if let Err(error) = self.shards.start(self.mode.depth.max(1), self.take_order) {
             return Poll::Ready(Some(Err(error)));
         }
         self.settle();
@@ -217,12 +217,12 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        let (mut is_owed, mut owed) = (self.owed.is_some(), self.owed.unwrap_or(0));
+        let (mut is_owed, mut deferred) = (self.deferred.is_some(), self.deferred.unwrap_or(0));
         checkpoint.count(&mut self.at);
         checkpoint.flag(&mut is_owed);
-        checkpoint.count(&mut owed);
-        self.owed = is_owed.then_some(owed);
-        self.shards.checkpoint(checkpoint, self.taken)
+        checkpoint.count(&mut deferred);
+        self.deferred = is_owed.then_some(deferred);
+        self.shards.checkpoint(checkpoint, self.take_order)
     }
 }
 
@@ -239,9 +239,9 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Flow::new(pull(shards), node, metrics)
     }
 
-    /// One item of each shard in turn, in order. The shards make a whole round before any item of it is
-    /// returned, and make nothing of the next round before all items are taken. A change between two rounds
-    /// therefore affects the whole next round.
+    /// One item of each shard in turn, in order. The shards produce a complete round before any of its items is
+    /// returned, and do not begin the next round before all items are taken. A change between two rounds therefore
+    /// affects the whole next round.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
         self.gathered(("gather_sync", true), |shards| {
@@ -262,7 +262,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// [`Executor::Serial`](super::Executor::Serial) the shards take turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
-        self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::AsTheyCome))
+        self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::Arrival))
     }
 
     /// Each shard as a separate flow, which works up to `depth` items ahead.
@@ -275,7 +275,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
-            shard.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, Taken::InTurn))
+            shard.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::InTurn))
         };
         plans.into_iter().map(|plan| flow(alone(plan))).collect()
     }

@@ -73,7 +73,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.filter(keep.clone()))
     }
 
-    /// Lists of `size` items of a shard; its last may be shorter.
+    /// Lists of `size` items of a shard; the last list of a shard may be shorter.
     #[must_use]
     pub fn batch(self, size: usize) -> ParFlow<Vec<T>, S> {
         self.on_each(move |flow, _| flow.batch(size))
@@ -106,11 +106,11 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.named(&name))
     }
 
-    /// The shards of both, with those of `other` last; each keeps its operators.
+    /// The shards of both flows, those of `other` last; each shard keeps its operators.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
-        // A wrapper that is missing for some shards applies to none.
+        // A wrapper that only some shards have applies to none.
         self.around = self.around.filter(|_| other.around.is_some());
         for (number, plan) in (0..).zip(&mut self.plans) {
             plan.shard.source = Source(number);
@@ -132,10 +132,9 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Self { on_failure, ..self }
     }
 
-    /// Makes threads of shards produce items inside this function, as many at once as are requested. A lock
-    /// that each item needs, such as an interpreter's, is then taken once for all of them. Waiting, and
-    /// creating or ending a shard, happen outside of it, as do operators after
-    /// [`repartition`](Self::repartition).
+    /// Makes threads of shards produce all currently requested items inside one call of this function. A lock that each
+    /// item needs, such as an interpreter's, is then acquired once for all of them. Waits, the creation and the end of
+    /// a shard, and operators after [`repartition`](Self::repartition) are outside of the function.
     #[must_use]
     pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         Self { around: Some(Arc::new(around)), ..self }

@@ -10,17 +10,17 @@ use super::executor::OnFailure;
 use super::parflow::ParFlow;
 use super::shard::{Make, Plan, Shard};
 use super::shards::Shards;
-use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::pull::{Polled, Pull, Taken, Turn};
+use crate::pull::{Polled, Pull, TakeOrder, Turn};
+use crate::shared_waker::SharedWaker;
 use crate::sync::Mutex;
-use crate::waits::{BEGINNING, Need, Part, Puller};
+use crate::waits::{FIRST_PULL_TIMEOUT, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// The maximum number of items that wait for one new shard. Beyond that, the old shards wait for it.
+/// The maximum number of items that wait for one new shard. If more are waiting, the old shards wait for the new shard.
 const MAX_WAITING: usize = 1_000;
 
 /// The state between the old shards and the new ones.
@@ -28,37 +28,37 @@ struct Exchange<T> {
     old: Shards<T>,
     /// For each old shard that has not ended: the new shard that gets its next item.
     next: Vec<usize>,
-    /// The old shard to poll next.
+    /// The old shard that is polled next.
     at: usize,
-    new: Vec<Waiting<T>>,
+    new: Vec<NewShardQueue<T>>,
     /// New shards to wake if they wait.
-    news: Vec<usize>,
+    to_wake: Vec<usize>,
 }
 
 /// The queue of a new shard.
-struct Waiting<T> {
+struct NewShardQueue<T> {
     items: VecDeque<Result<Tagged<T>>>,
     /// The thread that last pulled it.
     puller: Option<Weak<Puller>>,
-    /// Since when it has waited for others to be pulled.
+    /// Since when this shard has waited for the pull of others.
     waits_since: Option<Instant>,
-    /// It will never be pulled again.
+    /// Whether it will never be pulled again.
     is_gone: bool,
 }
 
-impl<T> Waiting<T> {
+impl<T> NewShardQueue<T> {
     fn is_full(&self) -> bool {
         self.items.len() >= MAX_WAITING
     }
 }
 
-/// Why no item is available.
+/// The reasons that no item is available.
 #[derive(Default)]
-struct Idle {
-    /// Old shards without an item.
+struct IdleReasons {
+    /// The number of old shards without an item.
     pending: usize,
-    /// Old shards whose next item belongs to another new shard with a full queue, and the last of those new
-    /// shards.
+    /// The number of old shards whose next item belongs to another new shard with a full queue, and the last of those
+    /// new shards.
     blocked: usize,
     by: usize,
 }
@@ -66,10 +66,10 @@ struct Idle {
 impl<T: Send + 'static> Exchange<T> {
     /// The next item of a new shard.
     fn poll_next(&mut self, number: usize, turn: &mut Turn<'_>) -> Polled<T> {
-        if let Err(error) = self.old.start(1, turn.taken()) {
+        if let Err(error) = self.old.start(1, turn.take_order()) {
             return Poll::Ready(Some(Err(error)));
         }
-        let mut idle = Idle::default();
+        let mut idle = IdleReasons::default();
         loop {
             if let Some(item) = self.take(number) {
                 return Poll::Ready(Some(item));
@@ -80,15 +80,15 @@ impl<T: Send + 'static> Exchange<T> {
             let place = self.at % self.old.runners.len();
             let to = self.next.get(place).copied().unwrap_or(0);
             self.at = place + 1;
-            if to != number && self.new.get(to).is_some_and(Waiting::is_full) {
+            if to != number && self.new.get(to).is_some_and(NewShardQueue::is_full) {
                 (idle.blocked, idle.by) = (idle.blocked + 1, to);
                 continue;
             }
             match self.old.runners.get_mut(place).map_or(Poll::Ready(None), |old| old.poll_next(turn)) {
                 Poll::Pending => idle.pending += 1,
                 Poll::Ready(item) => {
-                    idle = Idle::default();
-                    self.came(place, to, item);
+                    idle = IdleReasons::default();
+                    self.accept(place, to, item);
                 }
             }
         }
@@ -102,19 +102,19 @@ impl<T: Send + 'static> Exchange<T> {
             own.waits_since = None;
         }
         if was_full {
-            self.tell_all();
+            self.mark_all_to_wake();
         }
         item
     }
 
-    fn tell_all(&mut self) {
-        self.news.extend(0..self.new.len());
+    fn mark_all_to_wake(&mut self) {
+        self.to_wake.extend(0..self.new.len());
     }
 
     /// Processes the result of an old shard.
-    fn came(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
+    fn accept(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
         let Some(item) = item else {
-            self.tell_all();
+            self.mark_all_to_wake();
             self.old.remove(place);
             self.next.remove(place);
             self.at = place;
@@ -124,15 +124,15 @@ impl<T: Send + 'static> Exchange<T> {
             old.ask(1);
             *next = (to + 1) % self.new.len();
         }
-        let is_given_on = item.is_ok() || self.old.gives_errors_on(self.old.runners.len() - 1);
-        if let Some(new) = self.new.get_mut(to).filter(|new| is_given_on && !new.is_gone) {
+        let is_passed_on = item.is_ok() || self.old.gives_errors_on(self.old.runners.len() - 1);
+        if let Some(new) = self.new.get_mut(to).filter(|new| is_passed_on && !new.is_gone) {
             new.items.push_back(item);
-            self.news.push(to);
+            self.to_wake.push(to);
         }
     }
 
     /// Handles the case that no old shard has an item for this new one.
-    fn nothing(&mut self, number: usize, idle: &Idle, turn: &mut Turn<'_>) -> Polled<T> {
+    fn nothing(&mut self, number: usize, idle: &IdleReasons, turn: &mut Turn<'_>) -> Polled<T> {
         if self.old.runners.is_empty() {
             return Poll::Ready(None);
         }
@@ -143,12 +143,12 @@ impl<T: Send + 'static> Exchange<T> {
                 self.new.len(),
                 idle.by
             );
-            if idle.pending == 0 && turn.taken() == Taken::InTurn {
+            if idle.pending == 0 && turn.take_order() == TakeOrder::InTurn {
                 return Poll::Ready(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
             }
             let puller = self.new.get(idle.by).and_then(|new| new.puller.clone());
             let since = self.new.get_mut(number).map(|own| *own.waits_since.get_or_insert_with(Instant::now));
-            let until = since.unwrap_or_else(Instant::now) + BEGINNING;
+            let until = since.unwrap_or_else(Instant::now) + FIRST_PULL_TIMEOUT;
             let part = Part { name: format!("new shard {}", idle.by), puller, until };
             turn.waker_for(Need::Parts(vec![part], text));
         }
@@ -160,8 +160,8 @@ impl<T: Send + 'static> Exchange<T> {
 /// well.
 struct Inlet<T> {
     exchange: Arc<Mutex<Exchange<T>>>,
-    bell: Arc<Bell>,
-    /// Rings the bell.
+    shared_waker: Arc<SharedWaker>,
+    /// Wakes all other pullers.
     waker: Waker,
     number: usize,
 }
@@ -172,17 +172,17 @@ impl<T: Send + 'static> Inlet<T> {
         if let Some(own) = exchange.new.get_mut(self.number) {
             Puller::note(&mut own.puller);
             if own.items.is_empty() {
-                // Must happen before polling: later arrivals then ring.
-                self.bell.add(self.number, turn.outer_waker());
+                // Must precede polling, so that later arrivals wake it.
+                self.shared_waker.add(self.number, turn.outer_waker());
             }
         }
         let mut part = turn.over(&self.waker);
         let polled = exchange.poll_next(self.number, &mut part);
         turn.follow(part);
-        let news = std::mem::take(&mut exchange.news);
+        let to_wake = std::mem::take(&mut exchange.to_wake);
         drop(exchange);
-        if news.iter().any(|number| *number != self.number) {
-            self.bell.ring_for(|number| number != self.number && news.contains(&number));
+        if to_wake.iter().any(|number| *number != self.number) {
+            self.shared_waker.wake_selected(|number| number != self.number && to_wake.contains(&number));
         }
         polled
     }
@@ -206,7 +206,7 @@ impl<T> Drop for Inlet<T> {
         });
         drop(exchange);
         drop(left);
-        self.bell.ring_for(|number| number != self.number);
+        self.shared_waker.wake_selected(|number| number != self.number);
     }
 }
 
@@ -226,7 +226,7 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
         checkpoint.holds(exchange.new.iter().map(|new| new.items.len()).sum());
         checkpoint.count(&mut exchange.at);
         checkpoint.places(&mut exchange.next);
-        exchange.old.checkpoint(checkpoint, Taken::InTurn)?;
+        exchange.old.checkpoint(checkpoint, TakeOrder::InTurn)?;
         let (old, new) = (exchange.old.live(), exchange.new.len());
         if exchange.next.len() != old || exchange.next.iter().any(|to| *to >= new) {
             return Err(checkpoint.refusal("it was saved with different shards"));
@@ -236,17 +236,16 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Distributes the items to `shards` new shards: item j of each old shard, counted from 0, goes to new
-    /// shard j mod `shards`. The set of items of each new shard is therefore deterministic. Items of one old
-    /// shard keep their order. The interleaving of different old shards is unspecified, except with
-    /// [`Executor::Serial`](super::Executor::Serial), where it is deterministic. An error takes the place of
-    /// an item.
+    /// Distributes the items to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod
+    /// `shards`. The set of items of each new shard is therefore deterministic. Items of one old shard keep their
+    /// order. The interleaving of different old shards is unspecified, except with
+    /// [`Executor::Serial`](super::Executor::Serial), where it is deterministic. An error counts as an item.
     ///
-    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard; beyond that, the old shards
-    /// wait until it is pulled. With operators that pull shards in turn ([`gather_sync`](Self::gather_sync),
-    /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), a shard that is
-    /// that far ahead of another gets an [`ErrorKind::Deadlock`] error, since the other might never be
-    /// pulled. Zero shards are an [`ErrorKind::Invalid`] error at the first pull.
+    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard; if there are more, the old shards
+    /// wait until the new shard is pulled. With operators that pull shards in turn ([`gather_sync`](Self::gather_sync),
+    /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), a shard that is 1,000
+    /// items ahead of another gets an [`ErrorKind::Deadlock`] error, since the other shard might never be pulled. Zero
+    /// shards are an [`ErrorKind::Invalid`] error at the first pull.
     ///
     /// ```
     /// use relive_flow::{Executor, ParFlow};
@@ -269,14 +268,15 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         }
         let next = vec![0; self.plans.len()];
         let old = Shards::of(self);
-        let waiting = |_| Waiting { items: VecDeque::new(), puller: None, waits_since: None, is_gone: false };
+        let waiting =
+            |_| NewShardQueue { items: VecDeque::new(), puller: None, waits_since: None, is_gone: false };
         let new = (0..shards).map(waiting).collect();
-        let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));
-        let bell = Arc::<Bell>::default();
+        let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, to_wake: Vec::new() }));
+        let shared_waker = Arc::<SharedWaker>::default();
         let plans = (0..shards).map(|number| {
-            let (exchange, bell) = (Arc::clone(&exchange), Arc::clone(&bell));
-            let waker = Waker::from(Arc::clone(&bell));
-            let place = Arc::new(Inlet { exchange, bell, waker, number: number as usize });
+            let (exchange, shared_waker) = (Arc::clone(&exchange), Arc::clone(&shared_waker));
+            let waker = Waker::from(Arc::clone(&shared_waker));
+            let place = Arc::new(Inlet { exchange, shared_waker, waker, number: number as usize });
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });

@@ -11,7 +11,7 @@ use crate::pull::{Polled, Turn};
 
 /// A running shard.
 pub(super) enum Runner<T> {
-    /// In the pulling thread, with the number of requested items.
+    /// A shard in the pulling thread, with the number of requested items.
     Here { flow: ShardFlow<T>, wanted: usize },
     /// In a thread.
     Thread(Worker<T>),

@@ -9,10 +9,10 @@ use crate::checkpoint::Checkpoint;
 use crate::error::Place;
 use crate::item::{Source, Tagged};
 use crate::node::caught;
-use crate::pull::Taken;
+use crate::pull::TakeOrder;
 use crate::{Flow, Result};
 
-/// A shard: its number, and its state, which its operators share.
+/// A shard: its number, and its state, which the shard's operators share.
 #[derive(Debug)]
 pub struct Shard<S> {
     number: u32,
@@ -31,14 +31,14 @@ impl<S> Shard<S> {
         Self { number, source: Source(number), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The number of the shard among those that it was created with.
+    /// The number of the shard among the shards that were created together.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The source of its items: its number, until [`ParFlow::union`](crate::ParFlow::union) appends it to
-    /// other shards.
+    /// The source of the shard's items: the shard's number, until [`ParFlow::union`](crate::ParFlow::union) appends the
+    /// shard to others.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
@@ -52,7 +52,7 @@ impl<S> Shard<S> {
     }
 }
 
-/// The recipe for a shard, also for restarting it.
+/// The recipe for creating and restarting a shard.
 pub(super) struct Plan<T, S> {
     pub(super) shard: Shard<S>,
     pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
@@ -62,18 +62,18 @@ pub(super) struct Plan<T, S> {
 /// Creates the stream of a shard.
 pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 
-/// The stream of a shard. It is created where it runs, and may be restarted after a failure.
+/// The stream of a shard. It is created in the thread that runs it, and may be restarted after a failure.
 pub(crate) struct ShardFlow<T> {
     name: String,
     flow: Option<Flow<T>>,
     make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
-    taken: Taken,
+    take_order: TakeOrder,
     is_over: bool,
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    /// Creates the shard of a plan; `begun` is called each time its stream was created.
+    /// Creates the shard of a plan; `begun` is called after each creation of its stream.
     pub(super) fn of<S: Send + 'static>(
         plan: Plan<T, S>,
         on_failure: OnFailure,
@@ -90,18 +90,25 @@ impl<T: Send + 'static> ShardFlow<T> {
             begun(&flow);
             Some(flow)
         };
-        Self { name, flow: None, make: Box::new(make), on_failure, taken: Taken::AsTheyCome, is_over: false }
+        Self {
+            name,
+            flow: None,
+            make: Box::new(make),
+            on_failure,
+            take_order: TakeOrder::Arrival,
+            is_over: false,
+        }
     }
 
     /// Wraps an existing flow.
     pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
-        let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
-        Self { name, flow: Some(flow), make, on_failure, taken: Taken::AsTheyCome, is_over: false }
+        let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::ContinueShard);
+        Self { name, flow: Some(flow), make, on_failure, take_order: TakeOrder::Arrival, is_over: false }
     }
 
-    /// Sets how it is pulled.
-    pub(crate) fn taken(self, taken: Taken) -> Self {
-        Self { taken, ..self }
+    /// Sets how the stream is pulled.
+    pub(crate) fn take_order(self, take_order: TakeOrder) -> Self {
+        Self { take_order, ..self }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -117,7 +124,7 @@ impl<T: Send + 'static> ShardFlow<T> {
             let place = || Place { operator: self.name.clone(), source: None, item: 0 };
             self.flow = caught(place, &mut self.make)?;
         }
-        self.flow.iter_mut().for_each(|flow| flow.taken = self.taken);
+        self.flow.iter_mut().for_each(|flow| flow.take_order = self.take_order);
         Ok(self.flow.as_mut())
     }
 
@@ -136,8 +143,8 @@ impl<T: Send + 'static> ShardFlow<T> {
                 return None;
             }
             (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => self.end(),
-            // It could not be created, and will not be.
-            (Some(Err(_)), OnFailure::GiveOn) if self.flow.is_none() => self.end(),
+            // The stream could not be created, and never will be.
+            (Some(Err(_)), OnFailure::ContinueShard) if self.flow.is_none() => self.end(),
             (Some(_), _) => {}
         }
         Some(item)

@@ -9,7 +9,7 @@ use super::shard::ShardFlow;
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::ShardNodes;
-use crate::pull::Taken;
+use crate::pull::TakeOrder;
 use crate::{Flow, Result};
 
 /// The shards of an operator, which start with the first pull.
@@ -23,7 +23,7 @@ pub(super) struct Shards<T> {
     pub(super) metrics: Metrics,
     pub(super) waiting: Vec<ShardFlow<T>>,
     pub(super) runners: Vec<Runner<T>>,
-    /// The indices of those runners among the shards.
+    /// The indices of the runners' shards.
     places: Vec<usize>,
 }
 
@@ -44,10 +44,11 @@ impl<T: Send + 'static> Shards<T> {
         Self { executor, around, on_failure, nodes, metrics, waiting, runners, places }
     }
 
-    /// Starts the shards if necessary, sets how they are pulled, and requests this many items of each.
-    pub(super) fn start(&mut self, ahead: usize, taken: Taken) -> Result<()> {
+    /// Starts the shards if necessary, sets how they are pulled, and requests this many items from each.
+    pub(super) fn start(&mut self, ahead: usize, take_order: TakeOrder) -> Result<()> {
         for shard in std::mem::take(&mut self.waiting) {
-            let mut runner = Runner::start(&self.executor, self.around.clone(), shard.taken(taken))?;
+            let mut runner =
+                Runner::start(&self.executor, self.around.clone(), shard.take_order(take_order))?;
             runner.ask(ahead);
             self.places.push(self.runners.len());
             self.runners.push(runner);
@@ -73,13 +74,13 @@ impl<T: Send + 'static> Shards<T> {
 
     /// # Errors
     /// Shards in threads have started.
-    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, taken: Taken) -> Result<()> {
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, take_order: TakeOrder) -> Result<()> {
         let mut is_begun = self.waiting.is_empty();
         checkpoint.flag(&mut is_begun);
         if !is_begun {
             return Ok(());
         }
-        self.start(0, taken)?;
+        self.start(0, take_order)?;
         let mut live = self.places.clone();
         checkpoint.places(&mut live);
         for number in (0..self.places.len()).rev() {

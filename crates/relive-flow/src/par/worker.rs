@@ -12,7 +12,7 @@ use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
 use crate::waits::{Need, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// The thread of a shard, from the puller's side.
+/// The thread of a shard, as seen by the puller.
 pub(crate) struct Worker<T> {
     shared: Arc<Handover<T>>,
     thread: Option<JoinHandle<()>>,
@@ -21,38 +21,45 @@ pub(crate) struct Worker<T> {
 }
 
 struct Handover<T> {
-    desk: Mutex<Desk<T>>,
+    state: Mutex<HandoverState<T>>,
     /// Notified when items are requested or the thread should stop.
     changed: Condvar,
     stops: AtomicBool,
-    /// The thread, for those who wait for it.
+    /// The identity of the thread, for threads that wait for it.
     worker: Arc<Puller>,
 }
 
 /// The exchange between thread and puller.
-struct Desk<T> {
-    /// Requested items that are not made yet.
-    wanted: usize,
-    made: VecDeque<Option<Result<Tagged<T>>>>,
+struct HandoverState<T> {
+    /// The number of requested items that are not produced yet.
+    requested: usize,
+    produced: VecDeque<Option<Result<Tagged<T>>>>,
     /// Wakes the puller that waits for an item.
     puller: Option<Waker>,
-    /// Wakes the shard's stream where it waits for something.
+    /// Wakes the shard's stream if it waits for something.
     stream: Option<Waker>,
     /// The thread that last took items.
     taker: Option<Weak<Puller>>,
-    /// Whether it waits for a request.
+    /// Whether the thread waits for a request.
     is_idle: bool,
 }
 
-impl<T> Desk<T> {
+impl<T> HandoverState<T> {
     fn new() -> Self {
-        Self { wanted: 0, made: VecDeque::new(), puller: None, stream: None, taker: None, is_idle: false }
+        Self {
+            requested: 0,
+            produced: VecDeque::new(),
+            puller: None,
+            stream: None,
+            taker: None,
+            is_idle: false,
+        }
     }
 }
 
-/// Why the thread stopped making items.
-enum Made<T> {
-    /// No more are requested.
+/// The reason that the thread stopped producing items.
+enum StopReason<T> {
+    /// No more items are requested.
     All,
     /// An error or the end of the stream.
     Ended(Option<Result<Tagged<T>>>),
@@ -63,7 +70,7 @@ enum Made<T> {
 impl<T: Send + 'static> Worker<T> {
     pub(crate) fn start(flow: ShardFlow<T>, around: Option<Around>) -> Result<Self> {
         let shared = Arc::new(Handover {
-            desk: Mutex::new(Desk::new()),
+            state: Mutex::new(HandoverState::new()),
             changed: Condvar::new(),
             stops: AtomicBool::new(false),
             worker: Puller::worker(flow.name()),
@@ -78,13 +85,13 @@ impl<T: Send + 'static> Worker<T> {
     }
 
     pub(crate) fn ask(&self, items: usize) {
-        let mut desk = self.shared.desk.lock();
-        let slept = desk.wanted == 0;
-        desk.wanted += items;
-        if std::mem::take(&mut desk.is_idle) {
+        let mut state = self.shared.state.lock();
+        let slept = state.requested == 0;
+        state.requested += items;
+        if std::mem::take(&mut state.is_idle) {
             self.shared.worker.set_running();
         }
-        drop(desk);
+        drop(state);
         if slept {
             self.shared.changed.notify_one();
         }
@@ -92,14 +99,14 @@ impl<T: Send + 'static> Worker<T> {
 
     pub(crate) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if self.taken.is_empty() {
-            let mut desk = self.shared.desk.lock();
-            if Puller::note(&mut desk.taker) && desk.is_idle {
-                self.shared.worker.set_idle(desk.taker.clone().unwrap_or_default());
+            let mut state = self.shared.state.lock();
+            if Puller::note(&mut state.taker) && state.is_idle {
+                self.shared.worker.set_idle(state.taker.clone().unwrap_or_default());
             }
-            std::mem::swap(&mut self.taken, &mut desk.made);
+            std::mem::swap(&mut self.taken, &mut state.produced);
             if self.taken.is_empty() {
                 let need = Need::Worker(Arc::clone(&self.shared.worker));
-                desk.puller = Some(turn.waker_for(need).clone());
+                state.puller = Some(turn.waker_for(need).clone());
             }
         }
         self.taken.pop_front().map_or(Poll::Pending, Poll::Ready)
@@ -107,16 +114,16 @@ impl<T: Send + 'static> Worker<T> {
 }
 
 impl<T: Send + 'static> Handover<T> {
-    /// The body of the thread: makes requested items until the stream ends or is no longer wanted.
+    /// The body of the thread: produces requested items until the stream ends or the puller is gone.
     fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
         self.worker.enter();
         while self.is_wanted() {
-            let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
+            let register = |waker: &Waker| self.state.lock().stream = Some(waker.clone());
             let item = match flow.flow() {
                 Ok(Some(stream)) => match self.make(stream, around) {
-                    Made::All => continue,
-                    Made::Ended(item) => item,
-                    Made::Waits => match stream.next_unless(&self.stops, register) {
+                    StopReason::All => continue,
+                    StopReason::Ended(item) => item,
+                    StopReason::Waits => match stream.next_unless(&self.stops, register) {
                         Some(item) => item,
                         None => return,
                     },
@@ -135,21 +142,21 @@ impl<T: Send + 'static> Handover<T> {
         }
     }
 
-    /// Makes items and hands them over until no more are requested, or the stream returns something else.
-    /// Holds no lock meanwhile, and drops nothing: the surrounding function may hold a lock that other
-    /// threads wait for.
-    fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> Made<T> {
-        let mut made = Made::All;
+    /// Produces items and passes them to the puller until no more are requested, or the stream returns something other
+    /// than an item. Acquires no lock and drops nothing while it produces: `around` may hold a lock for which other
+    /// threads wait.
+    fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> StopReason<T> {
+        let mut made = StopReason::All;
         let mut make = || {
             made = loop {
                 match stream.poll_to(Stop::Never).0 {
                     Poll::Ready(item @ Some(Ok(_))) => {
                         if !self.hand_over(item) || self.stops.load(Ordering::Relaxed) {
-                            break Made::All;
+                            break StopReason::All;
                         }
                     }
-                    Poll::Ready(ended) => break Made::Ended(ended),
-                    Poll::Pending => break Made::Waits,
+                    Poll::Ready(ended) => break StopReason::Ended(ended),
+                    Poll::Pending => break StopReason::Waits,
                 }
             };
         };
@@ -160,26 +167,26 @@ impl<T: Send + 'static> Handover<T> {
         made
     }
 
-    /// Hands an item or the end to the puller. Returns whether more are requested.
+    /// Passes an item or the end to the puller. Returns whether more items are requested.
     fn hand_over(&self, item: Option<Result<Tagged<T>>>) -> bool {
-        let mut desk = self.desk.lock();
-        desk.made.push_back(item);
-        desk.wanted = desk.wanted.saturating_sub(1);
-        let (puller, is_wanted) = (desk.puller.take(), desk.wanted > 0);
-        drop(desk);
+        let mut state = self.state.lock();
+        state.produced.push_back(item);
+        state.requested = state.requested.saturating_sub(1);
+        let (puller, is_wanted) = (state.puller.take(), state.requested > 0);
+        drop(state);
         puller.into_iter().for_each(Waker::wake);
         is_wanted
     }
 
-    /// Waits until an item is requested; false if none will be.
+    /// Waits until an item is requested. Returns false if no more items will be requested.
     fn is_wanted(&self) -> bool {
-        sync::soon(|| self.desk.lock().wanted > 0);
-        let mut desk = self.desk.lock();
-        while desk.wanted == 0 && !self.stops.load(Ordering::Relaxed) {
-            if !std::mem::replace(&mut desk.is_idle, true) {
-                self.worker.set_idle(desk.taker.clone().unwrap_or_default());
+        sync::spin_until(|| self.state.lock().requested > 0);
+        let mut state = self.state.lock();
+        while state.requested == 0 && !self.stops.load(Ordering::Relaxed) {
+            if !std::mem::replace(&mut state.is_idle, true) {
+                self.worker.set_idle(state.taker.clone().unwrap_or_default());
             }
-            self.changed.wait(&mut desk);
+            self.changed.wait(&mut state);
         }
         !self.stops.load(Ordering::Relaxed)
     }
@@ -188,11 +195,11 @@ impl<T: Send + 'static> Handover<T> {
 impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Relaxed);
-        let stream = self.shared.desk.lock().stream.take();
+        let stream = self.shared.state.lock().stream.take();
         stream.into_iter().for_each(Waker::wake);
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // Functions of operators do not panic here, since their panics become errors.
+            // `join` cannot fail: panics of operators' functions become errors.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Graphs that are saved and go on elsewhere.
+//! Graphs that are saved and resumed elsewhere.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use relive_flow::{
 
 use crate::plain::{Step, flowing, steps};
 
-/// Where the chains of random operators come from.
+/// The sources of the random chains of operators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Joined {
     Copies,
@@ -69,7 +69,7 @@ pub(crate) fn graph(joined: Joined, items: &[i64], steps: &[Step]) -> Flow<i64> 
 
 proptest! {
     #[test]
-    fn a_graph_that_is_restored_gives_what_the_one_that_was_saved_gives(
+    fn a_restored_graph_continues_like_the_saved_one(
         joined in joined(),
         items in prop::collection::vec(-20..20_i64, 0..40),
         steps in steps(),
@@ -98,10 +98,10 @@ proptest! {
 }
 
 #[test]
-fn checkpoints_wait_for_moments_without_items_in_hand() {
+fn checkpoints_wait_until_no_operator_holds_items() {
     let saved = Arc::new(Mutex::new(Vec::<GraphState>::new()));
     let file = Arc::clone(&saved);
-    // Lists of 3 are taken apart and put together to pairs: nothing is held after each 6 items.
+    // Lists of 3 are flattened and batched to pairs: no operator holds items after each 6 items.
     let graph = || Flow::from_iter("items", 0..24).batch(3).flatten().batch(2);
     let mut flow = graph().checkpoint(2, move |state| {
         file.lock().unwrap().push(state.clone());
@@ -118,7 +118,7 @@ fn checkpoints_wait_for_moments_without_items_in_hand() {
 }
 
 #[test]
-fn states_of_shards_are_the_callers_to_save() {
+fn states_of_shards_are_saved_by_the_caller() {
     let count = |count: &mut u64| {
         *count += 1;
         Some(*count)
@@ -144,7 +144,7 @@ fn unsaved<T: 'static>(result: Result<T, relive_flow::FlowError>) -> String {
 }
 
 #[test]
-fn what_cannot_be_saved_is_named() {
+fn operators_that_cannot_be_saved_are_named() {
     let numbers = || Flow::from_iter("numbers", 0..100);
     let kept = |_: &GraphState| Ok::<_, String>(());
     let mut ahead = numbers().prefetch(2);
@@ -165,12 +165,12 @@ fn what_cannot_be_saved_is_named() {
     let mut shuffled = numbers().shuffle(4, 1);
     shuffled.next().unwrap().unwrap();
     assert_eq!(unsaved(shuffled.save()), "items that operators hold cannot be saved: shuffle(4) has 3");
-    let mut told = numbers().shuffle(4, 1).checkpoint(5, kept);
-    let places: Vec<_> = (0..12).filter(|_| told.next().unwrap().is_err()).collect();
+    let mut actual = numbers().shuffle(4, 1).checkpoint(5, kept);
+    let places: Vec<_> = (0..12).filter(|_| actual.next().unwrap().is_err()).collect();
     assert_eq!(places, [10]);
-    let mut told = numbers().shuffle(4, 1).checkpoint(5, kept).into_iter().filter_map(Result::err);
+    let mut actual = numbers().shuffle(4, 1).checkpoint(5, kept).into_iter().filter_map(Result::err);
     assert_eq!(
-        unsaved(Err::<(), _>(told.next().unwrap())),
+        unsaved(Err::<(), _>(actual.next().unwrap())),
         "checkpoint(5) failed at item 10: operators have held items at every moment for 5 items (shuffle(4) \
          has 3); items that operators hold cannot be saved"
     );
@@ -180,21 +180,21 @@ fn what_cannot_be_saved_is_named() {
         "checkpoint(0): the interval between checkpoints must be at least one item"
     );
     let mut full = numbers().checkpoint(2, |_| Err("the disk is full"));
-    let told = std::iter::from_fn(|| full.next()).find_map(Result::err).unwrap();
+    let actual = std::iter::from_fn(|| full.next()).find_map(Result::err).unwrap();
     assert_eq!(
-        (told.kind(), told.to_string().as_str()),
+        (actual.kind(), actual.to_string().as_str()),
         (ErrorKind::Operator, "checkpoint(2) failed at item 2: the disk is full")
     );
     assert_eq!(full.next().unwrap().unwrap(), 2);
 }
 
 #[test]
-fn what_was_saved_of_another_graph_is_refused() {
+fn the_state_of_another_graph_is_refused() {
     let numbers = || Flow::from_iter("numbers", 0..100);
     let other = "the checkpoint is of a different graph: ";
     let state = numbers().filter(|_| true).take(5).save().unwrap();
-    let told = unsaved(numbers().for_each(|number| number).take(5).restore(&state));
-    assert_eq!(told, format!("{other}it has `filter` where this graph has `for_each`"));
+    let text = unsaved(numbers().for_each(|number| number).take(5).restore(&state));
+    assert_eq!(text, format!("{other}it has `filter` where this graph has `for_each`"));
     assert_eq!(
         unsaved(numbers().restore(&GraphState::default())),
         format!("{other}it has nothing where this graph has `numbers`")
@@ -216,7 +216,8 @@ fn what_was_saved_of_another_graph_is_refused() {
     let mut flow = dealt();
     flow.next().unwrap().unwrap();
     let mut far = flow.save().unwrap();
-    // Items, errors, the shard that is asked next, how many there are, and where the next item of the first one goes.
+    // The numbers: items, errors, the next shard to poll, the number of shards, and the destination of the first
+    // shard's next item.
     far.operators[1].numbers[4] = 7;
     assert_eq!(unsaved(dealt().restore(&far)), "repartition(2): it was saved with different shards");
 }

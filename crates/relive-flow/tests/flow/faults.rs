@@ -1,4 +1,4 @@
-//! What goes wrong, and where it is said to.
+//! Failures, and the operators that errors name.
 
 use std::error::Error;
 use std::task::Poll;
@@ -18,7 +18,7 @@ fn numbers() -> Flow<u32> {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_the_first_pull() {
+fn invalid_operators_are_refused_by_the_first_pull() {
     let invalid = |text: &str| (ErrorKind::Invalid, text.to_owned());
     assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch must have at least one item"));
     assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer must hold at least one item"));
@@ -47,15 +47,18 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
 }
 
 #[test]
-fn a_ratio_that_nothing_could_keep_is_refused() {
-    let told = |ratio| fault(Flow::in_ratio(numbers(), numbers(), ratio)).1;
-    assert_eq!(told(Ratio::exact(0.0, 1)), "in_ratio(0): samples_per_insert must be a number above 0, got 0");
+fn an_unsatisfiable_ratio_is_refused() {
+    let describe = |ratio| fault(Flow::in_ratio(numbers(), numbers(), ratio)).1;
+    assert_eq!(
+        describe(Ratio::exact(0.0, 1)),
+        "in_ratio(0): samples_per_insert must be a number above 0, got 0"
+    );
     let ratio = Ratio { tolerance: 3.0, ..Ratio::exact(4.0, 1) };
-    assert_eq!(told(ratio), "in_ratio(4): the tolerance must be at least 4, got 3");
+    assert_eq!(describe(ratio), "in_ratio(4): the tolerance must be at least 4, got 3");
 }
 
 #[test]
-fn a_function_that_fails_or_panics_is_named_and_the_next_item_comes() {
+fn a_failing_or_panicking_function_is_named_and_the_flow_continues() {
     for executor in [Executor::Serial, Executor::Threads] {
         let par = ParFlow::from_range(&executor, 6, 2);
         let mut flow = par.on_each(|flow, _| {
@@ -68,10 +71,10 @@ fn a_function_that_fails_or_panics_is_named_and_the_next_item_comes() {
             flow.try_for_each(|number| if number == 1 { Err("no ones") } else { Ok(number) })
         });
         let items: Vec<_> = flow.gather_sync().into_iter().collect();
-        let told: Vec<String> =
+        let actual: Vec<String> =
             items.iter().filter_map(|item| item.as_ref().err().map(ToString::to_string)).collect();
         assert_eq!(
-            told,
+            actual,
             [
                 "for_each failed at item 1 of shard 0: no ones",
                 "filter panicked at item 1 of shard 1: no fours"
@@ -88,7 +91,7 @@ fn a_function_that_fails_or_panics_is_named_and_the_next_item_comes() {
 }
 
 #[test]
-fn shards_that_fail_are_dropped_or_made_anew() {
+fn failed_shards_are_dropped_or_recreated() {
     for executor in [Executor::Serial, Executor::Threads] {
         let par = |on_failure| {
             let counted = ParFlow::from_states(
@@ -131,7 +134,7 @@ fn a_panic_anywhere_is_an_error() {
     assert_eq!(flow.next().unwrap().unwrap_err().to_string(), "numbers panicked at item 1: a source");
     assert_eq!(flow.next().unwrap().unwrap(), 3);
     for executor in [Executor::Serial, Executor::Threads] {
-        for on_failure in [OnFailure::GiveOn, OnFailure::DropShard, OnFailure::Restart { times: 2 }] {
+        for on_failure in [OnFailure::ContinueShard, OnFailure::DropShard, OnFailure::Restart { times: 2 }] {
             let par = ParFlow::from_flows(&executor, 1, |_| (), |_| -> Flow<u32> { panic!("a factory") });
             let mut flow = par.on_failure(on_failure).gather_sync();
             assert_eq!(
@@ -144,7 +147,7 @@ fn a_panic_anywhere_is_an_error() {
 }
 
 #[test]
-fn a_graph_that_waits_for_itself_says_so() {
+fn a_graph_that_deadlocks_reports_it() {
     let [mut one, other] = numbers().duplicate(1);
     assert_eq!(one.next().unwrap().unwrap(), 0);
     let error = one.next().unwrap().unwrap_err();
@@ -157,8 +160,8 @@ fn a_graph_that_waits_for_itself_says_so() {
 }
 
 #[test]
-fn a_copy_that_waited_before_the_other_went_on_is_no_deadlock() {
-    // The second copy takes all of the first one's lead, and then is as far ahead itself, in one pull.
+fn a_copy_that_waits_until_the_other_catches_up_is_no_deadlock() {
+    // In one pull, the second copy catches up with the first, and then gets as far ahead itself.
     let [one, other] = Flow::from_iter("numbers", 0..8).duplicate(3);
     let repeated = other.combine(|number| vec![number; 4]).filter(|number| *number == 0);
     let joined = Flow::union([one, repeated], Order::Ready);
@@ -167,7 +170,7 @@ fn a_copy_that_waited_before_the_other_went_on_is_no_deadlock() {
 }
 
 #[test]
-fn a_source_is_known_of_what_comes_from_a_shard() {
+fn the_source_is_known_for_items_from_a_shard() {
     assert_eq!(
         fault(numbers().zip_with_source()).1,
         "zip_with_source failed at item 0: the item has no single source: it comes from no shard, or from several"
@@ -180,7 +183,7 @@ fn a_source_is_known_of_what_comes_from_a_shard() {
     assert_eq!(fault(mixed).0, ErrorKind::Operator);
 }
 
-/// Has no items, and says that it will be woken.
+/// A stream without items that takes the waker.
 pub(crate) struct Silent;
 
 impl Pull<u32> for Silent {
@@ -191,7 +194,7 @@ impl Pull<u32> for Silent {
 }
 
 #[test]
-fn an_item_that_does_not_come_in_time_is_an_error_and_the_next_pull_waits_anew() {
+fn a_late_item_is_a_timeout_error_and_the_next_pull_waits_again() {
     let silent = || Flow::from_pull("table", Silent).timeout(Duration::from_millis(1));
     for mut flow in [silent(), silent().prefetch(1)] {
         for _ in 0..3 {
@@ -207,7 +210,7 @@ fn an_item_that_does_not_come_in_time_is_an_error_and_the_next_pull_waits_anew()
 }
 
 #[test]
-fn more_errors_in_a_row_than_are_retried_are_given_on() {
+fn errors_beyond_the_retry_limit_are_passed_on() {
     let odd = |number: u32| if number.is_multiple_of(2) { Ok(number) } else { Err("odd") };
     let two_in_a_row = Flow::from_iter("numbers", [0, 1, 3, 2, 5, 4]).try_for_each(odd).retry(1);
     let items: Vec<_> = two_in_a_row.into_iter().map(|item| item.map_err(|error| error.item())).collect();

@@ -1,4 +1,4 @@
-//! What `ray.util.iter` 2.60 gives.
+//! Results of `ray.util.iter` 2.60.
 
 use relive_flow::{Executor, Flow, Order, ParFlow, Stepped, Weight};
 
@@ -27,7 +27,7 @@ fn text(flow: Flow<char>) -> String {
 }
 
 #[test]
-fn shards_that_end_are_left_out_of_rounds() {
+fn ended_shards_are_skipped_in_rounds() {
     for executor in &EXECUTORS {
         assert_eq!(all(uneven(executor).gather_sync()), [0, 0, 1, 1, 2, 3]);
         let rounds = all(uneven(executor).batch_across_shards());
@@ -46,7 +46,7 @@ fn a_chain_of_parallel_operators() {
 }
 
 #[test]
-fn joined_shards_come_in_turn() {
+fn joined_shards_are_read_in_turn() {
     for executor in &EXECUTORS {
         let (one, other) =
             (ParFlow::from_items(executor, "abc".chars(), 1), ParFlow::from_items(executor, "x".chars(), 1));
@@ -55,7 +55,7 @@ fn joined_shards_come_in_turn() {
 }
 
 #[test]
-fn joined_flows_come_in_turn_and_by_weight() {
+fn joined_flows_are_read_in_turn_or_by_weight() {
     let all_of = Weight::All;
     let times = Weight::Times;
     let joined =
@@ -76,7 +76,7 @@ fn joined_flows_come_in_turn_and_by_weight() {
 }
 
 #[test]
-fn fractions_of_weights_are_right_in_the_mean() {
+fn fractional_weights_hold_on_average() {
     let weights = vec![Weight::Times(1.0), Weight::Times(2.25)];
     let endless = |number: u32| Flow::from_iter("numbers", std::iter::repeat(number));
     let joined = Flow::union([endless(0), endless(1)], Order::Weighted { weights, seed: 7 }).take(32_500);
@@ -85,13 +85,13 @@ fn fractions_of_weights_are_right_in_the_mean() {
 }
 
 #[test]
-fn copies_in_turn() {
+fn copies_are_read_in_turn() {
     let [one, other] = Flow::from_iter("numbers", 0..4).duplicate(1);
     assert_eq!(all(Flow::union([one, other], Order::RoundRobin)), [0, 0, 1, 1, 2, 2, 3, 3]);
 }
 
 #[test]
-fn one_copy_alone_waits() {
+fn a_single_copy_waits_for_the_other() {
     let [mut one, _other] = Flow::from_iter("numbers", 0..4).duplicate(1);
     assert_eq!(one.step().unwrap(), Stepped::Item(0));
     assert_eq!(one.step().unwrap(), Stepped::Waiting);
@@ -99,7 +99,7 @@ fn one_copy_alone_waits() {
 }
 
 #[test]
-fn a_copy_that_is_batched_and_one_that_is_not() {
+fn a_batched_copy_and_an_unbatched_copy() {
     let [one, other] = Flow::from_iter("numbers", 0..5).duplicate(1);
     let joined = Flow::union([one.for_each(|number| vec![number]), other.batch(2)], Order::Ready);
     let expected: [&[i32]; 8] = [&[0], &[0, 1], &[1], &[2], &[2, 3], &[3], &[4], &[4]];

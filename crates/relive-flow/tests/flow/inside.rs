@@ -1,4 +1,4 @@
-//! Looking into graphs: operators with names, and those of shards.
+//! Inspecting graphs: named operators, and operators of shards.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::plain::steps;
 const EXECUTORS: [Executor; 2] = [Executor::Serial, Executor::Threads];
 
 #[test]
-fn operators_of_shards_are_shown_once_and_their_items_are_summed() {
+fn operators_of_shards_are_shown_once_with_summed_items() {
     for executor in &EXECUTORS {
         let numbers = ParFlow::from_range(executor, 6, 3).for_each(|number| number + 1).named("next");
         let mut flow = numbers.gather_sync().batch(2);
@@ -32,14 +32,14 @@ fn operators_of_shards_are_shown_once_and_their_items_are_summed() {
             "flowchart LR\n    n0[\"range in 3 shards\"]\n    n1[\"next in 3 shards\"]\n    n0 --> n1\n"
         ));
         while flow.next().is_some() {}
-        let told: Vec<_> =
+        let actual: Vec<_> =
             flow.monitor().operators().into_iter().map(|status| (status.shards, status.items)).collect();
-        assert_eq!(told, [(Some(3), 6), (Some(3), 6), (None, 6), (None, 3)]);
+        assert_eq!(actual, [(Some(3), 6), (Some(3), 6), (None, 6), (None, 3)]);
     }
 }
 
 #[test]
-fn shards_that_do_different_things_are_told_apart() {
+fn different_shards_are_shown_separately() {
     let mixed = ParFlow::from_range(&Executor::Serial, 4, 4).on_each(|flow, shard| match shard.number() {
         0 => flow.filter(|_| true),
         _ => {
@@ -60,9 +60,9 @@ fn shards_that_do_different_things_are_told_apart() {
     for _ in 0..8 {
         flow.next().unwrap().unwrap();
     }
-    let told = flow.monitor().operators();
-    let told: Vec<_> =
-        told.iter().map(|status| (status.name.as_str(), status.shards, &status.inputs[..])).collect();
+    let actual = flow.monitor().operators();
+    let actual: Vec<_> =
+        actual.iter().map(|status| (status.name.as_str(), status.shards, &status.inputs[..])).collect();
     let expected: [(&str, Option<usize>, &[usize]); 10] = [
         ("range", Some(1), &[]),
         ("filter", Some(1), &[0]),
@@ -75,11 +75,11 @@ fn shards_that_do_different_things_are_told_apart() {
         ("gather_sync of 2 shards", Some(2), &[7]),
         ("gather_async of 2 shards", None, &[8]),
     ];
-    assert_eq!(told[..10], expected);
+    assert_eq!(actual[..10], expected);
 }
 
 #[test]
-fn errors_call_operators_by_their_names() {
+fn errors_name_operators() {
     let odd = |number: u64| if number % 2 == 1 { Err("it is odd") } else { Ok(number) };
     for executor in &EXECUTORS {
         let numbers =
@@ -89,9 +89,9 @@ fn errors_call_operators_by_their_names() {
             [number; 2]
         });
         flow = flow.named("passing").named("repeat");
-        let told = std::iter::from_fn(|| flow.next()).filter_map(|item| Some(item.err()?.to_string()));
+        let text = std::iter::from_fn(|| flow.next()).filter_map(|item| Some(item.err()?.to_string()));
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            text.collect::<Vec<_>>(),
             [
                 "repeat panicked at item 1 of shard 1: too large",
                 "halve failed at item 1 of shard 0: it is odd",
@@ -106,7 +106,7 @@ fn errors_call_operators_by_their_names() {
 
 proptest! {
     #[test]
-    fn a_graph_that_is_stopped_in_gives_what_it_would_have_given(
+    fn stopping_inside_a_graph_does_not_change_its_items(
         joined in joined(),
         items in prop::collection::vec(-20..20_i64, 0..30),
         steps in steps(),
@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn a_stop_keeps_what_was_made_and_tells_who_holds_what() {
+fn stopping_keeps_produced_items_and_shows_which_operator_holds_them() {
     let mut flow = Flow::from_iter("numbers", 0..9).batch(2).shuffle(3, 1);
     assert_eq!(flow.step_to("numbers").unwrap(), Stepped::Stopped);
     assert_eq!(flow.step_to("numbers").unwrap(), Stepped::Stopped);
@@ -156,7 +156,7 @@ fn a_stop_keeps_what_was_made_and_tells_who_holds_what() {
 }
 
 #[test]
-fn a_stop_at_an_error_keeps_the_error() {
+fn stopping_at_an_error_keeps_the_error() {
     let odd = |number: u32| if number % 2 == 1 { Err("it is odd") } else { Ok(number) };
     let mut flow = Flow::from_iter("numbers", 1..4).try_for_each(odd).named("halve").batch(1);
     assert_eq!(flow.step_to("halve").unwrap(), Stepped::Stopped);
@@ -169,7 +169,7 @@ fn a_stop_at_an_error_keeps_the_error() {
 }
 
 #[test]
-fn operators_that_are_not_there_or_elsewhere_are_not_stopped_at() {
+fn stopping_at_missing_or_remote_operators_is_refused() {
     let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
     let error = flow.step_to("double").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -183,26 +183,26 @@ fn operators_that_are_not_there_or_elsewhere_are_not_stopped_at() {
 }
 
 #[test]
-fn a_monitor_is_told_as_json() {
+fn a_monitor_renders_as_json() {
     let late = Flow::from_pull("a \"table\"\n\\", Silent);
     let mut flow = ParFlow::from_items(&Executor::Serial, [1, 2], 2).gather_sync();
     flow.next().unwrap().unwrap();
     let mut joined = Flow::union([flow, late.timeout(Duration::from_hours(1))], Order::Ready);
     joined.step().unwrap();
     joined.step().unwrap();
-    let told = joined.monitor().to_json();
-    let lines: Vec<&str> = told.lines().collect();
+    let actual = joined.monitor().to_json();
+    let lines: Vec<&str> = actual.lines().collect();
     assert_eq!(
         lines[1],
         r#"{"name":"items","inputs":[],"shards":2,"items":2,"bytes":null,"queued":null,"errors":0,"waits_s":null},"#
     );
     let waiting = r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"bytes":null,"queued":null,"errors":0,"waits_s":0."#;
-    assert!(lines[3].starts_with(waiting), "{told}");
+    assert!(lines[3].starts_with(waiting), "{actual}");
     assert_eq!((lines.len(), lines[0], lines[6]), (7, "[", "]"));
 }
 
 #[test]
-fn bytes_and_what_lies_in_queues_are_told() {
+fn a_monitor_shows_bytes_and_queue_lengths() {
     let words = ParFlow::from_items(&Executor::Serial, ["a", "bcd", "ef", "g"], 2);
     let words = words.on_each(|words, _| words.measured(|word| word.len()));
     let mut rounds = words.gather_sync();
@@ -212,7 +212,7 @@ fn bytes_and_what_lies_in_queues_are_told() {
         let found = operators.iter().find(|one| one.name.starts_with(name)).unwrap();
         (found.items, found.bytes, found.queued)
     };
-    // Both shards have made theirs, and one was given.
+    // Both shards have produced their items, and one item was returned.
     assert_eq!(of("items", &rounds), (2, Some(4), None));
     assert_eq!(of("gather_sync", &rounds), (1, None, Some(1)));
 

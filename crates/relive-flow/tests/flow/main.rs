@@ -1,5 +1,4 @@
-//! Flows against what `ray.util.iter` 2.60 gives for the same programs, against plain iterators, and when things go
-//! wrong.
+//! Tests of flows: compared with `ray.util.iter` 2.60 and with plain iterators, and in failures.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

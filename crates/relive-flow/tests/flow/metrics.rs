@@ -1,4 +1,4 @@
-//! Numbers of a graph, and graphs that are shown.
+//! Metrics of a graph, and graphs as text.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn counting(name: &str, steps: i64) -> Flow<i32> {
 }
 
 #[test]
-fn graphs_that_are_joined_have_their_numbers_in_common_and_others_have_not() {
+fn joined_graphs_share_their_metrics_and_separate_graphs_do_not() {
     let apart = counting("apart", 1_000);
     apart.metrics().add("steps", 1);
     let (one, two, three) = (counting("one", 1), counting("two", 10), counting("three", 100));
@@ -32,7 +32,7 @@ fn graphs_that_are_joined_have_their_numbers_in_common_and_others_have_not() {
 }
 
 #[test]
-fn a_graph_is_drawn() {
+fn a_graph_is_rendered() {
     let joined = Flow::union([counting("\"one\"", 1), counting("two", 1)], Order::Ready);
     assert_eq!(
         joined.mermaid(),
@@ -42,7 +42,7 @@ fn a_graph_is_drawn() {
 }
 
 #[test]
-fn what_functions_of_shards_count_is_in_the_numbers_of_the_graph() {
+fn metrics_of_shard_functions_are_part_of_the_graph_metrics() {
     for executor in [Executor::Serial, Executor::Threads] {
         let counted = |flow: Flow<u64>| flow.inspect_with(|context, _| context.metrics.add("steps", 1));
         let shards = ParFlow::from_range(&executor, 10, 2).on_each(move |flow, _| counted(flow));

@@ -1,4 +1,4 @@
-//! Random chains of operators, against the same chains of Rust's own iterators.
+//! Random chains of operators, compared with the same chains of Rust's iterators.
 
 use std::task::Poll;
 
@@ -51,7 +51,7 @@ fn plain(items: Vec<i64>, step: &Step) -> Vec<i64> {
     }
 }
 
-/// Gives an item where a list says so, and otherwise has none yet.
+/// Returns an item or is pending, as a list determines.
 struct Slow(std::vec::IntoIter<bool>, char);
 
 impl Pull<char> for Slow {
@@ -69,7 +69,7 @@ impl Pull<char> for Slow {
 
 proptest! {
     #[test]
-    fn a_ratio_is_never_off_by_more_than_its_tolerance(
+    fn a_ratio_stays_within_its_tolerance(
         (inserts, samples) in (prop::collection::vec(any::<bool>(), 0..80), prop::collection::vec(any::<bool>(), 0..80)),
         samples_per_insert in prop::sample::select(vec![0.1, 0.5, 1.0, 1.5, 4.0]),
         more in 0..5_u8,
@@ -87,7 +87,7 @@ proptest! {
             prop_assert!(sampled == 0 || inserted >= min);
             prop_assert!(inserted < min || due.abs() <= tolerance, "{inserted} inserted, {sampled} sampled");
         }
-        // It ends only where neither side could go on.
+        // The flow only ends if neither side can advance.
         let left = |ready: &Vec<bool>, count: u32| ready.iter().filter(|ready| **ready).count() > count as usize;
         let due = (f64::from(inserted) - f64::from(min)) * samples_per_insert - f64::from(sampled);
         prop_assert!(!left(&inserts, inserted) || (inserted >= min && due + samples_per_insert > tolerance));
@@ -95,14 +95,17 @@ proptest! {
     }
 
     #[test]
-    fn a_chain_gives_what_iterators_give(items in prop::collection::vec(-20..20_i64, 0..60), steps in steps()) {
+    fn a_chain_of_operators_matches_std_iterators(
+        items in prop::collection::vec(-20..20_i64, 0..60),
+        steps in steps(),
+    ) {
         let flow = steps.iter().fold(Flow::from_iter("items", items.clone()), flowing);
         let expected = steps.iter().fold(items, plain);
         prop_assert_eq!(flow.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), expected);
     }
 
     #[test]
-    fn shards_give_the_same_wherever_they_run(
+    fn shards_give_the_same_items_with_any_executor(
         items in prop::collection::vec(-20..20_i64, 0..60),
         steps in steps(),
         shards in 1..5_u32,

@@ -1,4 +1,4 @@
-//! Items that are dealt out to other shards.
+//! Items that are distributed to other shards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ const EXECUTORS: [Executor; 2] = [Executor::Serial, Executor::Threads];
 
 const AHEAD: Async = Async { depth: 3, resubmit: Resubmit::Before };
 
-/// Shards that have so many items, each the number of its shard and its own.
+/// Shards with these numbers of items; an item consists of its shard's number and its own.
 fn counted(executor: &Executor, lengths: Vec<u32>) -> ParFlow<(u32, u32)> {
     let shards = u32::try_from(lengths.len()).unwrap();
     ParFlow::from_flows(
@@ -29,7 +29,7 @@ fn all<T: 'static>(flow: Flow<T>) -> Vec<T> {
 }
 
 #[test]
-fn one_shard_is_dealt_out_in_turn() {
+fn one_shard_is_repartitioned_round_robin() {
     for executor in &EXECUTORS {
         let dealt = ParFlow::from_items(executor, 0..7, 1).repartition(3);
         assert_eq!(dealt.num_shards(), 3);
@@ -43,12 +43,12 @@ fn one_shard_is_dealt_out_in_turn() {
 }
 
 #[test]
-fn what_is_done_before_and_behind_is_done_in_shards_that_are_shown_once() {
+fn operators_around_repartition_run_in_shards_and_are_shown_once() {
     for executor in &EXECUTORS {
         let tens = counted(executor, vec![3, 5]).for_each(|(_, item)| item * 10);
         let mut flow = tens.repartition(2).batch(2).repartition(3).gather_async(AHEAD);
         while flow.next().transpose().unwrap().is_some() {}
-        let told: Vec<_> = flow
+        let actual: Vec<_> = flow
             .monitor()
             .operators()
             .into_iter()
@@ -62,28 +62,28 @@ fn what_is_done_before_and_behind_is_done_in_shards_that_are_shown_once() {
             ("repartition(3)", Some(3), 5),
             ("gather_async of 3 shards", None, 5),
         ];
-        assert_eq!(told, expected.map(|(name, shards, items)| (name.to_owned(), shards, items)));
+        assert_eq!(actual, expected.map(|(name, shards, items)| (name.to_owned(), shards, items)));
     }
 }
 
 #[test]
-fn errors_come_where_the_item_would_have_come_and_say_where_they_happened() {
+fn errors_replace_their_item_and_name_its_origin() {
     for executor in &EXECUTORS {
         let odd = |number: u64| if number == 4 { Err("no fours") } else { Ok(number) };
         let checked = ParFlow::from_range(executor, 6, 2).on_each(move |flow, _| flow.try_for_each(odd));
         let flows = checked.repartition(2).into_flows(1);
-        let told = flows.into_iter().map(|flow| {
-            let mut told: Vec<String> = flow
+        let text = flows.into_iter().map(|flow| {
+            let mut text: Vec<String> = flow
                 .into_iter()
                 .map(|item| item.map_or_else(|error| error.to_string(), |item| item.to_string()))
                 .collect();
-            told.sort();
-            told
+            text.sort();
+            text
         });
         let expected =
             [vec!["0", "2", "3", "5"], vec!["1", "for_each failed at item 1 of shard 1: no fours"]];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
-        // The other shard has no end, so that it lives when this one fails.
+        assert_eq!(text.collect::<Vec<_>>(), expected);
+        // The other shard is endless, so that it is still running when this one fails.
         let endless = ParFlow::from_states(executor, 2, |shard| shard, |shard| Some(*shard));
         let failing = endless
             .on_each(|flow, _| flow.try_for_each(|shard| if shard == 1 { Err("failed") } else { Ok(shard) }));
@@ -93,7 +93,7 @@ fn errors_come_where_the_item_would_have_come_and_say_where_they_happened() {
 }
 
 #[test]
-fn no_more_items_wait_than_may_and_none_for_shards_that_are_gone() {
+fn repartitioning_buffers_at_most_the_limit_and_nothing_for_ended_shards() {
     for executor in &EXECUTORS {
         let made = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&made);
@@ -101,7 +101,7 @@ fn no_more_items_wait_than_may_and_none_for_shards_that_are_gone() {
             ParFlow::from_states(executor, 1, |_| (), move |()| Some(counter.fetch_add(1, Ordering::SeqCst)));
         let mut flows = endless.repartition(2).into_flows(1);
         let other = flows.pop().unwrap();
-        // Of the first 2,001 items 1,000 wait for shard 1.
+        // Of the first 2,001 items, 1,000 wait for shard 1.
         for item in 0..1_001 {
             assert_eq!(flows[0].next().unwrap().unwrap(), 2 * item);
         }
@@ -114,16 +114,16 @@ fn no_more_items_wait_than_may_and_none_for_shards_that_are_gone() {
         );
         assert!(made.load(Ordering::SeqCst) <= 2_010, "{made:?}");
         drop(other);
-        // Another error may have been made ahead.
-        let mut goes_on = std::iter::from_fn(|| flows[0].next()).filter_map(Result::ok);
-        assert!((1_001..5_000).all(|item| goes_on.next() == Some(2 * item)));
+        // Another error may already have been produced.
+        let mut continuing = std::iter::from_fn(|| flows[0].next()).filter_map(Result::ok);
+        assert!((1_001..5_000).all(|item| continuing.next() == Some(2 * item)));
     }
 }
 
 #[test]
-fn shards_that_need_very_different_numbers_of_items_go_on_where_they_are_gathered_as_they_come() {
+fn gather_async_tolerates_shards_with_very_uneven_demand() {
     for executor in &EXECUTORS {
-        // Of the items of new shard 1, which all are odd, only one is kept.
+        // Only one item of new shard 1, all of whose items are odd, is kept.
         let kept = |number: &u64| number.is_multiple_of(2) || *number == 20_001;
         let dealt = || ParFlow::from_range(executor, 20_003, 1).repartition(2).filter(kept);
         assert_eq!(all(dealt().gather_async(AHEAD)).len(), 10_003);
@@ -133,7 +133,7 @@ fn shards_that_need_very_different_numbers_of_items_go_on_where_they_are_gathere
 }
 
 #[test]
-fn shards_that_are_not_selected_or_end_early_stop_nobody() {
+fn unselected_or_ended_shards_do_not_block_others() {
     for executor in &EXECUTORS {
         let selected =
             ParFlow::from_range(executor, 10_000, 2).repartition(4).select_shards(&[1]).gather_sync();
@@ -147,7 +147,7 @@ fn shards_that_are_not_selected_or_end_early_stop_nobody() {
 }
 
 #[test]
-fn no_new_shards_are_refused() {
+fn repartitioning_into_zero_shards_is_refused() {
     let error = ParFlow::from_range(&Executor::Serial, 4, 2)
         .repartition(0)
         .gather_sync()
@@ -162,7 +162,7 @@ fn no_new_shards_are_refused() {
 
 proptest! {
     #[test]
-    fn item_j_of_each_old_shard_comes_to_new_shard_j_mod_n_and_keeps_its_order(
+    fn item_j_of_each_old_shard_goes_to_new_shard_j_mod_n_in_order(
         lengths in prop::collection::vec(0..40_u32, 0..5),
         new in 1..5_u32,
         is_async in any::<bool>(),

@@ -1,5 +1,5 @@
-//! Sixty-four shards or copies, one of them a hundred times slower than the others: nobody starves, and no more items
-//! are kept than may be.
+//! Sixty-four shards or copies, one of them a hundred times slower than the others: none starves, and the number of
+//! kept items stays within its bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ const SHARDS: usize = 64;
 /// How much slower the first one is.
 const SLOWNESS: usize = 100;
 
-/// Items that exist now.
+/// The number of items that currently exist.
 #[derive(Clone, Default)]
 struct Alive(Arc<AtomicUsize>);
 
@@ -24,7 +24,7 @@ impl Alive {
     }
 }
 
-/// An item; its copies count once.
+/// An item; its clones count as one.
 struct Counted {
     maker: usize,
     alive: Alive,
@@ -38,7 +38,7 @@ impl Drop for Counted {
 
 type Item = Arc<Counted>;
 
-/// Has an item every so many pulls.
+/// A source that has an item at every `every`-th pull.
 struct Makes {
     maker: usize,
     every: usize,
@@ -70,7 +70,8 @@ fn shards(executor: &Executor, alive: &Alive) -> ParFlow<Item> {
     ParFlow::from_flows(executor, 64, |_| (), move |shard| makes(shard.number() as usize, &alive))
 }
 
-/// How many of so many items each maker has made. No more than `kept` items exist beside the one that was given.
+/// Pulls this many items, and returns how many of them each maker has produced. At most `kept` items may exist in
+/// addition to the returned one.
 fn counts(mut flow: Flow<Item>, items: usize, alive: &Alive, kept: usize) -> Vec<usize> {
     let mut counts = vec![0; SHARDS];
     for _ in 0..items {
@@ -81,7 +82,7 @@ fn counts(mut flow: Flow<Item>, items: usize, alive: &Alive, kept: usize) -> Vec
     counts
 }
 
-/// The slow one gives a hundredth of what others give, and these give the same.
+/// The slow maker produces a hundredth of the items of each other maker, and the others produce equally many.
 fn expect_fair(counts: &[usize]) {
     let (least, most) = (counts[1..].iter().min().unwrap(), counts[1..].iter().max().unwrap());
     assert!(most - least <= 1, "{counts:?}");
@@ -89,19 +90,19 @@ fn expect_fair(counts: &[usize]) {
 }
 
 #[test]
-fn joined_flows_have_their_turns() {
+fn joined_flows_are_read_fairly() {
     let alive = Alive::default();
     let flows = || (0..SHARDS).map(|maker| makes(maker, &alive));
     expect_fair(&counts(Flow::union(flows(), Order::Ready), 100_000, &alive, 0));
     let weights = (0..SHARDS).map(|_| Weight::UpTo(1));
     expect_fair(&counts(Flow::union(flows(), Order::weighted(weights)), 100_000, &alive, 0));
-    // In turn all wait for the slow one.
+    // In turn, all makers wait for the slow one.
     let even = counts(Flow::union(flows(), Order::RoundRobin), 64_000, &alive, 0);
     assert_eq!(even, [1_000; SHARDS]);
 }
 
 #[test]
-fn shards_have_their_turns_and_are_no_further_ahead_than_their_depth() {
+fn shards_are_read_fairly_and_prefetch_at_most_their_depth() {
     for resubmit in [Resubmit::Before, Resubmit::After] {
         let alive = Alive::default();
         let mode = Async { depth: 3, resubmit };
@@ -114,11 +115,11 @@ fn shards_have_their_turns_and_are_no_further_ahead_than_their_depth() {
 }
 
 #[test]
-fn a_slow_shard_in_a_thread_is_not_forgotten() {
+fn a_slow_shard_in_a_thread_is_not_starved() {
     let alive = Alive::default();
     let mut flow = shards(&Executor::Threads, &alive).gather_async(Async::default());
     let mut found = [0; SHARDS];
-    // However slow it is, and however the machine shares its processors.
+    // This must hold regardless of the slow maker's speed and of scheduling.
     while found.iter().any(|count| *count < 20) {
         found[flow.next().unwrap().unwrap().maker] += 1;
         assert!(alive.count() <= 2 * SHARDS);
@@ -126,7 +127,7 @@ fn a_slow_shard_in_a_thread_is_not_forgotten() {
 }
 
 #[test]
-fn rounds_wait_for_the_slow_one() {
+fn rounds_wait_for_the_slowest_shard() {
     for executor in [Executor::Serial, Executor::Threads] {
         let alive = Alive::default();
         let even = counts(shards(&executor, &alive).gather_sync(), 6_400, &alive, SHARDS);
@@ -135,7 +136,7 @@ fn rounds_wait_for_the_slow_one() {
 }
 
 #[test]
-fn copies_wait_for_the_slow_one_and_keep_no_more_than_the_lead() {
+fn copies_wait_for_the_slowest_and_buffer_at_most_the_lead() {
     const LEAD: usize = 8;
     let alive = Alive::default();
     let mut copies: [Flow<Item>; SHARDS] = makes(1, &alive).duplicate(LEAD);
@@ -182,7 +183,7 @@ fn a_ratio_holds_for_inserts_of_shards() {
             assert!(total < 100 || due.abs() <= 8.0, "{total} inserted, {sampled} sampled");
             assert!(alive.count() <= 2 * SHARDS);
         }
-        // Samples are always there, so that inserts come as they can and no sample overtakes them.
+        // Samples are always ready, so inserts advance at their own pace and samples never exceed the ratio.
         assert!(sampled > 39_000);
         if executor == Executor::Serial {
             assert!(inserted[1..].iter().all(|count| *count >= 155), "{inserted:?}");
@@ -192,10 +193,10 @@ fn a_ratio_holds_for_inserts_of_shards() {
 }
 
 #[test]
-fn shards_that_items_are_dealt_out_to_keep_no_more_than_may_wait() {
+fn repartitioned_shards_buffer_at_most_the_limit() {
     for executor in [Executor::Serial, Executor::Threads] {
         let alive = Alive::default();
-        // New shard 0 needs a hundred items for each one that it gives.
+        // New shard 0 needs a hundred items for each item that it returns.
         let dealt = shards(&executor, &alive).repartition(4).on_each(|flow, shard| {
             let size = if shard.number() == 0 { SLOWNESS } else { 1 };
             flow.batch(size)

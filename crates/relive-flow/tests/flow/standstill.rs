@@ -1,5 +1,4 @@
-//! Graphs that wait for themselves: each pull ends in an item, the end, or an error that says for what the graph
-//! stands still.
+//! Graphs that wait for themselves: each pull returns an item, the end, or an error with the reason of the deadlock.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -8,14 +7,14 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use relive_flow::{Async, ErrorKind, Executor, Flow, FlowError, Order, ParFlow, Weight};
 
-/// What is far longer than any wait of a graph that stands still.
+/// A timeout that is far longer than the detection of a deadlock takes.
 const NEVER: Duration = Duration::from_secs(60);
 
 fn numbers() -> Flow<u32> {
     Flow::from_iter("numbers", 0..100)
 }
 
-/// What `run` gives, which must not take for ever.
+/// Returns the result of `run`, which must end in time.
 fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, is_done) = channel();
     thread::spawn(move || done.send(run()));
@@ -48,7 +47,7 @@ fn weighted(flows: [Flow<u32>; 2], weights: [f64; 2]) -> Flow<u32> {
 }
 
 #[test]
-fn copies_of_which_one_is_made_ahead_stand_still_where_the_other_is_taken_more_often() {
+fn prefetched_copies_deadlock_when_the_other_copy_is_read_more_often() {
     for depth in 1..4 {
         let [one, other] = numbers().duplicate(1);
         let (items, text) = deadlock(weighted([one.prefetch(depth), other], [1.0, 3.0]));
@@ -68,7 +67,7 @@ fn copies_of_which_one_is_made_ahead_stand_still_where_the_other_is_taken_more_o
 }
 
 #[test]
-fn a_copy_that_this_thread_has_pulled_and_pulls_no_more_is_not_waited_for() {
+fn a_copy_abandoned_by_this_thread_is_not_waited_for() {
     let error = ends(|| {
         let [mut one, mut other] = numbers().duplicate(1);
         assert_eq!(one.next().unwrap().unwrap(), 0);
@@ -83,7 +82,7 @@ fn a_copy_that_this_thread_has_pulled_and_pulls_no_more_is_not_waited_for() {
 }
 
 #[test]
-fn a_copy_whose_thread_has_ended_or_works_ahead_for_nobody_is_not_waited_for() {
+fn a_copy_whose_thread_has_ended_is_not_waited_for() {
     let [one, mut other] = numbers().duplicate(2);
     let mut one = ends(move || {
         let mut one = one;
@@ -102,7 +101,7 @@ fn a_copy_whose_thread_has_ended_or_works_ahead_for_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn threads_that_begin_late_are_waited_for() {
+fn late_starting_threads_are_waited_for() {
     let [one, other] = Flow::from_iter("numbers", 0..4).duplicate(1);
     let monitor = other.monitor();
     let behind = thread::spawn(move || {
@@ -119,7 +118,7 @@ fn threads_that_begin_late_are_waited_for() {
 }
 
 #[test]
-fn a_copy_that_is_never_pulled_is_given_up_soon() {
+fn a_copy_that_is_never_pulled_is_soon_reported() {
     let [mut one, _other] = numbers().duplicate(1);
     let started = Instant::now();
     assert_eq!(one.next().unwrap().unwrap(), 0);
@@ -129,7 +128,7 @@ fn a_copy_that_is_never_pulled_is_given_up_soon() {
 }
 
 #[test]
-fn a_thread_whose_own_graph_stands_still_says_so() {
+fn a_deadlocked_graph_in_a_thread_is_reported() {
     let [one, other] = numbers().duplicate(1);
     let within = weighted([one, other], [1.0, 3.0]).prefetch(1);
     let (items, _) = deadlock(Flow::union([within, numbers()], Order::RoundRobin));
@@ -174,7 +173,7 @@ fn graph(case: &Case) -> Flow<u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
-    fn copies_end_in_the_same_items_or_the_same_error_whatever_the_threads_do(case in cases()) {
+    fn copies_end_deterministically_under_any_thread_schedule(case in cases()) {
         let run = || {
             let (items, error) = until_error(graph(&case));
             (items, error.map(|error| error.to_string()))
@@ -192,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn shards_that_pull_copies_go_on() {
+fn shards_that_pull_copies_continue() {
     let [one, other] = Flow::from_iter("numbers", 0..40).duplicate(1);
     let flows = std::sync::Arc::new(std::sync::Mutex::new(vec![one, other]));
     let shards =

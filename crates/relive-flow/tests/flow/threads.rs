@@ -1,4 +1,4 @@
-//! Shards in threads: barriers, lag, what works ahead, and stopping.
+//! Shards in threads: barriers, lag, prefetching, and stopping.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,13 +6,13 @@ use std::thread;
 
 use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
 
-/// Shards that give the number that their state is.
+/// Shards whose items are their state, a number.
 fn numbered(executor: &Executor, shards: u32) -> ParFlow<u32, u32> {
     ParFlow::from_states(executor, shards, |_| 0, |state| Some(*state))
 }
 
 #[test]
-fn what_changes_between_rounds_holds_for_all_of_the_next() {
+fn changes_between_rounds_apply_to_the_whole_next_round() {
     for executor in [Executor::Serial, Executor::Threads] {
         let par = numbered(&executor, 3);
         let shards = par.shards();
@@ -26,7 +26,7 @@ fn what_changes_between_rounds_holds_for_all_of_the_next() {
 }
 
 #[test]
-fn a_shard_that_is_asked_after_the_item_sees_what_has_changed() {
+fn a_shard_with_resubmit_after_sees_changes() {
     let par = numbered(&Executor::Threads, 1);
     let shard = par.shards().remove(0);
     let mut flow = par.gather_async(Async { depth: 1, resubmit: Resubmit::After });
@@ -37,7 +37,7 @@ fn a_shard_that_is_asked_after_the_item_sees_what_has_changed() {
 }
 
 #[test]
-fn shards_are_never_further_ahead_than_their_depth() {
+fn shards_prefetch_at_most_their_depth() {
     let made = Arc::new(AtomicUsize::new(0));
     let of_shard = Arc::clone(&made);
     let par = ParFlow::from_states(
@@ -54,7 +54,7 @@ fn shards_are_never_further_ahead_than_their_depth() {
 }
 
 #[test]
-fn all_items_come_once_and_those_of_a_shard_in_order() {
+fn all_items_arrive_once_and_in_order_within_a_shard() {
     let par = ParFlow::from_range(&Executor::Threads, 20_000, 4);
     let mut flow = par.gather_async(Async { depth: 8, resubmit: Resubmit::Before }).zip_with_source();
     let mut next = [0, 5_000, 10_000, 15_000];
@@ -68,7 +68,7 @@ fn all_items_come_once_and_those_of_a_shard_in_order() {
 }
 
 #[test]
-fn a_flow_that_is_dropped_ends_its_shards() {
+fn a_dropped_flow_ends_its_shards() {
     let alive = Arc::new(());
     let state = Arc::clone(&alive);
     let mut flow = ParFlow::from_states(&Executor::Threads, 4, move |_| Arc::clone(&state), |_| Some(1))
@@ -83,7 +83,7 @@ fn copies_in_threads_wait_for_each_other() {
     let [one, other] = Flow::from_iter("numbers", 0..10_000_u64).duplicate(3);
     let sum = |mut flow: Flow<u64>| {
         let mut sum = 0;
-        // The other thread may not have begun.
+        // The other thread may not have started yet.
         while let Some(item) = flow.next_within(std::time::Duration::from_secs(60)) {
             sum += item.unwrap();
         }
@@ -96,7 +96,7 @@ fn copies_in_threads_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_made_ahead_comes_in_order_and_no_further_than_its_depth() {
+fn prefetched_items_arrive_in_order_and_within_the_depth() {
     let made = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&made);
     let items = std::iter::from_fn(move || Some(counter.fetch_add(1, Ordering::SeqCst)));
@@ -111,7 +111,7 @@ fn what_is_made_ahead_comes_in_order_and_no_further_than_its_depth() {
 }
 
 #[test]
-fn each_shard_is_a_flow_of_its_own() {
+fn each_shard_is_a_separate_flow() {
     for executor in [Executor::Serial, Executor::Threads] {
         let flows = ParFlow::from_range(&executor, 9, 2).into_flows(3);
         let items = flows.into_iter().map(|flow| flow.into_iter().collect::<Result<Vec<_>, _>>().unwrap());

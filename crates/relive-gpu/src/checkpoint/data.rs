@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_names_are_ours() {
+    fn only_own_file_names_are_row_files() {
         assert_eq!(number("rows-0000000012.data"), Some(12));
         for other in ["rows-12.data", "rows-00000000012.data", "rows-000000001x.data", "store.manifest"] {
             assert_eq!(number(other), None, "{other}");

@@ -63,8 +63,8 @@ impl Checkpoint {
     /// tiers.
     ///
     /// # Errors
-    /// The store chose its victims with a callback, which a file cannot record: pass options with a callback to
-    /// [`load`](Self::load).
+    /// The store chose the trajectories to evict with a callback, which a file cannot record: pass options with a
+    /// callback to [`load`](Self::load).
     pub fn options(&self) -> Result<StoreOptions> {
         let manifest = &self.manifest;
         let removal = match manifest.removal {
@@ -109,9 +109,9 @@ impl Checkpoint {
 
     fn check(&self, options: &StoreOptions) -> Result<()> {
         let manifest = &self.manifest;
-        let said = [options.capacity, options.rank, options.ranks, options.removal.number()];
+        let requested = [options.capacity, options.rank, options.ranks, options.removal.number()];
         let saved = [manifest.capacity, manifest.rank, manifest.ranks, manifest.removal];
-        if said != saved || options.removal.max_times_sampled() != manifest.max_times_sampled {
+        if requested != saved || options.removal.max_times_sampled() != manifest.max_times_sampled {
             return Err(Error::invalid(format!(
                 "the options have capacity {}, rank {} of {} and {:?}, but the checkpoint has capacity {}, \
                  rank {} of {}, removal {} with at most {} samples; start from Checkpoint::options",
@@ -142,7 +142,7 @@ impl Checkpoint {
             wanted[row.group as usize].push(narrow(u64::from(row.place)));
         }
         let columns = self.manifest.schema.columns().len();
-        // Fresh memory costs more than reading into it, so threads pass theirs on.
+        // Allocating a buffer costs more than reading into it, so threads reuse each other's buffers.
         let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
         in_parallel(self.manifest.groups.len() * columns, |part| {
             let (number, column) = (part / columns, part % columns);

@@ -14,7 +14,7 @@ const MAGIC: [u8; 8] = *b"RLVGCKPT";
 const VERSION: u32 = 1;
 /// Offset of the first byte that the check sum covers.
 const COVERED: usize = 16;
-/// Generations share a word with the state.
+/// A row's generation shares a word with its state.
 const MAX_GENERATION: u64 = (1 << 56) - 1;
 
 /// A checkpoint without the rows' bytes.
@@ -231,7 +231,7 @@ impl Manifest {
     }
 }
 
-/// The number of the random removal.
+/// The code of random removal.
 pub(super) const RANDOM: u64 = 3;
 
 /// Checks the header and the check sum.
@@ -375,12 +375,12 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_reads_back() {
+    fn a_manifest_round_trips() {
         assert_eq!(Manifest::decode(&manifest().encode(), "it").unwrap(), manifest());
     }
 
     #[test]
-    fn contradictions_are_found() {
+    fn inconsistent_manifests_are_refused() {
         type Change = fn(&mut Manifest);
         let changes: [(Change, &str); 9] = [
             (|m| m.free[0] = 3, "row 3 of 3"),

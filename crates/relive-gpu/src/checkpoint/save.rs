@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory::files::{self, failed};
 use crate::store::{Pinned, Snapshot, SnapshotRow, Store};
 
-/// A group of this size takes no more rows: it is read, summed and written as a whole.
+/// A group of this size accepts no more rows, since a group is read, checksummed and written as a whole.
 const GROUP_BYTES: u64 = 32 << 20;
 /// Limit on the threads that write.
 const MAX_THREADS: usize = 8;
@@ -43,12 +43,12 @@ impl Store {
     /// the order of allocation and removal, and the state of the random numbers. Data of the folder's last checkpoint
     /// is not written again if this store wrote that checkpoint or was loaded from it.
     ///
-    /// Writers continue meanwhile; a trajectory cannot be evicted before it is written. Uncommitted trajectories are
-    /// not saved.
+    /// Writers can continue during a save; a trajectory cannot be evicted before it is written. Uncommitted
+    /// trajectories are not saved.
     ///
     /// # Errors
     /// Another process is saving to the folder; the folder has a checkpoint with another schema or capacity, or a
-    /// damaged manifest; or a file cannot be written. The last checkpoint then still exists, and nothing else.
+    /// damaged manifest; or a file cannot be written. The folder then still has its last checkpoint, and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
@@ -117,7 +117,7 @@ impl Store {
         Ok(Some((manifest, known)))
     }
 
-    /// A snapshot of the store. Pins the rows that must be written before anything else can happen to them.
+    /// A snapshot of the store. Pins the rows that must be written, so that they cannot change before.
     fn snapshot_and_pin(&self, before: Option<&Manifest>) -> Result<(Snapshot, Dirty)> {
         self.inner.snapshot(|snapshot| {
             let mut dirty = Dirty::new(snapshot, before, self);

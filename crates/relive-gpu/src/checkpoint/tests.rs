@@ -68,19 +68,19 @@ fn apply(store: &Store, number: u64, change: &Change) -> Option<Inserted> {
 }
 
 /// The visible state of a row.
-type Seen = (Status, Vec<Vec<u8>>);
+type RowContents = (Status, Vec<Vec<u8>>);
 
-fn look(store: &Store) -> Vec<Seen> {
+fn rows_of(store: &Store) -> Vec<RowContents> {
     let look = |index| {
         let status = store.status(index).unwrap();
         let pinned = store.reader().hold(&[index]).unwrap();
         let columns = (0..2 * pinned.rows().len()).map(|column| pinned.bytes(0, column).unwrap().to_vec());
-        let mut told = status;
+        let mut actual = status;
         if status.state == State::Free {
             // Bytes left over from the previous trajectory.
-            told = Status { length: 0, inserted: 0, sampled: 0, ..status };
+            actual = Status { length: 0, inserted: 0, sampled: 0, ..status };
         }
-        (told, columns.collect())
+        (actual, columns.collect())
     };
     (0..store.capacity()).map(look).collect()
 }
@@ -88,9 +88,10 @@ fn look(store: &Store) -> Vec<Seen> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Also if it is saved several times on the way, loaded from the last checkpoint, and used again.
+    /// The test saves the store several times along the way, loads the last checkpoint, and uses the loaded store
+    /// again.
     #[test]
-    fn a_loaded_store_is_the_one_that_was_saved_and_goes_on_alike(
+    fn a_loaded_store_equals_the_saved_one_and_behaves_identically(
         which in 0_usize..5,
         rounds in proptest::collection::vec(proptest::collection::vec(change(), 0..15), 1..4),
         after in proptest::collection::vec(change(), 0..30),
@@ -107,7 +108,7 @@ proptest! {
             prop_assert_eq!(saved.rows, store.len());
             let checkpoint = Checkpoint::open(folder.path()).unwrap();
             let loaded = checkpoint.load(None, options(removal(which))).unwrap();
-            prop_assert_eq!(look(&loaded), look(&store));
+            prop_assert_eq!(rows_of(&loaded), rows_of(&store));
             store = loaded;
         }
         let again = Store::load(folder.path()).unwrap();
@@ -115,7 +116,7 @@ proptest! {
             number += 1;
             prop_assert_eq!(apply(&store, number, change), apply(&again, number, change));
         }
-        prop_assert_eq!(look(&again), look(&store));
+        prop_assert_eq!(rows_of(&again), rows_of(&store));
     }
 }
 
@@ -137,7 +138,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn only_new_rows_are_written_and_old_files_go() {
+fn only_new_rows_are_written_and_old_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(Removal::Fifo);
     assert_eq!(store.save(folder.path()).unwrap().written_rows, CAPACITY);
@@ -148,7 +149,7 @@ fn only_new_rows_are_written_and_old_files_go() {
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.number, saved.written_rows, saved.removed_files), (3, 3, 0));
     assert_eq!(saved.written_bytes, 3 * 5 * 13);
-    // Less than half of the first file is wanted now: the rest moves, and the file is removed.
+    // Less than half of the first file is still needed: these rows are written again, and the file is removed.
     apply(&store, 200, &Change::Insert { length: 5, weight: 1 });
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.written_rows, saved.removed_files), (4, 1));
@@ -156,25 +157,25 @@ fn only_new_rows_are_written_and_old_files_go() {
         files(folder.path()),
         ["rows-0000000003.data", "rows-0000000004.data", "store.lock", "store.manifest"]
     );
-    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&store));
+    assert_eq!(rows_of(&Store::load(folder.path()).unwrap()), rows_of(&store));
 }
 
-/// Equal generations of two stores mean nothing.
+/// Equal generations in two stores do not imply equal data.
 #[test]
-fn another_store_writes_all_of_its_rows() {
+fn a_different_store_writes_all_of_its_rows() {
     let folder = tempfile::tempdir().unwrap();
     filled(Removal::Fifo).save(folder.path()).unwrap();
     let other = Store::create(schema(), options(Removal::Fifo)).unwrap();
     apply(&other, 55, &Change::Insert { length: 2, weight: 1 });
     assert_eq!(other.save(folder.path()).unwrap().written_rows, 1);
     let loaded = Store::load(folder.path()).unwrap();
-    assert_eq!(look(&loaded), look(&other));
+    assert_eq!(rows_of(&loaded), rows_of(&other));
     // Both continue from the same checkpoint; only its owner may build on it.
     apply(&other, 56, &Change::Insert { length: 2, weight: 1 });
     other.save(folder.path()).unwrap();
     apply(&loaded, 57, &Change::Insert { length: 2, weight: 1 });
     assert_eq!(loaded.save(folder.path()).unwrap().written_rows, 2);
-    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&loaded));
+    assert_eq!(rows_of(&Store::load(folder.path()).unwrap()), rows_of(&loaded));
 }
 
 /// Defect 16: an opened checkpoint equals the saved one, or an error names the place where it differs.
@@ -205,7 +206,7 @@ fn damage_is_reported_with_its_place() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_checkpoint_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(Removal::Fifo);
     store.save(folder.path()).unwrap();
@@ -245,7 +246,7 @@ fn saves_and_writers_at_once() {
         for _ in 0..30 {
             store.save(folder.path()).unwrap();
             let loaded = Store::load(folder.path()).unwrap();
-            for (status, columns) in look(&loaded) {
+            for (status, columns) in rows_of(&loaded) {
                 if status.length == MAX_STEPS {
                     assert!(columns.concat().iter().all(|&byte| byte == columns[1][0]), "{columns:?}");
                 }
@@ -257,24 +258,24 @@ fn saves_and_writers_at_once() {
 
 /// Files missing from a folder are written again: every save can be loaded.
 #[test]
-fn rows_of_files_that_were_lost_are_written_again() {
+fn rows_of_lost_files_are_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(Removal::Fifo);
     store.save(folder.path()).unwrap();
     fs::remove_file(folder.path().join("rows-0000000001.data")).unwrap();
     apply(&store, 100, &Change::Insert { length: 5, weight: 1 });
     assert_eq!(store.save(folder.path()).unwrap().written_rows, CAPACITY);
-    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&store));
+    assert_eq!(rows_of(&Store::load(folder.path()).unwrap()), rows_of(&store));
     let data = folder.path().join("rows-0000000002.data");
     let short = fs::read(&data).unwrap().len() - 1;
     fs::OpenOptions::new().write(true).open(&data).unwrap().set_len(short as u64).unwrap();
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.written_rows, saved.removed_files), (CAPACITY, 1));
-    assert_eq!(look(&Store::load(folder.path()).unwrap()), look(&store));
+    assert_eq!(rows_of(&Store::load(folder.path()).unwrap()), rows_of(&store));
 }
 
 #[test]
-fn a_save_that_fails_leaves_nothing_behind() {
+fn a_failed_save_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(Removal::Fifo);
     store.save(folder.path()).unwrap();

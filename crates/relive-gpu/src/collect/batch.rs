@@ -25,7 +25,7 @@ pub(super) struct Ring {
     count: usize,
 }
 
-/// The memory in which a batch is built, and which the next one reuses.
+/// The memory in which a batch is built, and which a later batch reuses.
 #[derive(Debug)]
 struct Memory {
     bytes: Mapping,
@@ -39,7 +39,7 @@ struct Memory {
 #[derive(Debug)]
 pub struct Batch {
     ring: Arc<Ring>,
-    /// `None` after it was returned.
+    /// `None` once it has been returned for reuse.
     memory: Option<Memory>,
 }
 
@@ -79,7 +79,7 @@ impl Ring {
         Ok(Arc::new(Self { plan, schema, free: Mutex::new(free), returned: Condvar::new(), count }))
     }
 
-    /// The memory of an unused batch; waits for one.
+    /// Returns the memory of an unused batch, and waits until there is one.
     pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
         let mut free = self.free.lock();
         if free.is_empty() {
@@ -127,7 +127,7 @@ impl Batch {
         let rows = memory.rows.len();
         let bytes = rows * narrow(plan.length * plan.output_step_bytes);
         let start = memory.bytes.start().wrapping_add(narrow(plan.output_at));
-        // SAFETY: the plan is within the memory, all of whose bytes are initialised (to zeros at first). The batch is
+        // SAFETY: the plan is within the memory, all of whose bytes are initialized (to zeros at first). The batch is
         // borrowed, so nobody writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
         let valid = window * narrow(self.ring.plan.rows);
@@ -139,7 +139,7 @@ impl Batch {
         })
     }
 
-    /// The bytes of a window's column, mutable: the owner of the batch owns them.
+    /// The bytes of a window's column, for modification.
     ///
     /// # Errors
     /// The window does not exist.

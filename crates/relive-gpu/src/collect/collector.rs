@@ -13,8 +13,8 @@ use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::metrics::{Metrics, nanos};
 use crate::peers::Peer;
-use crate::peers::messages::RowAsked;
-use crate::store::{Home, Pinned, PinnedRow, Reader, Shard};
+use crate::peers::messages::RowRequest;
+use crate::store::{Pinned, PinnedRow, Reader, Shard, StorePlace};
 
 /// Options of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct CollectOptions {
     pub threads: usize,
     /// Whether rows are visited in memory order; the batch still has them in the order in which they were pinned.
     pub sorted: bool,
-    /// How long a collection waits for the memory of a batch in use.
+    /// How long a collection waits for memory while all batches are in use.
     pub patience: Duration,
 }
 
@@ -39,7 +39,7 @@ impl CollectOptions {
     }
 }
 
-/// Makes batches of one kind, always with the same windows, in reused memory. Cheap to clone.
+/// Makes batches that all have the same windows, in reused memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Collector {
     shared: Arc<Shared>,
@@ -93,8 +93,8 @@ impl Collector {
     /// # Errors
     /// The trajectories are of another store, or exceed the rows of a batch; the numbers of steps and trajectories
     /// differ; a step is beyond its trajectory's length; or the batch belongs to another collector. `Unavailable` if a
-    /// store on another machine does not answer within the network's patience, or its connection is lost; pin the
-    /// trajectories again then.
+    /// store on another machine does not answer within the network's patience, or its connection is lost; in this case,
+    /// pin the trajectories again.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;
@@ -105,18 +105,18 @@ impl Collector {
         let mut target = Target { start, valid: valid.as_mut_ptr() };
         let mut remote = self.plan_remote(pinned, steps)?;
         let mut bytes = 0;
-        let mut asked = Vec::new();
+        let mut pending = Vec::new();
         for (peer, rows) in &mut remote {
-            asked.push(peer.network().wait(&format!("asking {} for rows", peer.what()), rows.ask())?);
+            pending.push(peer.network().wait(&format!("asking {} for rows", peer.what()), rows.ask())?);
         }
         for (rank, place) in shared.reader.places().iter().enumerate() {
-            let Home::Here(store) = place else { continue };
+            let StorePlace::Local(store) = place else { continue };
             self.plan_rows(pinned, steps, rank, store.shard, plans)?;
             bytes += copy(&store.segment, &shared.ring.plan, plans, &target, &shared.pool);
         }
-        for ((peer, rows), asked) in remote.iter_mut().zip(asked) {
+        for ((peer, rows), pending) in remote.iter_mut().zip(pending) {
             let what = format!("reading rows of {}", peer.what());
-            bytes += peer.network().wait(&what, rows.receive(asked, &mut target))?;
+            bytes += peer.network().wait(&what, rows.receive(pending, &mut target))?;
         }
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
@@ -153,8 +153,8 @@ impl Collector {
         let shared = &*self.shared;
         let mut remote = Vec::new();
         for (rank, place) in shared.reader.places().iter().enumerate() {
-            let Home::There(peer) = place else { continue };
-            // Without the store, none of the rows are in it.
+            let StorePlace::Remote(peer) = place else { continue };
+            // Without a lease of this rank's store, none of the rows are in it.
             let Some(lease) = pinned.lease(rank) else { continue };
             let mut rows = Vec::new();
             for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
@@ -162,7 +162,7 @@ impl Collector {
                     let &PinnedRow { index, generation, length, .. } = row;
                     rows.push((
                         RowPlan { row: index, step, length, at },
-                        RowAsked { index, generation, step },
+                        RowRequest { index, generation, step },
                     ));
                 }
             }

@@ -170,7 +170,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_become_halves_one_by_one(values in proptest::collection::vec(any::<u8>(), 0..1500), scale in 0.001_f32..2.0) {
+        fn bytes_are_converted_to_half_precision_elementwise(
+            values in proptest::collection::vec(any::<u8>(), 0..1500),
+            scale in 0.001_f32..2.0,
+        ) {
             let expected: Vec<f32> = values.iter().map(|&value| f32::from(value) * scale).collect();
             let f16s: Vec<f16> = expected.iter().map(|&value| f16::from_f32(value)).collect();
             let bf16s: Vec<bf16> = expected.iter().map(|&value| bf16::from_f32(value)).collect();
@@ -180,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn floats_become_floats(values in proptest::collection::vec(any::<f32>(), 0..1500)) {
+        fn floats_are_converted_between_precisions(values in proptest::collection::vec(any::<f32>(), 0..1500)) {
             let f16s: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
             let doubles: Vec<f64> = values.iter().copied().map(f64::from).collect();
             let halved: Vec<f32> = values.iter().map(|&value| value * 0.5).collect();
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_that_make_no_sense_are_refused() {
+    fn unsupported_casts_are_refused() {
         for (from, to, scale) in [
             (DType::Int32, DType::Float32, 1.0),
             (DType::Float32, DType::Int32, 1.0),

@@ -10,13 +10,13 @@ use super::window::{self, Span};
 use crate::bytes::{narrow, wide};
 use crate::memory::segment::Segment;
 
-/// Size of a part from which another thread pays off: below it, waking a thread takes longer than copying.
+/// Minimum bytes of a part: waking another thread for less takes longer than copying.
 const PART_BYTES: u64 = 96 << 10;
-/// Parts per thread, so that a delayed thread leaves little to wait for.
+/// Parts per thread, so that one delayed thread delays the job only briefly.
 const PARTS_PER_THREAD: usize = 4;
 /// Number of rows whose spans are kept at a time.
 const BLOCK: usize = 64;
-/// Number of rows by which prefetching is ahead.
+/// Number of rows that are prefetched ahead of the copy.
 const AHEAD: usize = 8;
 /// Bytes of a row that are prefetched; the processor itself prefetches the following ones.
 const AHEAD_BYTES: usize = 512;
@@ -63,8 +63,7 @@ fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
     worth.min(most).min(rows)
 }
 
-/// Copies all windows of a few rows, column by column. The windows of columns are mostly equal, so their spans are
-/// computed once.
+/// Copies all windows of a few rows, column by column. Most columns have equal windows, whose spans are computed once.
 fn copy_block(
     segment: &Segment,
     plan: &BatchPlan,
@@ -121,7 +120,7 @@ fn copy_column(
         // SAFETY: the plan's memory has a window for each of its rows, and only this part uses the window of this row.
         let window =
             unsafe { std::slice::from_raw_parts_mut(output.add(place * window_bytes), window_bytes) };
-        // SAFETY: likewise, one place per row.
+        // SAFETY: as above, with one place per row.
         unsafe { valid.add(place).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
         let bytes = narrow(span.count * column.step_bytes);
         let source = source(column, row.row, span.begin);

@@ -12,7 +12,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
-/// How often a thread checks for the next job before it sleeps: a few microseconds, within which a busy caller returns.
+/// How often a thread checks for the next job before it sleeps. This takes a few microseconds, within which a busy
+/// caller submits its next job.
 const SPINS: usize = 2000;
 
 type Work = dyn Fn(usize) + Sync;
@@ -22,7 +23,7 @@ type Work = dyn Fn(usize) + Sync;
 pub(super) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Serialises jobs.
+    /// Serializes jobs.
     turn: Mutex<()>,
 }
 
@@ -82,7 +83,7 @@ impl Pool {
         self.threads.len() + 1
     }
 
-    /// Does the parts 0 to `parts - 1` of a job, and returns when all are done. `work` must not panic.
+    /// Runs parts 0 to `parts - 1` of a job, and returns when all are done. `work` must not panic.
     pub(super) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         if parts <= 1 || self.threads.is_empty() {
             (0..parts).for_each(work);
@@ -93,15 +94,15 @@ impl Pool {
         // waits until no thread has it, even if `work` panics in this thread.
         let lent = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static Work>(work) };
         self.shared.begin(lent, parts, self.threads.len());
-        let _finish = Finish(&self.shared);
+        let _finish = WaitForThreads(&self.shared);
         self.shared.take_parts(lent, parts);
     }
 }
 
 /// Waits in its drop until no thread has the job.
-struct Finish<'a>(&'a Shared);
+struct WaitForThreads<'a>(&'a Shared);
 
-impl Drop for Finish<'_> {
+impl Drop for WaitForThreads<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         while state.busy > 0 {
@@ -112,9 +113,9 @@ impl Drop for Finish<'_> {
 }
 
 /// Reports in its drop that a thread no longer has the job, even if the work panics.
-struct Leave<'a>(&'a Shared);
+struct LeaveJob<'a>(&'a Shared);
 
-impl Drop for Leave<'_> {
+impl Drop for LeaveJob<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.busy -= 1;
@@ -150,7 +151,7 @@ impl Shared {
         let mut seen = 0;
         while let Some(job) = self.next_job(seen) {
             seen = job.number;
-            let _leave = Leave(self);
+            let _leave = LeaveJob(self);
             self.take_parts(job.work, job.parts);
         }
     }
@@ -194,7 +195,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn every_part_is_done_once() {
+    fn every_part_is_processed_once() {
         for threads in 1..4 {
             let pool = Pool::new(threads).unwrap();
             assert_eq!(pool.threads(), threads);

@@ -6,41 +6,41 @@ use super::plan::{BatchPlan, ColumnPlan, RowPlan};
 use super::window::{Span, span};
 use crate::bytes::narrow;
 use crate::error::{Error, Result};
-use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowAsked, WindowAsked};
-use crate::peers::{Asked, Body, Lease};
+use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowRequest, WindowRequest};
+use crate::peers::{Body, Lease, PendingAnswer};
 
 /// Rows of a batch that another machine has: the request for them, and their destination. One request covers as many
 /// rows as the limits on an answer's bytes and pieces allow.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
     plan: &'a BatchPlan,
-    windows: Vec<WindowAsked>,
-    rows: Vec<(RowPlan, RowAsked)>,
+    windows: Vec<WindowRequest>,
+    rows: Vec<(RowPlan, RowRequest)>,
     /// Number of rows requested so far.
     next: usize,
 }
 
 /// A request in flight, and its rows.
-pub(super) struct OnItsWay {
-    asked: Asked,
+pub(super) struct InFlight {
+    pending: PendingAnswer,
     first: usize,
     count: usize,
     bytes: u64,
 }
 
 impl<'a> Remote<'a> {
-    pub(super) fn new(lease: &'a Lease, plan: &'a BatchPlan, rows: Vec<(RowPlan, RowAsked)>) -> Self {
-        let asked = |column: &ColumnPlan| WindowAsked {
+    pub(super) fn new(lease: &'a Lease, plan: &'a BatchPlan, rows: Vec<(RowPlan, RowRequest)>) -> Self {
+        let pending = |column: &ColumnPlan| WindowRequest {
             column: column.column,
             offset: column.offset,
             length: column.length,
         };
-        let windows = plan.columns.iter().map(asked).collect();
+        let windows = plan.columns.iter().map(pending).collect();
         Self { lease, plan, windows, rows, next: 0 }
     }
 
     /// Requests the next rows; `None` if all were requested.
-    pub(super) async fn ask(&mut self) -> Result<Option<OnItsWay>> {
+    pub(super) async fn ask(&mut self) -> Result<Option<InFlight>> {
         let first = self.next;
         let (mut count, mut bytes) = (0, 0);
         let most = (MAX_ANSWER_PIECES / self.windows.len().max(1)).max(1);
@@ -60,14 +60,15 @@ impl<'a> Remote<'a> {
         if count == 0 {
             return Ok(None);
         }
-        let rows: Vec<RowAsked> = self.rows[first..first + count].iter().map(|(_, asked)| *asked).collect();
-        let asked = self.lease.read(&self.windows, &rows).await?;
+        let rows: Vec<RowRequest> =
+            self.rows[first..first + count].iter().map(|(_, pending)| *pending).collect();
+        let pending = self.lease.read(&self.windows, &rows).await?;
         self.next = first + count;
-        Ok(Some(OnItsWay { asked, first, count, bytes }))
+        Ok(Some(InFlight { pending, first, count, bytes }))
     }
 
     /// Writes the rows of a request, and of those after it, into the batch. Returns the number of received bytes.
-    pub(super) async fn receive(&mut self, first: Option<OnItsWay>, target: &mut Target) -> Result<u64> {
+    pub(super) async fn receive(&mut self, first: Option<InFlight>, target: &mut Target) -> Result<u64> {
         let mut bytes = 0;
         let mut next = first;
         while let Some(now) = next {
@@ -77,9 +78,9 @@ impl<'a> Remote<'a> {
         Ok(bytes)
     }
 
-    async fn take(&self, mut now: OnItsWay, target: &mut Target) -> Result<u64> {
+    async fn take(&self, mut now: InFlight, target: &mut Target) -> Result<u64> {
         let rows = &self.rows[now.first..now.first + now.count];
-        let mut body = now.asked.rows(now.bytes).await?;
+        let mut body = now.pending.rows(now.bytes).await?;
         let mut scratch = Vec::new();
         for (window, column) in self.plan.columns.iter().enumerate() {
             for (row, _) in rows {

@@ -15,7 +15,7 @@ fn store(columns: Vec<Column>) -> Store {
     Store::create(Schema::new(MAX_STEPS, columns).unwrap(), options).unwrap()
 }
 
-/// A trajectory's bytes; neighbouring bytes differ.
+/// A trajectory's bytes; neighboring bytes differ.
 fn bytes(row: u64, column: usize, count: u64) -> Vec<u8> {
     let salt = row * 31 + column as u64 * 7 + 1;
     (0..count).map(|i| u8::try_from((i * 13 + salt) % 251).unwrap()).collect()
@@ -52,7 +52,7 @@ proptest! {
     /// Defects 13, 14, 21 and 22: rows are at their own places, lengths are those of each trajectory, blocks have any
     /// size.
     #[test]
-    fn batches_are_the_naive_models(
+    fn batches_match_the_naive_model(
         rows in proptest::collection::vec((1..=MAX_STEPS, 0..=MAX_STEPS), 1..6),
         picks in proptest::collection::vec(any::<prop::sample::Index>(), 1..20),
         windows in proptest::collection::vec((0_usize..3, -14_i64..14, 1_u64..16, any::<bool>(), 0_u8..3), 1..5),
@@ -114,7 +114,7 @@ fn casts_scale_and_pad_in_the_new_type() {
 }
 
 #[test]
-fn memory_goes_round_and_is_waited_for_with_a_deadline() {
+fn output_memory_is_reused_and_waiting_for_it_times_out() {
     let store = store(vec![Column::new("a", DType::UInt8, &[3])]);
     let row = insert(&store, 0, 3);
     let options = CollectOptions {
@@ -135,7 +135,7 @@ fn memory_goes_round_and_is_waited_for_with_a_deadline() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_collect_requests_are_refused() {
     let store = store(vec![Column::new("a", DType::UInt8, &[3])]);
     let row = insert(&store, 0, 3);
     let options = CollectOptions::new(2);
@@ -161,7 +161,7 @@ fn what_makes_no_sense_is_refused() {
 
 /// Defects 22 and 23: a store of 6 GiB, almost untouched, from its last byte to a checkpoint and back.
 #[test]
-fn rows_beyond_4_gib_are_themselves() {
+fn rows_beyond_4_gib_are_addressed_correctly() {
     const STEPS: u64 = 16_384;
     let schema = Schema::new(STEPS, vec![Column::new("a", DType::UInt8, &[4096])]).unwrap();
     let options = StoreOptions { touch_threads: 0, readers: 2, writers: 0, ..StoreOptions::new(96) };

@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_are_the_naive_models(
+        fn spans_match_the_naive_model(
             (steps, step) in (0_u64..30).prop_flat_map(|steps| (Just(steps), 0..=steps)),
             offset in -40_i64..40, length in 1_u64..40, head in any::<bool>(),
         ) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_episode_and_a_cut_beginning() {
+    fn spans_of_a_whole_episode_and_of_a_truncated_start() {
         assert_eq!(span(700, 700, -1000, 1000, Pad::Head), Span { begin: 0, count: 700, at: 300 });
         // Not up to step 100: the window ends at the current step.
         assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });

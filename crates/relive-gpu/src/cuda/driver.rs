@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct DevicePtr(pub u64);
 
 impl DevicePtr {
-    /// The address `bytes` further on.
+    /// The address `bytes` bytes after this one.
     #[must_use]
     pub fn at(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
@@ -53,7 +53,7 @@ pub struct Shape {
     pub threads: u32,
 }
 
-/// The calls of CUDA's driver that this crate makes. [`Device`](super::Device) is built on them.
+/// The CUDA driver calls that this crate makes. [`Device`](super::Device) is built on them.
 ///
 /// Calls come from any thread. A failed call changes nothing, unless its error states otherwise.
 #[expect(clippy::missing_errors_doc, reason = "all of them fail with what the driver says")]
@@ -79,7 +79,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Makes host memory readable by kernels, and returns its device address. `bytes` is not 0.
     ///
     /// # Safety
-    /// The memory must be mapped, and stay so until it is [unregistered](Self::unregister).
+    /// The memory must be mapped, and stay mapped until it is [unregistered](Self::unregister).
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr>;
 
     /// Ends a [registration](Self::register) at this address.

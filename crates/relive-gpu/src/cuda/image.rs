@@ -78,8 +78,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/relive")))
 }
 
-/// Writes to a temporary file and renames it, so that no reader sees half of it. A cache that cannot be written only
-/// costs time.
+/// Writes to a temporary file and renames it, so that no reader sees a partial file. If the cache cannot be written,
+/// only time is lost.
 fn keep(path: &Path, ptx: &str) {
     let written = path.with_extension(format!("{}.partial", process::id()));
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shipped_kernels_are_made_from_these_sources() {
+    fn shipped_kernels_match_their_sources() {
         for (least, ptx) in SHIPPED {
             let first = ptx.lines().next().unwrap();
             let expected = format!("// sources {:016x}", fingerprint(SOURCES));
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_gets_the_newest_kernels_that_it_can_run() {
+    fn a_device_gets_the_newest_kernels_it_supports() {
         assert!(shipped(100).unwrap().contains(".target sm_90"));
         assert!(shipped(89).unwrap().contains(".target sm_80"));
         assert_eq!(shipped(75), None);
     }
 
     #[test]
-    fn the_fingerprint_is_the_published_one() {
+    fn the_fingerprint_matches_the_published_fnv_value() {
         assert_eq!(fingerprint("foobar"), 0x8594_4171_f739_67e8);
     }
 }

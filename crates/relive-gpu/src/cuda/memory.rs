@@ -81,7 +81,7 @@ impl DeviceBuffer {
         let stream = self.device.stream();
         self.device.synchronize(stream)?;
         let copy = copy(self.memory.0 + begin, bytes);
-        // SAFETY: both ends have this many bytes, which stay valid until the work is done.
+        // SAFETY: source and destination have `bytes` bytes each, which stay valid until the copy is done.
         unsafe { self.device.driver().copy(&[copy], stream)? };
         self.device.synchronize(stream)
     }

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// PTX for this compute capability; `None` if NVRTC is missing.
 pub(crate) fn compile(source: &str, architecture: u32) -> Option<Result<String>> {
-    // SAFETY: opens the library and closes it.
+    // SAFETY: the call only opens and closes the library.
     if !unsafe { sys::is_culib_present() } {
         return None;
     }

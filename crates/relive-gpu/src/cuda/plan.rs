@@ -118,9 +118,9 @@ fn element_bytes(dtype: DType) -> u64 {
 /// The rows of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// The store's row for each of them.
+    /// For each row of the collection, the row of the store.
     pub indices: &'a [u64],
-    /// The current step of each, to which windows are relative.
+    /// The current step of each row, to which windows are relative.
     pub steps: &'a [i64],
     /// The number of steps of each trajectory.
     pub lengths: &'a [u64],

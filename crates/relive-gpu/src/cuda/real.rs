@@ -18,10 +18,11 @@ const REGISTER_FLAGS: u32 = 0x01 | 0x02;
 /// A stream that does not wait for the default one.
 const NON_BLOCKING: u32 = 0x01;
 
-/// Version of the driver that supports batched copies.
+/// First version of the driver that supports batched copies.
 const BATCHES_SINCE: i32 = 13_000;
 
-/// Version of the driver that has the call with which the bindings compare events; a missing call would panic.
+/// First version of the driver that has the function with which the bindings compare events; calling a missing function
+/// would panic.
 const TIMES_SINCE: i32 = 12_080;
 
 /// How long a wait polls before it sleeps between polls.
@@ -44,11 +45,11 @@ fn check(what: &str, code: CUresult) -> Result<()> {
     Err(Error::new(kind, format!("the GPU's driver cannot {what}: {text} ({code:?})")))
 }
 
-/// The driver's version, once it is loaded and initialised.
-fn initialised() -> Result<i32> {
+/// The driver's version, once it is loaded and initialized.
+fn initialized() -> Result<i32> {
     static VERSION: OnceLock<std::result::Result<i32, String>> = OnceLock::new();
-    let initialise = || {
-        // SAFETY: opens the library and closes it.
+    let initialize = || {
+        // SAFETY: the call only opens and closes the library.
         if !unsafe { sys::is_culib_present() } {
             return Err("no NVIDIA driver is installed (libcuda was not found)".to_owned());
         }
@@ -61,15 +62,15 @@ fn initialised() -> Result<i32> {
         Ok(version)
     };
     VERSION
-        .get_or_init(initialise)
+        .get_or_init(initialize)
         .clone()
         .map_err(|text| Error::new(ErrorKind::Unavailable, format!("no GPU can be used: {text}")))
 }
 
 pub(crate) fn available() -> Result<()> {
-    initialised()?;
+    initialized()?;
     let mut count: c_int = 0;
-    // SAFETY: the driver is initialised, and the pointer is to our own number.
+    // SAFETY: the driver is initialized, and the pointer is to our own number.
     check("count devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
     if count == 0 {
         return Err(Error::new(ErrorKind::Unavailable, "no GPU can be used: the driver reports no device"));
@@ -91,10 +92,10 @@ pub(crate) struct RealDriver {
 impl RealDriver {
     pub(crate) fn open(number: u32) -> Result<Self> {
         available()?;
-        let version = initialised()?;
+        let version = initialized()?;
         let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
         let mut device = 0;
-        // SAFETY: the driver is initialised; here and below, pointers are to our own values.
+        // SAFETY: the driver is initialized; here and below, pointers are to our own values.
         check(&format!("open device {number}"), unsafe { sys::cuDeviceGet(&raw mut device, ordinal) })?;
         let attribute = |which| {
             let mut value = 0;

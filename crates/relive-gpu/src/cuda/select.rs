@@ -10,8 +10,8 @@ use super::memory::DeviceBuffer;
 use super::weights::{Arrays, DeviceWeights};
 use crate::Result;
 use crate::select::{
-    Candidate, Draw, Grid, KeyKind, Measure, Numbers, Places, Pool, Rank, TILE, TILES_PER_SUPER,
-    WeightsConfig, Whole, first,
+    Candidate, Draw, Grid, KeyKind, Measure, Numbers, Places, Pool, Rank, RankTotals, TILE, TILES_PER_SUPER,
+    WeightsConfig, first,
 };
 
 /// Number of values of a key's digit, which has 11 bits.
@@ -22,10 +22,11 @@ const DIGIT_BITS: u64 = 11;
 const HIGHEST_KEY_SHIFT: u64 = 55;
 const HIGHEST_INDEX_SHIFT: u64 = 33;
 
-/// How many more candidates than wanted may be collected: sorting them is cheaper than another pass over all indices.
+/// Limit on the candidates collected beyond the wanted number: sorting them is cheaper than another pass over all
+/// indices.
 const ROOM: u64 = 1 << 16;
 
-/// Not a global index.
+/// A value that is not a global index.
 const NOTHING: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -108,12 +109,12 @@ impl Rank for DeviceRank<'_> {
         self.inserted.map_or(0, |inserted| inserted.bytes() / 8)
     }
 
-    fn whole(&self) -> Result<Whole> {
+    fn whole(&self) -> Result<RankTotals> {
         let total = |measure| -> Result<u64> {
             self.find_starts(measure)?;
             Ok(self.starts(measure).read::<u64>(self.supers() * 8, 1)?[0])
         };
-        Ok(Whole { units: total(Measure::Units)?, selectable: total(Measure::Count)? })
+        Ok(RankTotals { units: total(Measure::Units)?, selectable: total(Measure::Count)? })
     }
 
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>> {
@@ -200,15 +201,15 @@ impl DeviceRank<'_> {
         unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
     }
 
-    /// An upper bound (key and index) on at least `count` candidates, or all, and not many more. It is found digit by
-    /// digit.
+    /// Finds, digit by digit, a bound (key and index) that at least `count` candidates, or all of them, do not exceed,
+    /// and not many more.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
         let mut below = 0;
         keys.shift = HIGHEST_KEY_SHIFT;
         loop {
             let histogram = self.histogram(&keys, scratch)?;
             if below + histogram.iter().sum::<u64>() <= keys.room {
-                // Exactly the counted ones; the digits below the shift no longer matter.
+                // The candidates are exactly the counted ones; the digits below the shift no longer matter.
                 return Ok(limit_of(&keys, keys.prefix, keys.shift + DIGIT_BITS));
             }
             let mut digit = 0;

@@ -41,10 +41,10 @@ struct Update {
 /// Limit on the weights of one update: their positions have 32 bits.
 const MAX_UPDATE: usize = u32::MAX as usize - 1;
 
-/// Not a position in an update.
+/// A value that is not a position in an update.
 const NOTHING: u64 = u64::MAX;
 
-/// The weights of a rank's indices on a device, with sums that follow every change: the bit-identical counterpart of
+/// The weights of a rank's indices on a device, with sums that are kept up to date: the bit-identical counterpart of
 /// [`Weights`](crate::select::Weights).
 ///
 /// Memory per index: 4 bytes for weights, 4 for updates, 4 more if the exponent is not 1, and one sixteenth of a byte

@@ -6,7 +6,7 @@ use super::identity::Identity;
 
 /// A free slot.
 pub(crate) const NOBODY: u64 = 0;
-/// A slot whose owner has left for good; the controller clears it.
+/// Marks a slot whose owner has left; the controller clears it.
 pub(crate) const LEFT: u64 = u64::MAX;
 
 /// Claims a free slot among `claims`.
@@ -17,8 +17,8 @@ pub(crate) fn claim_free<'a>(
     claims.into_iter().position(|claim| take(claim, NOBODY, identity))
 }
 
-/// Claims a slot whose owner is dead. The new owner must clear the dead owner's remains: if it dies, too, the next one
-/// finds the same.
+/// Claims a slot whose owner is dead. The new owner must clear the state that the dead one left. If it dies too, the
+/// next owner finds the same state.
 pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usize> {
     claims.iter().position(|claim| {
         let word = claim.load(Ordering::Acquire);

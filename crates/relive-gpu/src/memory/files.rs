@@ -23,7 +23,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 const MAX_NAME_BYTES: usize = 255;
 /// A file without an owner after this time was left behind by a process that died while creating it.
 const MAKING: Duration = Duration::from_secs(5);
-/// Number of attempts to win a name against other processes.
+/// Number of attempts to create a name for which other processes compete.
 const TRIES: usize = 100;
 /// Pause between attempts; another process does not take longer to remove a stale file.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
@@ -31,10 +31,10 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 pub(crate) const MAKING_MAGIC: [u8; 8] = *b"RLVBEGIN";
 /// First bytes of a column's file.
 pub(crate) const COLUMN_MAGIC: [u8; 8] = *b"RLVCOLMN";
-/// Seals that prevent the other side from shrinking the memory, which would kill its readers.
+/// Seals that prevent other processes from changing the memory's size; shrinking it would kill its readers.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A name that is removed with its owner.
+/// The name of a file, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Name {
     path: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // Another process may already have removed it; the error has no recipient.
+            // Another process may already have removed the file, and an error cannot be reported from here.
             let _: io::Result<()> = fs::remove_file(&self.path);
         }
     }
@@ -63,9 +63,9 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Creates a file with this name, mode 0600 and size `bytes`. First of all it writes the mark of an unfinished file,
-/// and the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and so
-/// is a file that does not belong to a store.
+/// Creates a file with this name, mode 0600 and size `bytes`. It starts with the marker of an unfinished file, and with
+/// the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and so is
+/// a file that does not belong to a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -86,7 +86,7 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    // In one write: other processes see an empty file, or both values.
+    // In one write, so that other processes see either an empty file or both values.
     let mut first = MAKING_MAGIC.to_vec();
     first.resize(narrow(identity_at), 0);
     first.extend_from_slice(&identity.word().to_le_bytes());
@@ -103,7 +103,7 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reserves the space of a file now, so that no write runs out of it. Not all file systems support this.
+/// Reserves the space of a file now, so that later writes do not run out of space. Not all file systems support this.
 pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_what_stores_have_left_is_removed() {
+    fn only_leftover_store_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let others = [
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_has_left_is_replaced() {
+    fn leftover_files_of_a_dead_process_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         for bytes in [left(MAKING_MAGIC), left(COLUMN_MAGIC), left(header::MAGIC), Vec::new()] {

@@ -1,4 +1,4 @@
-//! Waiting on a word that processes share, and their common clock.
+//! Waiting on a word that processes share, and a clock common to all processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"RLVSTORE";
 pub(crate) const VERSION: u32 = 2;
 /// Bytes of the fixed header.
 pub(crate) const FIXED_BYTES: usize = 256;
-/// Linux has no longer paths.
+/// The maximum length of a path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
 /// Limit on the bytes of a schema.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
@@ -99,10 +99,10 @@ impl Header {
         Ok(header)
     }
 
-    /// Checks that the recorded offsets are those that follow from the rest.
-    fn check_layout(&self, segment_bytes: u64, said: &[u8], what: &str) -> Result<()> {
+    /// Checks that the recorded offsets match those computed from the rest of the header.
+    fn check_layout(&self, segment_bytes: u64, stored: &[u8], what: &str) -> Result<()> {
         let computed: Vec<u8> = offsets_of(&self.layout).into_iter().flat_map(u64::to_le_bytes).collect();
-        if segment_bytes != self.layout.segment_bytes || said != computed {
+        if segment_bytes != self.layout.segment_bytes || stored != computed {
             return Err(Error::corrupt(format!(
                 "{what} has {segment_bytes} bytes and offsets of a different layout; its schema needs {} bytes",
                 self.layout.segment_bytes
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_reads_back() {
+    fn a_header_round_trips() {
         assert_eq!(Header::decode(&image(&header()), "it").unwrap(), header());
     }
 
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn decoding_arbitrary_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = decode_schema(&bytes, 2, 10, "it");
             let mut whole = image(&header());
             whole.truncate(bytes.len() * 13);

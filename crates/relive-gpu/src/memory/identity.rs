@@ -30,7 +30,7 @@ impl Identity {
     fn of(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
             Ok(text) => Ok(started(&text).map(|start| Self(start << PID_BITS | u64::from(pid)))),
-            // The second case: it ended between opening and reading.
+            // `ESRCH`: the process ended between opening and reading.
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {
                 Ok(None)
             }
@@ -82,7 +82,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn the_living_are_told_from_the_dead() {
+    fn live_and_dead_processes_are_distinguished() {
         let current = Identity::current().unwrap();
         assert!(current.is_alive());
         assert!(!Identity(current.word() + (1 << PID_BITS)).is_alive(), "same id, started later");
@@ -90,7 +90,7 @@ mod tests {
         let identity = Identity::of(child.id()).unwrap().unwrap();
         assert!(identity.is_alive());
         child.kill().unwrap();
-        // Without a wait it stays a zombie, which counts as dead once the signal has arrived.
+        // The process stays a zombie until it is waited for; a zombie counts as dead once the signal has arrived.
         while identity.is_alive() {
             std::thread::yield_now();
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_brackets_are_no_trouble() {
+    fn process_names_with_parentheses_are_parsed() {
         let text = b"7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
         assert_eq!(started(text), Some(4242));
         assert_eq!(started(b"7 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20"), None);

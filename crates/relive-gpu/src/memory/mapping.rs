@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn two_mappings_of_one_file_show_the_same() {
+    fn two_mappings_of_one_file_share_memory() {
         let file = memory(3 * PAGE);
         let [a, b] = [0; 2].map(|_| Mapping::new(&file, 3 * PAGE, "it").unwrap());
         assert_eq!(a.start().addr() % narrow(HUGE_PAGE), 0);
@@ -193,7 +193,7 @@ mod tests {
 
     /// Defect 24: a failed mapping is an error with its reason.
     #[test]
-    fn what_cannot_be_mapped_is_an_error() {
+    fn a_failed_mapping_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = Mapping::new(file, PAGE, "/dev/null").unwrap_err().to_string();
         assert!(error.starts_with("map the 4096 bytes of /dev/null: "), "{error}");

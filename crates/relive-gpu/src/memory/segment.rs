@@ -169,7 +169,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Tells all waiters that there is nothing more to wait for.
+    /// Marks the segment as closed, and wakes all waiters.
     pub(crate) fn close(&self) {
         self.word(STATE_AT).store(CLOSED, Ordering::Release);
         for slot in self.slots() {
@@ -236,12 +236,12 @@ impl Segment {
         self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
     }
 
-    /// The word that writers ring, and whether the controller waits for it.
+    /// The word that writers change to wake the controller, and whether the controller is waiting for it.
     pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }
 
-    /// The number of released pins, and the number of threads that wait for it.
+    /// The number of released pins, and the number of threads that wait for it to change.
     pub(crate) fn releases(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(RELEASES_AT), self.half_word(RELEASES_AT + 4))
     }
@@ -342,7 +342,7 @@ fn check_state(file: &File, what: &str) -> Result<()> {
     }
 }
 
-/// Creates the files of columns that are in files.
+/// Creates the files of columns that are stored in files.
 fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Mapping>>> {
     each_file(header, |path, bytes| {
         let (file, name) = files::create(path, bytes, COLUMN_IDENTITY_AT)?;
@@ -361,12 +361,12 @@ fn open_columns(header: &Header) -> Result<Vec<Option<Mapping>>> {
         let file = files::open(path)?;
         let what = path.display().to_string();
         let first = files::beginning(&file, FIXED_BYTES as u64, &what)?;
-        let said =
+        let stored =
             first.get(24..32).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let found = file.metadata().map_err(|error| files::failed("look at", path, error))?.len();
-        if !first.starts_with(&COLUMN_MAGIC) || said != bytes || found != bytes {
+        if !first.starts_with(&COLUMN_MAGIC) || stored != bytes || found != bytes {
             return Err(Error::corrupt(format!(
-                "{what} is not the file of its column: it has {found} bytes, and its header says {said}, but the segment expects {bytes}"
+                "{what} is not the file of its column: it has {found} bytes, and its header says {stored}, but the segment expects {bytes}"
             )));
         }
         Mapping::new(&file, bytes, &what)
@@ -420,14 +420,14 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_in_the_making_is_told_from_what_is_none() {
+    fn an_unfinished_segment_is_distinguished_from_other_files() {
         attached(image()).unwrap();
         let written = |bytes: &[u8], at| {
             let file = image();
             file.write_all_at(bytes, at).unwrap();
             attached(file).unwrap_err()
         };
-        // The state before its header is written, whatever its readers have read.
+        // States that a file can have before its header is complete.
         let making = tempfile::tempfile().unwrap();
         let states = [
             (0, Vec::new()),

@@ -11,12 +11,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::messages::{
-    MAX_REQUEST_BYTES, PinHead, RowAsked, RowTold, WindowAsked, decode_error, expect_bytes,
+    MAX_REQUEST_BYTES, PinHead, PinnedRowInfo, RowRequest, WindowRequest, decode_error, expect_bytes,
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to tell a store that rows are released. A store that accepts no data for longer is
-/// disconnected, which also releases the rows.
+/// How long the link tries to send a release of rows to a store. If the store accepts no data for longer, the link
+/// closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;
@@ -43,7 +43,7 @@ pub(crate) struct Lease {
 
 /// A sent request whose answer has not been read. Dropping it ends the connection.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingAnswer {
     link: Arc<Link>,
     frames: OwnedMutexGuard<Option<Frames>>,
     is_answered: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Asked {
 
 /// The body of an answer.
 pub(crate) struct Body<'a> {
-    asked: &'a mut Asked,
+    pending: &'a mut PendingAnswer,
     /// Unread bytes of the frame.
     left: usize,
     buffer: Vec<u8>,
@@ -64,13 +64,17 @@ impl Link {
         Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
     }
 
-    /// Whether the link is broken. A link in use is assumed intact; its next user finds out.
+    /// Whether the link is broken. A link in use is assumed to be intact; its next user finds out otherwise.
     pub(super) fn is_broken(&self) -> bool {
         self.frames.try_lock().is_ok_and(|frames| frames.is_none())
     }
 
     /// Requests pins of rows.
-    pub(super) async fn pin(self: &Arc<Self>, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
+    pub(super) async fn pin(
+        self: &Arc<Self>,
+        indices: &[u64],
+        is_sample: bool,
+    ) -> Result<(PendingAnswer, Lease)> {
         let id = self.leases.fetch_add(1, Ordering::Relaxed);
         let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         let head = PinHead { lease: id, is_sample }.encode();
@@ -80,7 +84,7 @@ impl Link {
     }
 
     /// Sends a request after the previous one was answered.
-    async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<Asked> {
+    async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<PendingAnswer> {
         if body.len() > MAX_REQUEST_BYTES {
             return Err(Error::invalid(format!(
                 "a request of {} bytes to {}; the limit is {MAX_REQUEST_BYTES}; request fewer trajectories at a time",
@@ -89,10 +93,10 @@ impl Link {
             )));
         }
         let frames = Arc::clone(&self.frames).lock_owned().await;
-        let mut asked = Asked { link: Arc::clone(self), frames, is_answered: false };
-        let sent = asked.frames()?.send_frame(kind, head, body).await;
+        let mut pending = PendingAnswer { link: Arc::clone(self), frames, is_answered: false };
+        let sent = pending.frames()?.send_frame(kind, head, body).await;
         sent.map_err(|error| self.lost(&error))?;
-        Ok(asked)
+        Ok(pending)
     }
 
     fn lost(&self, why: &dyn Display) -> Error {
@@ -102,12 +106,12 @@ impl Link {
 
 impl Lease {
     /// Requests steps of rows that were pinned over the same connection.
-    pub(crate) async fn read(&self, windows: &[WindowAsked], rows: &[RowAsked]) -> Result<Asked> {
-        let (head, body) = (WindowAsked::encode_all(windows), RowAsked::encode_all(rows));
+    pub(crate) async fn read(&self, windows: &[WindowRequest], rows: &[RowRequest]) -> Result<PendingAnswer> {
+        let (head, body) = (WindowRequest::encode_all(windows), RowRequest::encode_all(rows));
         self.link.ask(FrameKind::ReadRows, &head, &body).await
     }
 
-    /// Whether both leases are of one connection, so that one request can cover the rows of both.
+    /// Whether both leases are on one connection, so that one request can cover the rows of both.
     pub(crate) fn is_with(&self, other: &Lease) -> bool {
         Arc::ptr_eq(&self.link, &other.link)
     }
@@ -137,7 +141,7 @@ impl Drop for Lease {
     }
 }
 
-impl Asked {
+impl PendingAnswer {
     fn frames(&mut self) -> Result<&mut Frames> {
         let lost = || self.link.lost(&"an earlier call was abandoned, or failed");
         match &mut *self.frames {
@@ -156,7 +160,7 @@ impl Asked {
         match header.kind {
             kind if kind == expected => Ok(header),
             FrameKind::RowsRefused if header.body_len() == 0 => {
-                // The connection is unchanged.
+                // The answer was read completely, so the connection stays usable.
                 self.is_answered = true;
                 Err(decode_error(&head, &link.what))
             }
@@ -168,13 +172,13 @@ impl Asked {
     }
 
     /// Reads the pinned rows, as many as were requested.
-    pub(crate) async fn pinned(mut self, count: usize) -> Result<Vec<RowTold>> {
+    pub(crate) async fn pinned(mut self, count: usize) -> Result<Vec<PinnedRowInfo>> {
         let link = Arc::clone(&self.link);
         let header = self.header(FrameKind::PinnedRows).await?;
         let read = self.frames()?.read_bytes(header.body_len()).await;
         let bytes = read.map_err(|error| link.lost(&error))?;
         self.is_answered = true;
-        RowTold::decode_all(&bytes, count, &link.what)
+        PinnedRowInfo::decode_all(&bytes, count, &link.what)
     }
 
     /// The body of an answer with the expected number of bytes.
@@ -183,11 +187,11 @@ impl Asked {
         let left = header.body_len();
         expect_bytes(left, usize::try_from(bytes).unwrap_or(usize::MAX), &self.link.what)?;
         self.is_answered = left == 0;
-        Ok(Body { asked: self, left, buffer: Vec::new(), at: 0 })
+        Ok(Body { pending: self, left, buffer: Vec::new(), at: 0 })
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if !self.is_answered {
             *self.frames = None;
@@ -218,13 +222,13 @@ impl Body<'_> {
     }
 
     async fn fetch(&mut self, out: &mut [u8]) -> Result<()> {
-        let link = Arc::clone(&self.asked.link);
+        let link = Arc::clone(&self.pending.link);
         self.left =
             self.left.checked_sub(out.len()).filter(|_| !out.is_empty()).ok_or_else(|| {
                 Error::corrupt(format!("the answer of {} is shorter than its rows", link.what))
             })?;
-        self.asked.frames()?.read_body(out).await.map_err(|error| link.lost(&error))?;
-        self.asked.is_answered = self.left == 0;
+        self.pending.frames()?.read_body(out).await.map_err(|error| link.lost(&error))?;
+        self.pending.is_answered = self.left == 0;
         Ok(())
     }
 }

@@ -18,10 +18,10 @@ pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// Limit on the bytes of rows in one answer: a client splits larger requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
-/// Limit on the windows of rows in one answer, each of which costs some work: a client splits larger requests, and the
+/// Limit on the windows of rows in one answer. Each window takes some work, so a client splits larger requests, and the
 /// server serves other clients in between.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
-/// Replaces the generation of a trajectory that does not exist.
+/// Stands for the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
 /// Encoded bytes of a pinned row.
 const ROW_BYTES: usize = 40;
@@ -79,7 +79,7 @@ impl PinHead {
 
 /// A trajectory that a store has pinned for a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct RowTold {
+pub(crate) struct PinnedRowInfo {
     pub(crate) generation: u64,
     pub(crate) length: u64,
     pub(crate) inserted: u64,
@@ -87,7 +87,7 @@ pub(crate) struct RowTold {
     pub(crate) weight: f32,
 }
 
-impl RowTold {
+impl PinnedRowInfo {
     pub(crate) const NONE: Self = Self { generation: GONE, length: 0, inserted: 0, sampled: 0, weight: 0.0 };
 
     pub(crate) fn encode_all(rows: &[Self]) -> Vec<u8> {
@@ -123,13 +123,13 @@ impl RowTold {
 
 /// The steps of a column that a request covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WindowAsked {
+pub(crate) struct WindowRequest {
     pub(crate) column: usize,
     pub(crate) offset: i64,
     pub(crate) length: u64,
 }
 
-impl WindowAsked {
+impl WindowRequest {
     pub(crate) fn encode_all(windows: &[Self]) -> Vec<u8> {
         let mut bytes = wide(windows.len()).to_le_bytes().to_vec();
         for window in windows {
@@ -155,15 +155,15 @@ impl WindowAsked {
     }
 }
 
-/// A row of which a request wants steps.
+/// A row whose steps a request wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowAsked {
+pub(crate) struct RowRequest {
     pub(crate) index: u64,
     pub(crate) generation: u64,
     pub(crate) step: u64,
 }
 
-impl RowAsked {
+impl RowRequest {
     pub(crate) fn encode_all(rows: &[Self]) -> Vec<u8> {
         let numbers = rows.iter().flat_map(|row| [row.index, row.generation, row.step]);
         numbers.flat_map(u64::to_le_bytes).collect()
@@ -225,24 +225,31 @@ mod tests {
     use relive_tensor::DType;
 
     #[test]
-    fn what_is_told_reads_back() {
+    fn peer_messages_round_trip() {
         let columns = vec![Column::new("o", DType::Float32, &[3]), Column::new("a", DType::Int64, &[])];
         let schema = Schema::new(7, columns).unwrap();
         let described = Described { schema, capacity: 5, rank: 1, ranks: 3 };
         assert_eq!(Described::decode(&described.encode(), "it").unwrap(), described);
         let head = PinHead { lease: 9, is_sample: true };
         assert_eq!(PinHead::decode(&head.encode(), "it").unwrap(), head);
-        let row = RowTold { generation: 1, length: 2, inserted: 3, sampled: 4, weight: 0.5 };
+        let row = PinnedRowInfo { generation: 1, length: 2, inserted: 3, sampled: 4, weight: 0.5 };
         assert_eq!(
-            RowTold::decode_all(&RowTold::encode_all(&[row, RowTold::NONE]), 2, "it").unwrap(),
-            [row, RowTold::NONE]
+            PinnedRowInfo::decode_all(&PinnedRowInfo::encode_all(&[row, PinnedRowInfo::NONE]), 2, "it")
+                .unwrap(),
+            [row, PinnedRowInfo::NONE]
         );
-        let window = WindowAsked { column: 1, offset: -3, length: 4 };
-        assert_eq!(WindowAsked::decode_all(&WindowAsked::encode_all(&[window]), 2, "it").unwrap(), [window]);
-        let refused = WindowAsked::decode_all(&WindowAsked::encode_all(&[window]), 1, "it").unwrap_err();
+        let window = WindowRequest { column: 1, offset: -3, length: 4 };
+        assert_eq!(
+            WindowRequest::decode_all(&WindowRequest::encode_all(&[window]), 2, "it").unwrap(),
+            [window]
+        );
+        let refused = WindowRequest::decode_all(&WindowRequest::encode_all(&[window]), 1, "it").unwrap_err();
         assert!(refused.to_string().contains("column 1 of 1"));
-        let asked = RowAsked { index: 1, generation: 2, step: 3 };
-        assert_eq!(RowAsked::decode_all(&RowAsked::encode_all(&[asked, asked]), "it").unwrap(), [asked; 2]);
+        let asked = RowRequest { index: 1, generation: 2, step: 3 };
+        assert_eq!(
+            RowRequest::decode_all(&RowRequest::encode_all(&[asked, asked]), "it").unwrap(),
+            [asked; 2]
+        );
         for kind in KINDS {
             let error = decode_error(&encode_error(&Error::new(kind, "why")), "rank 1");
             assert_eq!((error.kind(), error.to_string()), (kind, "rank 1: why".to_owned()));
@@ -251,12 +258,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 0_usize..5) {
+        fn decoding_arbitrary_bytes_never_panics(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            count in 0_usize..5,
+        ) {
             let _ = Described::decode(&bytes, "it");
             let _ = PinHead::decode(&bytes, "it");
-            let _ = RowTold::decode_all(&bytes, count, "it");
-            let _ = WindowAsked::decode_all(&bytes, 3, "it");
-            let _ = RowAsked::decode_all(&bytes, "it");
+            let _ = PinnedRowInfo::decode_all(&bytes, count, "it");
+            let _ = WindowRequest::decode_all(&bytes, 3, "it");
+            let _ = RowRequest::decode_all(&bytes, "it");
             let _ = u64s(&bytes, "it");
             let _ = decode_error(&bytes, "it");
         }

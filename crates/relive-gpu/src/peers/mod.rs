@@ -5,6 +5,6 @@ pub(crate) mod messages;
 mod network;
 mod peer;
 
-pub(crate) use link::{Asked, Body, Lease};
+pub(crate) use link::{Body, Lease, PendingAnswer};
 pub use network::{Network, NetworkOptions};
 pub use peer::Peer;

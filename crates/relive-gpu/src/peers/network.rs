@@ -10,14 +10,14 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often a wait asks whether to continue.
+/// How often a wait checks whether it was interrupted.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// How stores reach each other over a network, and how they authenticate.
 #[derive(Clone)]
 pub struct NetworkOptions {
-    /// The token that connections present and a server requires; without one, a server is open to every client that can
-    /// reach it.
+    /// The token that connections present and a server requires; without a token, every client that can reach the
+    /// server can use it.
     pub token: Option<String>,
     /// A server's TLS settings; without them connections are in plain text.
     pub server_tls: Option<ServerTls>,
@@ -71,13 +71,13 @@ pub struct Network {
 #[derive(Debug)]
 struct Inner {
     options: NetworkOptions,
-    /// `None` while it is dropped.
+    /// `None` while the network is being dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The last owner may be one of its own threads, which cannot wait for itself.
+        // The last owner may be one of the runtime's own threads, which cannot wait for itself.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -117,7 +117,8 @@ impl Network {
         self.inner.runtime.as_ref().expect("there until it is dropped").handle()
     }
 
-    /// Waits in this thread for other stores, for at most the patience. Errors call the operation `what`.
+    /// Waits in this thread for the answers of other stores, for at most the patience. Errors name the operation
+    /// `what`.
     pub(crate) fn wait<T: Send>(
         &self,
         what: &str,

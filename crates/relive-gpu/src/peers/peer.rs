@@ -7,7 +7,7 @@ use relive_transport::{Frames, Purpose, Socket};
 use relive_wire::bulk::FrameKind;
 use tokio::net::TcpStream;
 
-use super::link::{Asked, Lease, Link};
+use super::link::{Lease, Link, PendingAnswer};
 use super::messages::{Described, MAGIC, VERSION, decode_error};
 use super::network::Network;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ impl Peer {
     }
 
     /// Requests pins of rows; reconnects if the connection was lost.
-    pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(Asked, Lease)> {
+    pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(PendingAnswer, Lease)> {
         self.link().await?.pin(indices, is_sample).await
     }
 

@@ -1,4 +1,4 @@
-//! Pins against eviction: the later of the two sees the other.
+//! Pins against eviction: whichever comes later sees the other.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -29,7 +29,7 @@ impl Stamp {
             0 => RowState::Free,
             1 => RowState::Writing,
             2 => RowState::Selectable,
-            // No other value is ever written; a damaged one cannot be read.
+            // No other value is ever written. A damaged value counts as evicting, so that the row is not read.
             _ => RowState::Evicting,
         };
         Self { state, generation: word >> 8 }
@@ -45,7 +45,7 @@ impl Stamp {
 pub(crate) enum Pin {
     /// The row of this generation stays in place until [`unpin`].
     Held(u64),
-    /// The controller is deciding whether to evict the row; its decision follows at once.
+    /// The controller is deciding whether to evict the row; the decision takes only a moment.
     Undecided,
     /// The row is not selectable.
     Refused,
@@ -71,7 +71,7 @@ pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     }
 }
 
-/// Releases a pin. The reader's accesses happen before anything that follows an eviction.
+/// Releases a pin. The reader's accesses to the row happen before everything that follows its eviction.
 pub(crate) fn unpin(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::Release);
 }

@@ -27,7 +27,7 @@ pub(crate) struct Slot {
 
 /// The contents of a slot, for the side that has the turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct SlotContents {
     pub(crate) flags: u32,
     pub(crate) row: u64,
     pub(crate) generation: u64,
@@ -47,8 +47,8 @@ impl Slot {
     }
 
     /// The values written by the other side. Only for the side that has the turn.
-    pub(crate) fn said(&self) -> Said {
-        Said {
+    pub(crate) fn contents(&self) -> SlotContents {
+        SlotContents {
             flags: self.flags.load(Ordering::Relaxed),
             row: self.row.load(Ordering::Relaxed),
             generation: self.generation.load(Ordering::Relaxed),
@@ -57,34 +57,35 @@ impl Slot {
         }
     }
 
-    /// The writer records its progress and its request. Only in its turn; the hand-over makes it count.
+    /// The writer records its progress and its request. Only in the writer's turn; the values take effect with the
+    /// hand-over.
     pub(crate) fn say(&self, flags: u32, steps: u32, weight: f32) {
         self.steps.store(steps, Ordering::Relaxed);
         self.weight.store(weight.to_bits(), Ordering::Relaxed);
         self.flags.store(flags, Ordering::Relaxed);
     }
 
-    /// The controller assigns a row to the slot. Only in its turn.
+    /// The controller assigns a row to the slot. Only in the controller's turn.
     pub(crate) fn assign(&self, row: u64, generation: u64) {
         self.row.store(row, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Relaxed);
         self.say(HAS_ROW, 0, 0.0);
     }
 
-    /// The controller has taken the row of a complete trajectory. Only in its turn.
+    /// The controller has taken the row of a complete trajectory. Only in the controller's turn.
     pub(crate) fn clear_row(&self) {
         let flags = self.flags.load(Ordering::Relaxed);
         self.flags.store(flags & !HAS_ROW, Ordering::Relaxed);
     }
 
-    /// Ends the caller's turn. All its writes happen before the other side's next turn.
+    /// Ends the caller's turn. All of the caller's writes happen before the other side's next turn.
     pub(crate) fn hand_over(&self) {
-        // Sequentially consistent, which is more than the data needs: a side that then checks whether the other sleeps
-        // is seen by it, or sees it.
+        // Sequentially consistent, which is stronger than the data needs. It ensures that this side sees that the other
+        // one sleeps, or that the other one sees this change before it sleeps.
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The writer's last access: everything that it had belongs to the controller.
+    /// The writer's last access: its slot and its row now belong to the controller.
     pub(crate) fn leave(&self, left: u64) {
         self.claim.store(left, Ordering::Release);
     }

@@ -65,10 +65,10 @@ impl<'a> Reader<'a> {
     /// A count of records of `bytes_each` bytes. Checks that they exist before memory is allocated for them.
     pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.u64()?;
-        let there = self.rest.len() / bytes_each;
+        let available = self.rest.len() / bytes_each;
         match usize::try_from(count) {
-            Ok(count) if count <= there => Ok(count),
-            _ => Err(self.corrupt(&format!("it announces {count} records, but has bytes for {there}"))),
+            Ok(count) if count <= available => Ok(count),
+            _ => Err(self.corrupt(&format!("it announces {count} records, but has bytes for {available}"))),
         }
     }
 

@@ -5,16 +5,16 @@ use std::thread;
 
 use super::philox::Numbers;
 use super::radix;
-use super::sums::{Counted, Measure, Near, Share, Sums};
+use super::sums::{Counted, Measure, Share, Sums, TileCursor};
 use super::weights::Weights;
 
-/// At or above this number, draws are sorted before the lookup, so that neighbours share cache lines.
+/// Number of draws from which they are sorted before the lookup, so that neighboring draws share cache lines.
 const SORTED_FROM: usize = 1 << 12;
 
 /// Number of bits by which places are sorted.
 const SORTED_BITS: u32 = 22;
 
-/// Number of draws from which another thread pays off.
+/// Minimum number of draws per thread; for fewer, another thread costs more than it saves.
 const DRAWS_PER_THREAD: usize = 1 << 12;
 
 /// A drawn index, and the number of its draw.
@@ -46,7 +46,7 @@ impl Places {
         begin + self.numbers.below(position, end - begin)
     }
 
-    /// Start of the part `position` of `count` equal ones: total · position / count, rounded down, in 64 bits.
+    /// Start of part `position` of `count` equal parts: total · position / count, rounded down, in 64 bits.
     fn stratum(&self, position: u64) -> u64 {
         let (whole, rest) = (self.total / self.count, self.total % self.count);
         position * whole + position * rest / self.count
@@ -65,7 +65,7 @@ pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Ra
     if found.len() < SORTED_FROM {
         return look_up(weights, measure, &found);
     }
-    // Neighbours need no exact order: enough bits for more parts than there are tiles suffice.
+    // The order may be approximate: it suffices that the sorted bits distinguish more parts than there are tiles.
     let shift = (u64::BITS - (own.end - own.start).leading_zeros()).saturating_sub(SORTED_BITS);
     let order = radix::order(&found.iter().map(|(place, _)| place >> shift).collect::<Vec<u64>>());
     let sorted: Vec<(u64, u64)> = order.iter().map(|position| found[*position as usize]).collect();
@@ -117,10 +117,10 @@ impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
     fn call(self) -> Vec<Draw> {
         let (grid, masses) = (self.weights.grid(), self.weights.masses());
         let first = self.weights.config().first;
-        let mut near = Near::default();
+        let mut cursor = TileCursor::default();
         let mut draws = Vec::with_capacity(self.places.len());
         for (place, position) in self.places {
-            let local = self.sums.find(self.starts, masses, self.share, *place, &mut near);
+            let local = self.sums.find(self.starts, masses, self.share, *place, &mut cursor);
             draws.push(Draw {
                 position: *position,
                 index: first + local as u64,

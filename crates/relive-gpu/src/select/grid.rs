@@ -69,8 +69,8 @@ impl Grid {
     /// The mass as an integer number of units. `mass` must be from 0 to [`max_mass`](Self::max_mass).
     #[inline(always)]
     pub(crate) fn units(&self, mass: f32) -> u64 {
-        // Adding 2⁵² leaves the nearest integer (ties to even) in the low bits, with instructions that exist for
-        // vectors.
+        // Adding 2⁵² leaves the nearest integer (ties to even) in the low bits, with instructions that can be
+        // vectorized.
         const ROUNDER: f64 = 4_503_599_627_370_496.0;
         let rounded = (f64::from(mass) * self.scale + ROUNDER).to_bits() - ROUNDER.to_bits();
         rounded.max(u64::from(mass > 0.0))
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_grids_are_refused() {
         for bad in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-40] {
             assert!(Grid::new(bad, 10).unwrap_err().to_string().contains("must be positive and finite"));
         }

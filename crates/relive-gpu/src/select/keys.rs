@@ -8,15 +8,15 @@ use super::smallest::{Candidate, Smallest, first};
 use super::sums::TILE;
 use super::weights::Weights;
 
-/// The number of an index that is its key.
+/// The number by which indices are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum KeyKind {
-    /// The weight, larger ones first.
+    /// The weight, largest first.
     Largest = 0,
     /// The insertion number.
     Oldest = 1,
-    /// The insertion number, larger ones first.
+    /// The insertion number, largest first.
     Newest = 2,
     /// The arrival time in a [race](super::race).
     Race = 3,
@@ -126,7 +126,7 @@ impl pulp::NullaryFnOnce for Largest<'_> {
     #[inline(always)]
     fn call(self) {
         for (tile, weights) in self.weights.chunks(TILE).enumerate() {
-            // As integers, whose maximum can be vectorised.
+            // Compared as integers, since their maximum can be vectorized.
             let mut largest = 0;
             for weight in weights {
                 largest = weight.to_bits().cast_signed().max(largest);
@@ -143,7 +143,7 @@ impl pulp::NullaryFnOnce for Largest<'_> {
     }
 }
 
-/// A scan for the first or last insertion numbers.
+/// A scan for the lowest or highest insertion numbers.
 struct Inserted<'a, const NEWEST: bool> {
     first: u64,
     weights: &'a [f32],

@@ -1,8 +1,8 @@
 //! Logarithms and powers with the same bits on every CPU and GPU.
 //!
-//! Libraries differ in the last bits, and so do fused multiply-adds. These functions only use additions, subtractions,
-//! multiplications and divisions of f64, which IEEE 754 rounds the same everywhere. `kernels/math.cuh` has the same
-//! steps in the same order, with instructions that a compiler must not fuse.
+//! Math libraries differ in the last bits, and fused multiply-adds round differently. These functions only use
+//! additions, subtractions, multiplications and divisions of f64, which IEEE 754 rounds the same everywhere.
+//! `kernels/math.cuh` has the same operations in the same order, with instructions that a compiler must not fuse.
 
 #![expect(clippy::unreadable_literal, reason = "constants in the digits that name one f64 each")]
 
@@ -114,10 +114,10 @@ pub fn power(base: f32, exponent: f32) -> f32 {
 pub(crate) fn exponential(high: u32, low: u32) -> f64 {
     const SCALE: f64 = 1.0 / 18446744073709551616.0;
     let c = (f64::from(high) * 4294967296.0 + (f64::from(low) + 0.5)) * SCALE;
-    // Close to 1 the sum above rounds to 1, which leaves no logarithm; 2⁻⁵³ remains then.
+    // If c rounds to 1, 1 - c would have no logarithm; it is replaced by 2⁻⁵³.
     let rest = if c < 1.0 { 1.0 - c } else { 1.1102230246251565e-16 };
     if rest * SQRT_2 >= 1.0 {
-        // 1 - c has lost the last bits of c; s = c / (2 - c) has not.
+        // 1 - c loses the last bits of c; s = c / (2 - c) does not.
         return twice_atanh(c / (2.0 - c));
     }
     let (exponent, fraction) = split(rest);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logarithms_and_exponentials_are_as_near_as_promised() {
+    fn logarithms_and_exponentials_meet_their_stated_accuracy() {
         let mut x = 1.5e-45_f64;
         while x < 3.0e38 {
             let error = (log2(x) - x.log2()).abs();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_are_those_of_the_library_up_to_rounding() {
+    fn powers_match_the_library_up_to_rounding() {
         let mut differing = 0;
         for step in 1..20_000_u16 {
             let base = f32::from(step) * 0.013;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_numbers_are_exact_at_both_ends() {
+    fn exponential_numbers_are_accurate_at_both_ends() {
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-14;
         assert!(near(exponential(0, 0), 0.5 / 2f64.powi(64)));
         assert!(near(exponential(1 << 31, 0), LN_2));

@@ -23,7 +23,7 @@ pub use math::{exp2, log2, power};
 pub(crate) use philox::Numbers;
 pub use philox::{MAX_STEP, philox};
 pub use pool::Pool;
-pub(crate) use pool::{Rank, Whole};
+pub(crate) use pool::{Rank, RankTotals};
 pub use ranks::{Part, Summary};
 pub use selection::{MAX_BETA, Order, Selected, Selection};
 pub use selector::{MAX_COUNT, Selector};

@@ -7,7 +7,7 @@ const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// The step of a stream has 56 bits of the counter; the other 8 identify the stream.
+/// The step takes 56 bits of the counter, and the stream 8 bits.
 pub const MAX_STEP: u64 = (1 << 56) - 1;
 
 /// The purpose of the numbers: streams with one seed and step share no counter.
@@ -25,7 +25,7 @@ pub(crate) enum Stream {
 /// The 128 bits of `counter` under `key`, as four words.
 ///
 /// ```
-/// // A known answer of the authors' own test vectors.
+/// // One of the authors' own test vectors.
 /// let block = relive_gpu::select::philox([0, 0, 0, 0], [0, 0]);
 /// assert_eq!(block, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
 /// ```
@@ -104,7 +104,7 @@ impl Numbers {
     }
 
     /// The words of the indices `4 * first_block ..`, as many as fit into `words`: whole blocks, so that loops are
-    /// vectorised.
+    /// vectorized.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(
@@ -113,7 +113,7 @@ impl Numbers {
         first_block: u64,
         words: &mut [[u32; BLOCKS]; 4],
     ) {
-        // Counters as four arrays, so that each round is one loop over lanes, which the compiler vectorises.
+        // Counters as four arrays, so that each round is one loop over lanes, which the compiler vectorizes.
         let mut lanes = [[0u32; BLOCKS]; 4];
         for lane in 0..BLOCKS {
             let position = first_block + lane as u64;
@@ -144,7 +144,7 @@ mod tests {
 
     /// The known answers that the authors published with their implementation (Random123, `kat_vectors`).
     #[test]
-    fn known_answers() {
+    fn philox_matches_the_published_answers() {
         let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
         let cases = [
             ([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_side_by_side_are_blocks_one_by_one() {
+    fn vectorized_blocks_match_single_blocks() {
         let numbers = Numbers::new(0x1234_5678_9abc_def0, 77 + (5 << 32));
         let first = (1 << 32) - 3;
         let mut words = [[0; 8]; 4];

@@ -1,4 +1,4 @@
-//! The source of selections: the weights of a rank, wherever they are.
+//! The source of selections: the weights of a rank, in host or device memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The totals of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct RankTotals {
     pub(crate) units: u64,
     pub(crate) selectable: u64,
 }
@@ -29,7 +29,7 @@ pub(crate) trait Rank {
     fn inserted(&self) -> u64;
 
     /// The masses of this rank.
-    fn whole(&self) -> Result<Whole>;
+    fn whole(&self) -> Result<RankTotals>;
 
     /// The `count` smallest keys, in order; fewer if fewer indices are selectable.
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>>;
@@ -54,8 +54,8 @@ impl<'a> Pool<'a> {
         Self::with_inserted(weights, &[])
     }
 
-    /// A pool for all selections. `inserted` has the insertion number of each index of the rank: later ones are larger,
-    /// across all ranks.
+    /// A pool for all selections. `inserted` has the insertion number of each index of the rank; across all ranks,
+    /// later insertions have larger numbers.
     #[must_use]
     pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {
         Self(Box::new(Scanned { weights, inserted }))
@@ -85,8 +85,8 @@ impl Rank for Scanned<'_> {
         self.inserted.len() as u64
     }
 
-    fn whole(&self) -> Result<Whole> {
-        Ok(Whole { units: self.weights.units.total(), selectable: self.weights.selectable() })
+    fn whole(&self) -> Result<RankTotals> {
+        Ok(RankTotals { units: self.weights.units.total(), selectable: self.weights.selectable() })
     }
 
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>> {

@@ -16,7 +16,7 @@ use super::sums::TILE;
 /// Number of four-word blocks whose numbers are computed together: as many as a tile needs.
 const BLOCKS: usize = TILE / 4;
 
-/// A factor that covers all rounding of the bound.
+/// A factor that covers all rounding errors of the bound.
 const ROOM: f64 = 1.0 + 1e-5;
 
 /// The arrival time, as the bits of an f64: times are positive, so the bits have the same order.
@@ -30,7 +30,7 @@ pub(crate) fn key(numbers: &Numbers, high: u32, index: u64, mass: f32) -> u64 {
 #[inline(always)]
 pub(crate) fn scan(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Smallest) {
     if !first.is_multiple_of(4) {
-        // Blocks of four start at multiples of four: the few indices before the next block are processed one by one.
+        // Blocks start at multiples of four; the indices before the next block are processed one by one.
         let odd = masses.len().min(4 - usize::from(first.to_le_bytes()[0] & 3));
         for (index, mass) in (first..).zip(&masses[..odd]) {
             offer(numbers, numbers.word(Stream::RaceHigh, index), index, *mass, smallest);

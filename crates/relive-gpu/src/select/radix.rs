@@ -3,7 +3,7 @@
 const DIGIT_BITS: u32 = 11;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// The order in which `keys` ascend, as positions; positions of equal keys ascend. There are at most 2³² keys.
+/// The positions of `keys` in ascending order of the keys; positions of equal keys ascend. There are at most 2³² keys.
 pub(crate) fn order(keys: &[u64]) -> Vec<u32> {
     let largest = keys.iter().copied().max().unwrap_or(0);
     let passes = (u64::BITS - largest.leading_zeros()).div_ceil(DIGIT_BITS);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_those_of_a_stable_sort() {
+    fn orders_match_a_stable_sort() {
         for shift in [0, 20, 43, 58] {
             let keys: Vec<u64> =
                 (0..5_000u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift).collect();

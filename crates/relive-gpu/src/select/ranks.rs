@@ -1,6 +1,6 @@
 //! Selection by several ranks, each with some of the indices. The result is exactly that of one rank with all of them.
 //!
-//! Ranks exchange [`Summary`]s: their masses, and for selections of distinct indices their own best candidates. All
+//! Ranks exchange [`Summary`]s: their masses, and for selections of distinct indices, their own best candidates. All
 //! ranks then compute the same numbers, so that each knows the draws in its own part of the mass. The draws there are
 //! its [`Part`]; [`merge`] combines the parts.
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::bytes::{Reader, Writer};
 use super::draws::Draw;
-use super::pool::{Rank, Whole};
+use super::pool::{Rank, RankTotals};
 use super::smallest::Candidate;
 use super::weights::WeightsConfig;
 use crate::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ const PART: [u8; 8] = *b"RLPART01";
 
 /// The parameters of a selection on which all ranks must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SelectionRequest {
     pub(crate) seed: u64,
     pub(crate) step: u64,
     pub(crate) selection: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
     pub(crate) total_capacity: u64,
 }
 
-impl Asked {
+impl SelectionRequest {
     const NAMES: [&'static str; 6] = [
         "the seed",
         "the step",
@@ -70,7 +70,7 @@ pub(crate) fn grid_code(rank: &dyn Rank) -> u64 {
 /// A rank's message to the others before a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    pub(crate) asked: Asked,
+    pub(crate) request: SelectionRequest,
     pub(crate) indices: Range<u64>,
     pub(crate) units: u64,
     pub(crate) selectable: u64,
@@ -78,15 +78,19 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(asked: Asked, rank: &dyn Rank, candidates: Vec<Candidate>) -> Result<Self> {
+    pub(crate) fn new(
+        request: SelectionRequest,
+        rank: &dyn Rank,
+        candidates: Vec<Candidate>,
+    ) -> Result<Self> {
         let WeightsConfig { first, capacity, .. } = *rank.config();
-        let Whole { units, selectable } = rank.whole()?;
-        Ok(Self { asked, indices: first..first + capacity, units, selectable, candidates })
+        let RankTotals { units, selectable } = rank.whole()?;
+        Ok(Self { request, indices: first..first + capacity, units, selectable, candidates })
     }
 
-    /// Whether it describes the current weights.
+    /// Whether this summary describes the rank's current weights.
     pub(crate) fn is_of(&self, rank: &dyn Rank) -> Result<bool> {
-        let now = Self::new(self.asked, rank, Vec::new())?;
+        let now = Self::new(self.request, rank, Vec::new())?;
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
     }
 
@@ -94,7 +98,7 @@ impl Summary {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(SUMMARY)
-            .u64s(self.asked.numbers().into_iter())
+            .u64s(self.request.numbers().into_iter())
             .u64s([self.indices.start, self.indices.end, self.units, self.selectable].into_iter())
             .u64(self.candidates.len() as u64)
             .u64s(self.candidates.iter().flat_map(|found| [found.key, found.index, found.units]))
@@ -107,7 +111,7 @@ impl Summary {
     /// The bytes are not a summary.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, SUMMARY, "a summary of a rank")?;
-        let asked = Asked::read(&mut reader)?;
+        let request = SelectionRequest::read(&mut reader)?;
         let indices = reader.u64()?..reader.u64()?;
         let [units, selectable] = [reader.u64()?, reader.u64()?];
         let count = reader.count(24)?;
@@ -115,18 +119,18 @@ impl Summary {
             .map(|_| Ok(Candidate { key: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
         let candidates = candidates.collect::<Result<_>>()?;
         reader.finish()?;
-        Ok(Self { asked, indices, units, selectable, candidates })
+        Ok(Self { request, indices, units, selectable, candidates })
     }
 }
 
 /// Checks that the summaries belong to one selection, and that their ranks cover the index space in order, without
 /// gaps.
-pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
+pub(crate) fn whole(summaries: &[Summary], request: &SelectionRequest) -> Result<RankTotals> {
     let mut end = 0;
-    let mut whole = Whole { units: 0, selectable: 0 };
+    let mut whole = RankTotals { units: 0, selectable: 0 };
     let too_much = || Error::invalid("the masses of all ranks do not fit in 64 bits: a summary is wrong");
     for (rank, summary) in summaries.iter().enumerate() {
-        asked.agree(&summary.asked, rank)?;
+        request.agree(&summary.request, rank)?;
         if summary.indices.start != end || summary.indices.is_empty() {
             return Err(Error::invalid(format!(
                 "rank {rank} owns the indices {:?}, but the ranks before it own {end}; summaries must be in \
@@ -138,10 +142,10 @@ pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
         whole.units = whole.units.checked_add(summary.units).ok_or_else(too_much)?;
         whole.selectable = whole.selectable.checked_add(summary.selectable).ok_or_else(too_much)?;
     }
-    if end != asked.total_capacity {
+    if end != request.total_capacity {
         return Err(Error::invalid(format!(
             "the ranks own {end} of {} indices: a summary is missing",
-            asked.total_capacity
+            request.total_capacity
         )));
     }
     Ok(whole)
@@ -150,8 +154,8 @@ pub(crate) fn whole(summaries: &[Summary], asked: &Asked) -> Result<Whole> {
 /// One rank's contribution to a selection: the draws of its own indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    pub(crate) asked: Asked,
-    pub(crate) whole: Whole,
+    pub(crate) request: SelectionRequest,
+    pub(crate) whole: RankTotals,
     pub(crate) draws: Vec<Draw>,
 }
 
@@ -165,7 +169,7 @@ impl Part {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(PART)
-            .u64s(self.asked.numbers().into_iter())
+            .u64s(self.request.numbers().into_iter())
             .u64s([self.whole.units, self.whole.selectable, self.draws.len() as u64].into_iter())
             .u64s(self.draws.iter().flat_map(|draw| [draw.position, draw.index, draw.units]))
             .finish()
@@ -177,24 +181,24 @@ impl Part {
     /// The bytes are not a part.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, PART, "a part of a selection")?;
-        let asked = Asked::read(&mut reader)?;
-        let whole = Whole { units: reader.u64()?, selectable: reader.u64()? };
+        let request = SelectionRequest::read(&mut reader)?;
+        let whole = RankTotals { units: reader.u64()?, selectable: reader.u64()? };
         let count = reader.count(24)?;
         let draws = (0..count)
             .map(|_| Ok(Draw { position: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
         let draws = draws.collect::<Result<_>>()?;
         reader.finish()?;
-        Ok(Self { asked, whole, draws })
+        Ok(Self { request, whole, draws })
     }
 }
 
 /// All draws of all ranks, in order of position.
-pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
+pub(crate) fn assemble(parts: &[Part]) -> Result<(SelectionRequest, RankTotals, Vec<Draw>)> {
     let Some(first) = parts.first() else {
         return Err(Error::invalid("there are no parts; every rank must contribute one"));
     };
     for (rank, part) in parts.iter().enumerate() {
-        first.asked.agree(&part.asked, rank)?;
+        first.request.agree(&part.request, rank)?;
         if part.whole != first.whole {
             return Err(Error::invalid(format!("rank {rank} had different summaries than rank 0")));
         }
@@ -203,7 +207,7 @@ pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
     if parts.len() > 1 {
         draws.sort_unstable_by_key(|draw| draw.position);
     }
-    let complete = draws.len() as u64 == first.asked.count
+    let complete = draws.len() as u64 == first.request.count
         && draws.iter().zip(0..).all(|(draw, position)| draw.position == position);
     if !complete {
         return Err(Error::new(
@@ -211,9 +215,9 @@ pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
             format!(
                 "the parts have {} draws for the positions 0 to {}, or one position twice: a part is missing or duplicated",
                 draws.len(),
-                first.asked.count
+                first.request.count
             ),
         ));
     }
-    Ok((first.asked, first.whole, draws))
+    Ok((first.request, first.whole, draws))
 }

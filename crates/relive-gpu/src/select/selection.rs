@@ -56,7 +56,7 @@ impl Selection {
         }
     }
 
-    /// A number that encodes the selection, so that ranks notice different requests.
+    /// A number that encodes the selection, so that ranks can detect differing requests.
     pub(crate) fn code(self) -> u64 {
         match self {
             Self::Uniform => 0,
@@ -72,7 +72,7 @@ impl Selection {
         }
     }
 
-    /// Checks that it is valid; each selection does so, too.
+    /// Checks that the selection is valid. Every selection makes this check, too.
     ///
     /// # Errors
     /// β is not between 0 and [`MAX_BETA`].
@@ -95,7 +95,7 @@ pub enum Order {
     /// The order of the draws; for selections of distinct indices, the first choice first.
     #[default]
     AsDrawn,
-    /// By index. Collection from large stores is then faster, because neighbouring rows share pages.
+    /// By index. Collection from large stores is then faster, because neighboring rows share pages.
     ByIndex,
 }
 
@@ -104,7 +104,7 @@ pub enum Order {
 pub struct Selected {
     /// Global indices.
     pub indices: Vec<u64>,
-    /// The probability of each in one draw; 1 for the largest, oldest and newest.
+    /// The probability of each in one draw; 1 for `TopK`, `Fifo` and `Lifo`.
     pub probabilities: Vec<f32>,
     /// Importance weights; all 1 unless the selection is prioritized.
     pub importance: Vec<f32>,
@@ -112,7 +112,7 @@ pub struct Selected {
 
 impl Selected {
     /// The share of one of `ranks` ranks: the list is divided into runs of equal length; if it does not divide evenly,
-    /// the first ones are one longer.
+    /// the first runs have one more entry.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
         let count = self.indices.len();

@@ -5,9 +5,9 @@ use super::draws::{Draw, Places};
 use super::keys::KeyKind;
 use super::math;
 use super::philox::{MAX_STEP, Numbers};
-use super::pool::{Pool, Rank, Whole};
+use super::pool::{Pool, Rank, RankTotals};
 use super::radix;
-use super::ranks::{self, Asked, Part, Summary};
+use super::ranks::{self, Part, SelectionRequest, Summary};
 use super::selection::{Order, Plan, Selected, Selection};
 use super::smallest::{Candidate, first};
 use super::sums::Measure;
@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = *b"RLSELE01";
 /// Limit on the indices of one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// With a mean of fewer units of the grid, probabilities would be off by more than 0.4 %.
+/// Minimum mean mass in units of the grid: below it, probabilities would be off by more than 0.4 %.
 const MIN_MEAN_UNITS: u64 = 256;
 
 /// Selects indices. Seed, step, weights and request determine the result; each selection is one step.
@@ -80,12 +80,12 @@ impl Selector {
     /// # Errors
     /// The count or β is out of range, or insertion numbers are missing.
     pub fn summary(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Summary> {
-        let asked = self.asked(pool, selection, count)?;
+        let request = self.request(pool, selection, count)?;
         let candidates = match selection.plan() {
             Plan::Draws { .. } => Vec::new(),
             Plan::Smallest(kind) => pool.0.smallest(kind, &self.numbers(), count)?,
         };
-        Summary::new(asked, &*pool.0, candidates)
+        Summary::new(request, &*pool.0, candidates)
     }
 
     /// The draws of this rank's indices. `summaries` are those of all ranks for this selection, by rank. On success the
@@ -102,8 +102,8 @@ impl Selector {
         selection: Selection,
         count: u64,
     ) -> Result<Part> {
-        let asked = self.asked(pool, selection, count)?;
-        let whole = ranks::whole(summaries, &asked)?;
+        let request = self.request(pool, selection, count)?;
+        let whole = ranks::whole(summaries, &request)?;
         let own = summaries.get(rank).ok_or_else(|| {
             Error::invalid(format!("this is rank {rank}, but there are {} summaries", summaries.len()))
         })?;
@@ -112,8 +112,8 @@ impl Selector {
                 "the summary of rank {rank} does not match the weights that it selects from; they must not change in between"
             )));
         }
-        enough(selection, count, whole)?;
-        fine(selection, whole, &*pool.0)?;
+        check_selectable(selection, count, whole)?;
+        check_resolution(selection, whole, &*pool.0)?;
         let draws = match selection.plan() {
             Plan::Draws { measure, stratified } => {
                 let (own, total) = own_mass(summaries, rank, measure);
@@ -123,16 +123,16 @@ impl Selector {
             Plan::Smallest(_) => own_candidates(summaries, rank, count),
         };
         self.step += 1;
-        Ok(Part { asked, whole, draws })
+        Ok(Part { request, whole, draws })
     }
 
     /// The whole list from the parts of all ranks, in any order.
     ///
     /// # Errors
-    /// The parts do not all belong to one selection, which must be `selection`.
+    /// The parts do not all belong to one selection, or it is not `selection`.
     pub fn merge(parts: &[Part], selection: Selection, order: Order) -> Result<Selected> {
-        let (asked, whole, mut draws) = ranks::assemble(parts)?;
-        if asked.selection != selection.code() {
+        let (request, whole, mut draws) = ranks::assemble(parts)?;
+        if request.selection != selection.code() {
             return Err(Error::invalid(format!("the parts do not belong to the selection {selection:?}")));
         }
         if order == Order::ByIndex {
@@ -151,7 +151,7 @@ impl Selector {
     /// A selector from [`to_bytes`](Self::to_bytes): it continues with the same selections.
     ///
     /// # Errors
-    /// The bytes are not a selector's.
+    /// The bytes do not encode a selector.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, MAGIC, "the state of a selector")?;
         let (seed, step) = (reader.u64()?, reader.u64()?);
@@ -166,7 +166,7 @@ impl Selector {
         Numbers::new(self.seed, self.step)
     }
 
-    fn asked(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Asked> {
+    fn request(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<SelectionRequest> {
         selection.check()?;
         if let Plan::Smallest(kind) = selection.plan() {
             pool.check(kind)?;
@@ -179,7 +179,7 @@ impl Selector {
         if self.step >= MAX_STEP {
             return Err(Error::invalid(format!("step {MAX_STEP} is the last one; use another seed")));
         }
-        Ok(Asked {
+        Ok(SelectionRequest {
             seed: self.seed,
             step: self.step,
             selection: selection.code(),
@@ -190,7 +190,7 @@ impl Selector {
     }
 }
 
-fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
+fn check_selectable(selection: Selection, count: u64, whole: RankTotals) -> Result<()> {
     let wanted = match selection.plan() {
         Plan::Draws { .. } => count.min(1),
         Plan::Smallest(_) => count,
@@ -209,7 +209,7 @@ fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
 
 /// Checks the resolution of the grid. Each mass is off by less than a unit: with a mean of n units, all probabilities
 /// together are off by less than 1/n.
-fn fine(selection: Selection, whole: Whole, rank: &dyn Rank) -> Result<()> {
+fn check_resolution(selection: Selection, whole: RankTotals, rank: &dyn Rank) -> Result<()> {
     let is_by_mass = matches!(
         selection.plan(),
         Plan::Draws { measure: Measure::Units, .. } | Plan::Smallest(KeyKind::Race)
@@ -255,13 +255,14 @@ fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
     clippy::cast_possible_truncation,
     reason = "results are rounded to f32"
 )]
-fn finish(selection: Selection, whole: Whole, draws: &[Draw]) -> Selected {
+fn finish(selection: Selection, whole: RankTotals, draws: &[Draw]) -> Selected {
     let probability = |units: u64| match selection {
         Selection::Uniform => (1.0 / whole.selectable as f64) as f32,
         Selection::TopK | Selection::Fifo | Selection::Lifo => 1.0,
         _ => (units as f64 / whole.units as f64) as f32,
     };
-    // (N · p)^-β over the largest of the batch is (the smallest p of the batch / p)^β: N and the whole mass cancel.
+    // (N · p)^-β divided by the largest value of the batch is (the smallest p of the batch / p)^β: N and the whole mass
+    // cancel.
     let least = draws.iter().map(|draw| draw.units).min().unwrap_or(1) as f64;
     let importance = |units: u64| match selection {
         Selection::Prioritized { beta, .. } => {

@@ -38,7 +38,7 @@ impl Smallest {
     #[cold]
     fn keep(&mut self, candidate: Candidate) {
         self.kept.push(candidate);
-        // Pruning at twice the number costs a constant per candidate.
+        // Pruning at twice `count` takes amortized constant time per candidate.
         if self.kept.len() >= 2 * self.count.max(64) {
             self.reduce();
         }
@@ -59,7 +59,7 @@ impl Smallest {
     }
 }
 
-/// Sorts, and keeps the first `count`.
+/// Sorts the candidates, and keeps the first `count`.
 pub(crate) fn first(candidates: &mut Vec<Candidate>, count: usize) {
     if candidates.len() > count && count > 0 {
         candidates.select_nth_unstable(count - 1);

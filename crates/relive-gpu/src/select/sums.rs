@@ -1,11 +1,11 @@
-//! Sums over tiles and over tiles of tiles, and the search for the index at a place in the whole mass.
+//! Sums over tiles and super-tiles, and the search for the index at a place in the whole mass.
 
 use super::grid::Grid;
 
 /// Indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
 
-/// Tiles per super-tile, which has 65,536 indices.
+/// Tiles per super-tile; a super-tile has 65,536 indices.
 pub(crate) const TILES_PER_SUPER: usize = 256;
 
 /// The measure of draws: each index in proportion to its mass, or all selectable ones equally.
@@ -41,7 +41,7 @@ impl Share for Counted {
     }
 }
 
-/// Sums count as they are.
+/// A sum contributes its own value.
 #[derive(Clone, Copy)]
 struct Summed;
 
@@ -65,8 +65,8 @@ impl Sums {
         Self { tiles, supers }
     }
 
-    /// Replaces the contribution of an index of `tile`. Sums only wrap temporarily: they are sums of existing
-    /// contributions.
+    /// Replaces the contribution of an index of `tile`. A sum wraps only temporarily, because it ends up as a sum of
+    /// existing contributions.
     #[inline(always)]
     pub(crate) fn replace(&mut self, tile: usize, old: u64, new: u64) {
         let change = new.wrapping_sub(old);
@@ -92,7 +92,7 @@ impl Sums {
     }
 
     /// The index whose share of the mass contains `place`, which must be below the total. The search starts from
-    /// `near`.
+    /// `cursor`.
     #[inline(always)]
     pub(crate) fn find(
         &self,
@@ -100,37 +100,37 @@ impl Sums {
         masses: &[f32],
         share: impl Share,
         place: u64,
-        near: &mut Near,
+        cursor: &mut TileCursor,
     ) -> usize {
-        if !near.walk_to(&self.tiles, place) {
-            *near = self.search(starts, place);
+        if !cursor.walk_to(&self.tiles, place) {
+            *cursor = self.search(starts, place);
         }
-        let first = near.tile * TILE;
+        let first = cursor.tile * TILE;
         let masses = &masses[first..masses.len().min(first + TILE)];
-        first + find_in(masses, share, &mut (place - near.start))
+        first + find_in(masses, share, &mut (place - cursor.start))
     }
 
     /// The tile whose share of the mass contains `place`.
     #[inline(always)]
-    fn search(&self, starts: &[u64], place: u64) -> Near {
-        // Several super-tiles start at one place if some of them are empty: the last one has the mass.
+    fn search(&self, starts: &[u64], place: u64) -> TileCursor {
+        // If several super-tiles start at one place, all but the last of them are empty.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
         let tiles = &self.tiles[first_tile..self.tiles.len().min(first_tile + TILES_PER_SUPER)];
         let tile = first_tile + find_in(tiles, Summed, &mut rest);
-        Near { tile, start: place - rest }
+        TileCursor { tile, start: place - rest }
     }
 }
 
-/// A tile, and its start in the whole mass: sorted draws find the next one a few tiles further on.
+/// A tile, and its start in the whole mass. For sorted draws, the next draw is only a few tiles further on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Near {
+pub(crate) struct TileCursor {
     tile: usize,
     start: u64,
 }
 
-impl Near {
+impl TileCursor {
     /// Beyond this distance, a search is faster.
     const MOST_STEPS: usize = 24;
 
@@ -151,8 +151,8 @@ impl Near {
     }
 }
 
-/// The position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16 before
-/// it examines one, so that most of the work is vector sums.
+/// The position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16 values
+/// and then examines only one run, so that most of the work is vector sums.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
     const RUN: usize = 16;
@@ -185,29 +185,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_is_found_where_a_walk_finds_it() {
+    fn every_position_matches_a_linear_search() {
         let masses: Vec<f32> = (0..70_000u32).map(|index| f32::from(u8::from(index % 977 == 3))).collect();
         let measure = |mass| Counted.of(mass);
         let sums = Sums::of_tiles(
             masses.chunks(TILE).map(|tile| tile.iter().map(|mass| measure(*mass)).sum()).collect(),
         );
         let starts = sums.starts();
-        let mut near = Near::default();
+        let mut cursor = TileCursor::default();
         let walk = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
         for (place, (index, _)) in walk.enumerate() {
-            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut Near::default()), index);
-            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut near), index);
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut TileCursor::default()), index);
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut cursor), index);
         }
     }
 
     #[test]
-    fn empty_super_tiles_are_passed() {
+    fn empty_super_tiles_are_skipped() {
         let mut masses = vec![0.0; 4 * TILE * TILES_PER_SUPER];
         let last = masses.len() - 1;
         masses[last] = 1.0;
         let mut sums = Sums::of_tiles(vec![0; masses.len() / TILE]);
         sums.replace(last / TILE, 0, 1);
-        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0, &mut Near::default()), last);
+        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0, &mut TileCursor::default()), last);
         sums.replace(last / TILE, 1, 0);
         assert_eq!(sums, Sums::of_tiles(vec![0; masses.len() / TILE]));
     }

@@ -1,4 +1,4 @@
-//! Weights of indices, with sums that follow every change.
+//! Weights of indices, with sums that are kept up to date.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"RLWGHT01";
 /// Limit on the exponent of priorities.
 pub const MAX_EXPONENT: f32 = 16.0;
 
-/// Number of indices from which another thread pays off.
+/// Minimum number of indices per thread; for fewer, another thread costs more than it saves.
 const INDICES_PER_THREAD: usize = 1 << 16;
 
 /// The configuration of weights.
@@ -26,8 +26,8 @@ pub struct WeightsConfig {
     /// The global index of this rank's index 0.
     pub first: u64,
     /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`] for
-    /// the resolution. If it is far above the actual weights, a selection by them is refused, because it would use
-    /// rounded ones.
+    /// the resolution. If it is far above the actual weights, weighted selections are refused, because they would use
+    /// coarsely rounded weights.
     pub max_weight: f32,
     /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights unchanged, 0
     /// makes all positive ones equal. Weight 0 has mass 0 with every exponent.
@@ -263,7 +263,7 @@ impl Weights {
         }
     }
 
-    /// Recomputes powers and sums from the weights, on as many threads as pay off.
+    /// Recomputes powers and sums from the weights, on as many threads as are worthwhile.
     fn rescan(&mut self) {
         let per_thread = self.weights.len().div_ceil(TILE).div_ceil(self.threads());
         let (grid, exponent) = (self.grid, self.config.exponent);
@@ -314,7 +314,7 @@ pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f
     Ok(())
 }
 
-/// Checks that these are valid as all weights of a rank.
+/// Checks that these weights are valid as the complete weights of a rank.
 pub(crate) fn check_all(config: &WeightsConfig, weights: &[f32]) -> Result<()> {
     if weights.len() as u64 != config.capacity {
         return Err(Error::invalid(format!(

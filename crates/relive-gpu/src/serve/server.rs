@@ -13,11 +13,12 @@ use crate::error::{Error, Result};
 use crate::peers::{Network, NetworkOptions};
 use crate::store::Reader;
 
-/// Limit on simultaneous connections: one for each rank of other machines, plus lost ones that were not noticed yet.
+/// Limit on simultaneous connections: one for each rank of other machines, plus lost connections that have not been
+/// noticed yet.
 const MAX_CONNECTIONS: usize = 4096;
 /// How long a TLS handshake may take.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after the system has refused to accept.
+/// Pause after the system has failed to accept a connection.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
 /// Serves the rows of a store to [peers](crate::Peer) until it is dropped. Keeps the network's threads alive.
@@ -30,7 +31,7 @@ pub struct RowServer {
 
 impl Drop for RowServer {
     fn drop(&mut self) {
-        // The connections end with it, and so do their pins.
+        // The connections end with the accepting task, and so do their pins.
         self.accepting.abort();
     }
 }
@@ -79,7 +80,7 @@ async fn accept(listener: TcpListener, options: NetworkOptions, reader: Reader) 
     }
 }
 
-/// One connection. Its errors are sent to the other side; nobody on this side could react to them.
+/// One connection. Its errors are sent to the other side; no code on this side could react to them.
 async fn one(socket: TcpStream, options: Arc<NetworkOptions>, reader: Reader) {
     let socket = match &options.server_tls {
         None => Socket::over_tcp(socket),

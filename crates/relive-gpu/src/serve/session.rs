@@ -17,7 +17,7 @@ use crate::collect::{Pad, span};
 use crate::error::{Error, Result};
 use crate::peers::messages::{
     Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES,
-    PinHead, RowAsked, RowTold, VERSION, WindowAsked, encode_error, u64s,
+    PinHead, PinnedRowInfo, RowRequest, VERSION, WindowRequest, encode_error, u64s,
 };
 use crate::store::{Pinned, PinnedRow, Reader};
 
@@ -25,9 +25,9 @@ use crate::store::{Pinned, PinnedRow, Reader};
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may stall while it receives an answer: its pins prevent rows from being replaced.
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
-/// Limit on the pieces sent at once, which is Linux's.
+/// Limit on the pieces sent at once, set by Linux.
 const PIECES: usize = 1024;
-/// Number of rows pinned before other connections have their turn.
+/// Number of rows pinned before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
 /// Limit on the rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl From<ReadError> for End {
 }
 
 /// The pins of a client.
-struct Held<'a> {
+struct ClientPins<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
     /// Rows by index, and the number of leases of each.
@@ -67,15 +67,15 @@ struct Held<'a> {
 pub(super) async fn session(socket: Socket, token: Option<&str>, reader: &Reader) {
     let mut frames = Frames::new(socket);
     frames.limit_heads(MAX_HEAD_BYTES);
-    let mut held = Held { reader, leases: HashMap::new(), rows: HashMap::new() };
+    let mut pins = ClientPins { reader, leases: HashMap::new(), rows: HashMap::new() };
     let end = match timeout(GREETING_PATIENCE, greet(&mut frames, token, reader)).await {
         Err(_) => return,
-        Ok(Ok(())) => serve(&mut frames, &mut held).await,
+        Ok(Ok(())) => serve(&mut frames, &mut pins).await,
         Ok(Err(end)) => Err(end),
     };
-    drop(held);
+    drop(pins);
     if let Err(End::Refused(error)) = end {
-        // It may be gone.
+        // The other side may be gone.
         drop(timeout(STALL_PATIENCE, refuse(&frames, &error)).await);
     }
 }
@@ -118,7 +118,7 @@ async fn refuse(frames: &Frames, error: &Error) -> io::Result<()> {
     frames.send_frame(FrameKind::RowsRefused, &encode_error(error), &[]).await
 }
 
-async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
+async fn serve(frames: &mut Frames, pins: &mut ClientPins<'_>) -> Result<(), End> {
     while let Some((header, head)) = frames.next().await? {
         if header.body_len() > MAX_REQUEST_BYTES {
             let text = format!("a request of {} bytes; the limit is {MAX_REQUEST_BYTES}", header.body_len());
@@ -126,9 +126,9 @@ async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
         }
         let body = frames.read_bytes(header.body_len()).await?;
         let done = match header.kind {
-            FrameKind::PinRows => pin(frames, held, &head, &body).await?,
-            FrameKind::ReadRows => read(frames, held, &head, &body).await?,
-            FrameKind::ReleaseRows => held.release(&head),
+            FrameKind::PinRows => pin(frames, pins, &head, &body).await?,
+            FrameKind::ReadRows => read(frames, pins, &head, &body).await?,
+            FrameKind::ReleaseRows => pins.release(&head),
             _ => return Err(out_of_place(&header)),
         };
         if let Err(error) = done {
@@ -138,29 +138,34 @@ async fn serve(frames: &mut Frames, held: &mut Held<'_>) -> Result<(), End> {
     Ok(())
 }
 
-async fn pin(frames: &Frames, held: &mut Held<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
-    let told = match held.pin(head, body).await {
-        Ok(told) => RowTold::encode_all(&told),
+async fn pin(
+    frames: &Frames,
+    pins: &mut ClientPins<'_>,
+    head: &[u8],
+    body: &[u8],
+) -> Result<Result<()>, End> {
+    let rows_info = match pins.pin(head, body).await {
+        Ok(rows_info) => PinnedRowInfo::encode_all(&rows_info),
         Err(error) => return Ok(Err(error)),
     };
-    sent(frames.send_frame(FrameKind::PinnedRows, &[], &told)).await?;
+    sent(frames.send_frame(FrameKind::PinnedRows, &[], &rows_info)).await?;
     Ok(Ok(()))
 }
 
-async fn read(frames: &Frames, held: &Held<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
-    let (windows, rows, bytes) = match held.asked(head, body) {
-        Ok(asked) => asked,
+async fn read(frames: &Frames, pins: &ClientPins<'_>, head: &[u8], body: &[u8]) -> Result<Result<()>, End> {
+    let (windows, rows, bytes) = match pins.decode_read(head, body) {
+        Ok(request) => request,
         Err(error) => return Ok(Err(error)),
     };
     let header = FrameHeader::new(FrameKind::Rows, 0, narrow(bytes)).map_err(io::Error::other)?;
     sent(frames.send(&mut [IoSlice::new(&header.encode())])).await?;
     let pieces = windows.len() * rows.len();
     for begin in (0..pieces).step_by(PIECES) {
-        let piece = |at: usize| held.steps(&windows[at / rows.len()], &rows[at % rows.len()]);
+        let piece = |at: usize| pins.steps(&windows[at / rows.len()], &rows[at % rows.len()]);
         let mut now: Vec<IoSlice<'_>> =
             (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
         sent(frames.send(&mut now)).await?;
-        // Pieces without bytes never wait, so other connections would starve.
+        // Sending pieces without bytes never waits, so other connections would starve.
         tokio::task::yield_now().await;
         crate::kill::kill_point!("rows half sent");
     }
@@ -173,14 +178,14 @@ async fn sent(send: impl Future<Output = io::Result<()>>) -> io::Result<()> {
 
 /// A row, and the step for which a request wants windows.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct RequestedRow {
     local: u64,
     step: u64,
     length: u64,
 }
 
-impl Held<'_> {
-    async fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<RowTold>> {
+impl ClientPins<'_> {
+    async fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<PinnedRowInfo>> {
         let head = PinHead::decode(head, "the request")?;
         let indices = u64s(body, "the request")?;
         if self.rows.len() + indices.len() > MAX_PINNED {
@@ -194,16 +199,16 @@ impl Held<'_> {
             return Err(Error::invalid(format!("lease {} already exists", head.lease)));
         }
         let mut pinned = self.reader.pin_all(&[], false)?.0;
-        let mut told = Vec::with_capacity(indices.len());
+        let mut rows_info = Vec::with_capacity(indices.len());
         for some in indices.chunks(PINS_AT_ONCE) {
-            if let Err(error) = self.pin_some(some, head.is_sample, &mut pinned, &mut told) {
+            if let Err(error) = self.pin_some(some, head.is_sample, &mut pinned, &mut rows_info) {
                 self.forget(&pinned);
                 return Err(error);
             }
             tokio::task::yield_now().await;
         }
         self.leases.insert(head.lease, pinned);
-        Ok(told)
+        Ok(rows_info)
     }
 
     fn pin_some(
@@ -211,7 +216,7 @@ impl Held<'_> {
         indices: &[u64],
         is_sample: bool,
         pinned: &mut Pinned,
-        told: &mut Vec<RowTold>,
+        rows_info: &mut Vec<PinnedRowInfo>,
     ) -> Result<()> {
         let (now, missing) = self.reader.pin_all(indices, is_sample)?;
         let mut missing = missing.into_iter().peekable();
@@ -219,17 +224,17 @@ impl Held<'_> {
         for position in 0..indices.len() {
             let is_missing = missing.next_if_eq(&position).is_some();
             let Some(&row) = (if is_missing { None } else { rows.next() }) else {
-                told.push(RowTold::NONE);
+                rows_info.push(PinnedRowInfo::NONE);
                 continue;
             };
             let PinnedRow { generation, length, inserted, sampled, weight, .. } = row;
-            told.push(RowTold { generation, length, inserted, sampled, weight });
+            rows_info.push(PinnedRowInfo { generation, length, inserted, sampled, weight });
             self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
         }
         pinned.append(now)
     }
 
-    /// Removes rows that are no longer pinned from those that may be read.
+    /// Removes rows that are no longer pinned from the rows that may be read.
     fn forget(&mut self, pinned: &Pinned) {
         for row in pinned.rows() {
             if let Some((_, count)) = self.rows.get_mut(&row.index) {
@@ -241,7 +246,7 @@ impl Held<'_> {
         }
     }
 
-    /// Releases a lease. An unknown lease was abandoned while it was created.
+    /// Releases a lease. A lease that is unknown here was abandoned during its creation.
     fn release(&mut self, head: &[u8]) -> Result<()> {
         let &[lease] = &u64s(head, "the request")?[..] else {
             return Err(Error::corrupt("a release of other than one lease"));
@@ -253,19 +258,20 @@ impl Held<'_> {
     }
 
     /// The contents of a request, and the number of bytes of its answer.
-    fn asked(&self, head: &[u8], body: &[u8]) -> Result<(Vec<WindowAsked>, Vec<Wanted>, u64)> {
+    fn decode_read(&self, head: &[u8], body: &[u8]) -> Result<(Vec<WindowRequest>, Vec<RequestedRow>, u64)> {
         let schema = self.reader.schema();
-        let windows = WindowAsked::decode_all(head, schema.columns().len(), "the request")?;
-        let asked = RowAsked::decode_all(body, "the request")?;
-        let pieces = windows.len().max(1).saturating_mul(asked.len());
+        let windows = WindowRequest::decode_all(head, schema.columns().len(), "the request")?;
+        let request = RowRequest::decode_all(body, "the request")?;
+        let pieces = windows.len().max(1).saturating_mul(request.len());
         if pieces > MAX_ANSWER_PIECES {
             return Err(Error::invalid(format!(
                 "{} windows of {} trajectories are {pieces} pieces; the limit of a request is {MAX_ANSWER_PIECES}; request fewer at a time",
                 windows.len(),
-                asked.len()
+                request.len()
             )));
         }
-        let rows = asked.iter().map(|row| self.wanted(row)).collect::<Result<Vec<Wanted>>>()?;
+        let rows =
+            request.iter().map(|row| self.requested_row(row)).collect::<Result<Vec<RequestedRow>>>()?;
         let mut bytes = 0_u64;
         for window in &windows {
             let step = schema.step_bytes(window.column);
@@ -282,21 +288,21 @@ impl Held<'_> {
         Ok((windows, rows, bytes))
     }
 
-    fn wanted(&self, asked: &RowAsked) -> Result<Wanted> {
-        let held = self.rows.get(&asked.index).map(|(row, _)| row);
-        let Some(row) = held.filter(|row| row.generation == asked.generation && asked.step <= row.length)
+    fn requested_row(&self, request: &RowRequest) -> Result<RequestedRow> {
+        let pins = self.rows.get(&request.index).map(|(row, _)| row);
+        let Some(row) = pins.filter(|row| row.generation == request.generation && request.step <= row.length)
         else {
             return Err(Error::not_found(format!(
                 "step {} of trajectory {} of generation {}, which the connection has not pinned, or which is shorter",
-                asked.step, asked.index, asked.generation
+                request.step, request.index, request.generation
             )));
         };
         let local = self.reader.shard().local(row.index)?;
-        Ok(Wanted { local, step: asked.step, length: row.length })
+        Ok(RequestedRow { local, step: request.step, length: row.length })
     }
 
     /// The steps of a window, in place.
-    fn steps(&self, window: &WindowAsked, row: &Wanted) -> &[u8] {
+    fn steps(&self, window: &WindowRequest, row: &RequestedRow) -> &[u8] {
         let found = span(row.step, row.length, window.offset, window.length, Pad::Head);
         let step = self.reader.schema().step_bytes(window.column);
         let (start, _) = self.reader.segment().row(window.column, row.local);

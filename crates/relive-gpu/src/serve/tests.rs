@@ -64,8 +64,8 @@ fn network(options: NetworkOptions) -> Network {
 struct Ranks {
     stores: Vec<Store>,
     servers: Vec<RowServer>,
-    near: Reader,
-    far: Reader,
+    local: Reader,
+    remote: Reader,
 }
 
 fn ranks(options: &NetworkOptions, host: &str) -> Ranks {
@@ -79,9 +79,9 @@ fn ranks(options: &NetworkOptions, host: &str) -> Ranks {
         .rev()
         .map(|server| Peer::connect(&network, &format!("{host}:{}", server.address().port())).unwrap())
         .collect();
-    let near = readers[0].of_ranks(&readers, &[]).unwrap();
-    let far = readers[0].of_ranks(&readers[..1], &peers).unwrap();
-    Ranks { stores, servers, near, far }
+    let local = readers[0].of_ranks(&readers, &[]).unwrap();
+    let remote = readers[0].of_ranks(&readers[..1], &peers).unwrap();
+    Ranks { stores, servers, local, remote }
 }
 
 fn windows() -> Vec<Window> {
@@ -126,28 +126,28 @@ fn pins(store: &Store) -> u64 {
 }
 
 #[test]
-fn rows_of_other_machines_are_those_of_memory() {
+fn rows_over_the_network_match_those_in_memory() {
     let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
     let mut runner = proptest::test_runner::TestRunner::default();
     let rows = proptest::collection::vec((0..RANKS * CAPACITY, 0..=MAX_STEPS), 0..40);
     let test = |rows: Vec<(u64, u64)>| {
         let (indices, steps): (Vec<u64>, Vec<u64>) = rows.into_iter().unzip();
-        let [near, far] =
-            [&ranks.near, &ranks.far].map(|reader| collected(reader, &windows(), &indices, &steps));
-        prop_assert!(near == far, "{indices:?} at {steps:?}");
+        let [local, remote] =
+            [&ranks.local, &ranks.remote].map(|reader| collected(reader, &windows(), &indices, &steps));
+        prop_assert!(local == remote, "{indices:?} at {steps:?}");
         Ok(())
     };
     runner.run(&rows, test).unwrap();
 }
 
 #[test]
-fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
+fn rows_pinned_by_another_rank_stay_until_unpinned() {
     let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
-    let (pinned, missing) = ranks.far.pin_present(&[6, 0, 6, 12]).unwrap();
+    let (pinned, missing) = ranks.remote.pin_present(&[6, 0, 6, 12]).unwrap();
     assert!(missing.is_empty());
     assert_eq!(pinned.rows().iter().map(|row| row.index).collect::<Vec<_>>(), [6, 0, 6, 12]);
     assert_eq!((pins(&ranks.stores[1]), ranks.stores[1].status(6).unwrap().sampled), (2, 2));
-    // Index 5 is the oldest, and is replaced; then all others except 6.
+    // Index 5 is the oldest and is replaced first, then all others except index 6.
     for number in 0..2 * CAPACITY {
         insert(&ranks.stores[1], 100 + number);
     }
@@ -156,18 +156,18 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
     drop(pinned);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
     // Sampled for the last time, and gone.
-    let held = ranks.far.hold(&[6]).unwrap();
+    let held = ranks.remote.hold(&[6]).unwrap();
     assert_eq!((held.rows()[0].sampled, held.rows().len()), (2, 1));
     drop(held);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
     let generation = ranks.stores[1].status(7).unwrap().generation;
     ranks.stores[1].remove(&[crate::store::Inserted { index: 7, generation }]).unwrap();
-    let (pinned, missing) = ranks.far.pin_present(&[7, 0, 8]).unwrap();
+    let (pinned, missing) = ranks.remote.pin_present(&[7, 0, 8]).unwrap();
     assert_eq!((missing, pinned.rows().len()), (vec![0], 2));
-    assert_eq!(ranks.far.pin(&[RANKS * CAPACITY]).unwrap_err().kind(), ErrorKind::NotFound);
-    // Many rows are pinned in several steps, which is invisible outside.
+    assert_eq!(ranks.remote.pin(&[RANKS * CAPACITY]).unwrap_err().kind(), ErrorKind::NotFound);
+    // Many rows are pinned in several passes, which the caller does not notice.
     let many: Vec<u64> = (0..40_000).map(|number| CAPACITY + number % CAPACITY).collect();
-    let (pinned, missing) = ranks.far.pin_present(&many).unwrap();
+    let (pinned, missing) = ranks.remote.pin_present(&many).unwrap();
     let expected: Vec<usize> = (0..many.len()).filter(|&at| many[at] == 7).collect();
     assert!(missing == expected, "{} are missing", missing.len());
     assert_eq!(pins(&ranks.stores[1]), 32_000 + 1, "8 is pinned from before");
@@ -175,7 +175,7 @@ fn what_a_rank_has_pinned_elsewhere_stays_until_it_is_dropped() {
 }
 
 #[test]
-fn stores_that_do_not_fit_are_refused() {
+fn mismatched_stores_are_refused() {
     let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
     let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();
     let options = StoreOptions { rank: 1, ranks: RANKS, touch_threads: 0, ..StoreOptions::new(CAPACITY) };
@@ -196,7 +196,7 @@ fn stores_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn only_who_knows_the_token_is_served() {
+fn only_clients_with_the_token_are_served() {
     let options =
         |token: Option<&str>| NetworkOptions { token: token.map(str::to_owned), ..NetworkOptions::new() };
     let store = store(0);
@@ -212,7 +212,7 @@ fn only_who_knows_the_token_is_served() {
 }
 
 #[test]
-fn rows_come_over_tls() {
+fn rows_are_served_over_tls() {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let pem = certified.cert.pem();
     let identity =
@@ -224,18 +224,18 @@ fn rows_come_over_tls() {
     };
     let ranks = ranks(&options, "localhost");
     let rows = [14, 0, 7, 7, 3];
-    let [near, far] =
-        [&ranks.near, &ranks.far].map(|reader| collected(reader, &windows(), &rows, &[1, 2, 3, 4, 5]));
-    assert!(near == far);
-    // A caller that does not use it learns why nothing arrives.
+    let [local, remote] =
+        [&ranks.local, &ranks.remote].map(|reader| collected(reader, &windows(), &rows, &[1, 2, 3, 4, 5]));
+    assert!(local == remote);
+    // A client without TLS gets an error that explains why no answer arrives.
     let plain = network(NetworkOptions::new());
     let error = Peer::connect(&plain, &ranks.servers[0].address().to_string()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt), "{error}");
 }
 
-/// Whatever arrives, the server answers or closes the connection, and serves others.
+/// Whatever bytes arrive, the server answers or closes the connection, and keeps serving other clients.
 #[test]
-fn what_is_no_client_is_refused() {
+fn foreign_clients_are_refused() {
     let store = store(0);
     let server = RowServer::start(&network(NetworkOptions::new()), store.reader(), ANYWHERE).unwrap();
     let answer = |sent: &[u8]| {
@@ -260,11 +260,11 @@ fn what_is_no_client_is_refused() {
     };
     assert!(answer(&open(&frame(12, &[], &[]))).contains("unexpected frame of kind"));
     assert!(answer(&open(&[99; 16])).contains("kind 99"));
-    // Refused requests leave the connection open: the last frame ends it.
+    // Refused requests leave the connection open; the last frame closes it.
     let end = frame(12, &[], &[]);
-    // 2,700 windows of 400 rows: work, and nothing to send.
+    // 2,700 windows of 400 rows, which cause work although there is nothing to send.
     let windows = [&2_700_u64.to_le_bytes()[..], &[0; 24].repeat(2_700)].concat();
-    // The rows before a refused one are not pinned: they cannot be read.
+    // Rows before a refused row are not pinned, so they cannot be read.
     let refused = [[0_u64; 20_000].map(u64::to_le_bytes).concat(), 999_u64.to_le_bytes().to_vec()].concat();
     let read = [1_u64, 0, 0, 1].map(u64::to_le_bytes).concat();
     let unpinned =
@@ -288,7 +288,7 @@ fn what_is_no_client_is_refused() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_is_given_up() {
+fn an_unresponsive_store_times_out() {
     let silent = TcpListener::bind(ANYWHERE).unwrap();
     let options = NetworkOptions { patience: Duration::from_millis(100), ..NetworkOptions::new() };
     let address = silent.local_addr().unwrap().to_string();
@@ -307,18 +307,18 @@ fn a_store_that_does_not_answer_is_given_up() {
 
 /// A caller within a runtime must neither panic nor hang.
 #[test]
-fn a_call_within_a_runtime_works() {
+fn a_blocking_call_inside_a_runtime_works() {
     let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(async { ranks.far.pin(&[7]).unwrap().rows()[0].index }), 7);
+    assert_eq!(runtime.block_on(async { ranks.remote.pin(&[7]).unwrap().rows()[0].index }), 7);
 }
 
-/// The next draw finds a server that was restarted; earlier pins are reported as lost.
+/// The next draw reconnects to a restarted server; earlier pins are reported as lost.
 #[test]
-fn a_lost_connection_is_made_anew() {
+fn a_lost_connection_is_reopened() {
     let mut ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
-    let collector = Collector::new(&ranks.far, &windows(), CollectOptions::new(4)).unwrap();
-    let pinned = ranks.far.pin(&[7]).unwrap();
+    let collector = Collector::new(&ranks.remote, &windows(), CollectOptions::new(4)).unwrap();
+    let pinned = ranks.remote.pin(&[7]).unwrap();
     let address = ranks.servers.remove(0).address();
     let error = loop {
         // The connection ends soon after its server.
@@ -331,7 +331,7 @@ fn a_lost_connection_is_made_anew() {
     eventually("the pins of a connection end with it", || pins(&ranks.stores[1]) == 0);
     let network = network(NetworkOptions::new());
     ranks.servers.insert(0, RowServer::start(&network, ranks.stores[1].reader(), address).unwrap());
-    let again = ranks.far.pin(&[7]).unwrap();
+    let again = ranks.remote.pin(&[7]).unwrap();
     collector.collect(&again, &[0]).unwrap();
     assert!(collector.collect(&pinned, &[0]).is_err());
     let mut both = pinned;
@@ -369,12 +369,12 @@ fn spawn(role: &str, kill_at: &str) -> (Child, String) {
     command.env(ROLE, role).env("RELIVE_KILL_AT", kill_at).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let told = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("at ").map(str::to_owned));
-    (child, told.expect("the child says where it is"))
+    let actual = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("at ").map(str::to_owned));
+    (child, actual.expect("the child says where it is"))
 }
 
 #[test]
-fn a_server_that_is_killed_is_named() {
+fn a_killed_server_is_named() {
     for kill_at in ["rows half sent", "none"] {
         let (mut child, address) = spawn("server", kill_at);
         let stores = [store(0), store(2)];
@@ -404,7 +404,7 @@ fn a_server_that_is_killed_is_named() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_no_pins() {
+fn a_killed_client_leaves_no_pins() {
     let stores = [store(1), store(2)];
     let network = network(NetworkOptions::new());
     let servers =

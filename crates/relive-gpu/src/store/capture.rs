@@ -11,10 +11,10 @@ use crate::memory::segment::Segment;
 use crate::protocol::pin::{RowState, Stamp};
 
 impl Inner {
-    /// Takes a snapshot of the store, and runs `act` before anything but weights and sample counts changes.
+    /// Takes a snapshot of the store, and runs `act` before anything other than weights and sample counts can change.
     pub(crate) fn snapshot<T>(&self, act: impl FnOnce(&Snapshot) -> Result<T>) -> Result<(Snapshot, T)> {
         let state = self.state.lock();
-        let snapshot = look(&self.segment, &state);
+        let snapshot = snapshot(&self.segment, &state);
         let done = act(&snapshot)?;
         Ok((snapshot, done))
     }
@@ -41,7 +41,7 @@ impl Inner {
     }
 }
 
-fn look(segment: &Segment, state: &Controller) -> Snapshot {
+fn snapshot(segment: &Segment, state: &Controller) -> Snapshot {
     let mut free: Vec<u64> = state.free.iter().copied().collect();
     let (mut rows, mut generations) = (Vec::new(), Vec::new());
     for (row, word) in (0..).zip(segment.states()) {

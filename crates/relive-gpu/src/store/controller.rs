@@ -77,8 +77,8 @@ impl Controller {
             ordered.collect()
         };
         for row in rows {
-            let told = self.row(segment, row);
-            self.order.insert(told);
+            let order_row = self.row(segment, row);
+            self.order.insert(order_row);
             self.changed.note(row);
         }
         let limit = segment.header().shape.max_times_sampled;
@@ -130,7 +130,8 @@ impl Controller {
         }
         let row = self.row(segment, place.row);
         segment.weights()[at].store(weight.to_bits(), Ordering::SeqCst);
-        // A reader that exhausts it meanwhile sets its weight to 0 after counting: one of the two sees the other.
+        // A reader that exhausts the trajectory at the same time sets its weight to 0 after counting, so at least one
+        // of the two sees the other's change.
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
@@ -141,8 +142,8 @@ impl Controller {
         true
     }
 
-    /// Frees the row of the next victim, and those of all exhausted trajectories. `false` if all are pinned, or there
-    /// are none.
+    /// Frees the rows of all exhausted trajectories, or of the next victim. Returns `false` if all candidates are
+    /// pinned, or there are none.
     pub(super) fn evict(&mut self, segment: &Segment, metrics: &Metrics, reason: Eviction) -> bool {
         if self.evict_exhausted(segment, metrics) {
             return true;
@@ -192,12 +193,12 @@ impl Controller {
     /// Frees the row of an evicted trajectory.
     fn release(&mut self, segment: &Segment, row: u64) {
         let at = narrow(row);
-        let told = self.row(segment, row);
+        let order_row = self.row(segment, row);
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && segment.sampled()[at].load(Ordering::Relaxed) >= limit {
             self.exhausted += 1;
         }
-        self.order.remove(told);
+        self.order.remove(order_row);
         segment.weights()[at].store(0, Ordering::SeqCst);
         segment.note_change();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
@@ -206,8 +207,8 @@ impl Controller {
         self.changed.note(row);
     }
 
-    /// A row as the order sees it. The weight in the segment may be 0 because the trajectory is exhausted; no order of
-    /// a store with that limit depends on weights.
+    /// The properties of a row on which the order of removal depends. The weight in the segment may be 0 because the
+    /// trajectory is exhausted; in a store with a sample limit, no order depends on weights.
     fn row(&self, segment: &Segment, row: u64) -> Row {
         let at = narrow(row);
         Row {
@@ -257,7 +258,7 @@ impl Controller {
     }
 }
 
-/// A weight whose bits have the order of the numbers: replaces -0 by 0.
+/// Replaces -0 by 0, so that the bits of weights have the order of the numbers.
 pub(super) fn without_sign(weight: f32) -> f32 {
     weight + 0.0
 }

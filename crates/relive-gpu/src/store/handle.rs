@@ -49,7 +49,7 @@ pub enum State {
 pub struct Status {
     /// Its state.
     pub state: State,
-    /// Increases with each trajectory in it.
+    /// Increases with each trajectory that is written to the row.
     pub generation: u64,
     /// Number of steps of its trajectory.
     pub length: u64,
@@ -209,7 +209,7 @@ impl Store {
         self.inner.metrics.snapshot()
     }
 
-    /// A row to write a trajectory to: a free one, or the next victim's.
+    /// Returns a row to write a trajectory to: a free one, or the one of the next trajectory to evict.
     ///
     /// # Errors
     /// `Unavailable` if every row is pinned or being written.
@@ -277,7 +277,7 @@ impl Store {
         if !left.is_empty() && inner.sweep()? > 0 {
             left = inner.evict_these(left);
         }
-        inner.tell_room();
+        inner.notify_room();
         let (skipped, all) = (wide(left.len()), wide(trajectories.len()));
         Ok(Changed { applied: all - skipped, skipped })
     }
@@ -290,7 +290,7 @@ impl Store {
         let segment = &self.inner.segment;
         let row = self.inner.shard.local(index)?;
         let at = narrow(row);
-        // Under the lock, so that no half-made change is visible.
+        // Under the lock, so that no partial change is visible.
         let _state = self.inner.state.lock();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
         let pins = controller::pins(segment, row);
@@ -327,13 +327,13 @@ impl Store {
     }
 
     /// Releases the pins of processes that ended without dropping them. Returns the number of those processes. A wait
-    /// for a row does this by itself.
+    /// for a row also does this.
     ///
     /// # Errors
     /// This process is missing from `/proc`.
     pub fn sweep(&self) -> Result<u64> {
         let swept = self.inner.sweep()?;
-        self.inner.tell_room();
+        self.inner.notify_room();
         Ok(swept)
     }
 }

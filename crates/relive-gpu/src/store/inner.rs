@@ -21,7 +21,7 @@ use crate::metrics::{Eviction, Metrics};
 
 /// How long a wait for a row lasts before it checks for dead readers, which wake nobody.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How often a callback is asked again because its choice was gone by the time it had chosen.
+/// How often a callback is called again because its choice could no longer be evicted when it returned.
 const CHOICES: usize = 8;
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Takes a row, if necessary a victim's.
+    /// Takes a free row; if there is none, evicts a trajectory to free its row.
     pub(crate) fn allocate(&self) -> Result<Place> {
         if let Some(place) = self.try_allocate() {
             return Ok(place);
@@ -84,8 +84,8 @@ impl Inner {
         places
     }
 
-    /// Evicts a callback's choice; `false` if it has chosen none. A choice that was evicted or pinned meanwhile is left
-    /// alone.
+    /// Evicts a callback's choice. Returns `false` if it chose none. If the choice was evicted or pinned in the
+    /// meantime, nothing is evicted.
     fn evict_choice(&self, candidates: &[Candidate], chosen: Option<usize>, reason: Eviction) -> bool {
         let Some(candidate) = chosen.and_then(|chosen| candidates.get(chosen)) else { return false };
         let row = self.shard.local(candidate.index).expect("made by this store");
@@ -139,7 +139,7 @@ impl Inner {
         self.state.lock().commit(&self.segment, place, length, weight);
         Metrics::add(&self.metrics.inserted_rows, 1);
         Metrics::add(&self.metrics.inserted_bytes, u64::from(length) * bytes);
-        self.tell_room();
+        self.notify_room();
     }
 
     /// Evicts until one more row may be selectable, or nothing can be evicted.
@@ -172,7 +172,7 @@ impl Inner {
     pub(crate) fn abort(&self, place: Place) {
         self.state.lock().abort(&self.segment, place);
         Metrics::add(&self.metrics.aborted_rows, 1);
-        self.tell_room();
+        self.notify_room();
     }
 
     pub(super) fn sweep(&self) -> Result<u64> {
@@ -182,7 +182,7 @@ impl Inner {
     }
 
     /// Wakes waiters for a row: one may be free.
-    pub(super) fn tell_room(&self) {
+    pub(super) fn notify_room(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {
             releases.fetch_add(1, Ordering::SeqCst);
@@ -191,7 +191,7 @@ impl Inner {
     }
 }
 
-/// The controller's knowledge of the writers, whatever the slots contain.
+/// What the controller knows about the writers, independent of the slots' contents.
 #[derive(Debug)]
 pub(crate) struct WriterSlots {
     pub(crate) slots: Vec<WriterSlot>,
@@ -201,7 +201,7 @@ pub(crate) struct WriterSlots {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriterSlot {
     pub(crate) place: Option<Place>,
-    /// Its request was reported and not yet given back.
+    /// The writer's request was reported, and its turn was not yet given back.
     pub(crate) reported: bool,
     pub(crate) looked_ms: u64,
 }

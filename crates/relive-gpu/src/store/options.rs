@@ -43,17 +43,17 @@ pub enum Removal {
     /// The oldest.
     #[default]
     Fifo,
-    /// The newest of the existing ones.
+    /// The newest trajectory.
     Lifo,
-    /// The one with the lowest weight; the oldest of equal ones.
+    /// The trajectory with the lowest weight; among equal weights, the oldest.
     LowestWeight,
-    /// A uniformly random one, by the store's seed.
+    /// A uniformly random trajectory, from the store's seed.
     Random,
-    /// A trajectory is evicted once it was pinned this often; from then on it cannot be pinned. If there is none, the
-    /// oldest.
+    /// A trajectory is evicted once it was pinned this often; from then on it cannot be pinned. If there is no such
+    /// trajectory, the oldest one is evicted.
     MaxTimesSampled(u64),
-    /// The caller's choice. It may use the store, but must not serve its writers. Takes time proportional to the
-    /// capacity.
+    /// The caller's choice. The callback may use the store, but must not serve its writers. Takes time proportional to
+    /// the capacity.
     Callback(Choose),
 }
 
@@ -109,8 +109,8 @@ pub struct StoreOptions {
     pub seed: u64,
     /// Whether to request huge pages. If the system has none, small ones are used.
     pub huge_pages: bool,
-    /// Threads that touch the segment's memory when it is created, so that a lack of memory shows then and not at a
-    /// write. With 0, memory is allocated when it is first written.
+    /// Threads that touch the segment's memory when it is created, so that a lack of memory is detected then and not on
+    /// a write. With 0, memory is allocated when it is first written.
     pub touch_threads: usize,
     /// This store's position among `ranks` stores with the same capacity: its indices are `rank · capacity` to `(rank +
     /// 1) · capacity - 1`.

@@ -9,9 +9,9 @@ use crate::bytes::{narrow, wide};
 /// The selectable rows in the order of removal.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// By a key; the lowest is removed first, and of equal keys the one that was inserted first.
+    /// By a key. The row with the lowest key is removed first; among equal keys, the one that was inserted first.
     Sorted(BTreeSet<(u64, u64, u64)>, fn(&Row) -> u64),
-    /// In any order, with the position of each row.
+    /// Rows in arbitrary order, with the position of each row.
     Any { rows: Vec<u64>, places: Vec<u64> },
 }
 
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Takes a row out. `row` must be as it was inserted, with the weight of the last `reweigh`.
+    /// Removes a row. `row` must equal the inserted one, except that its weight is that of the last `reweigh`.
     pub(super) fn remove(&mut self, row: Row) {
         match self {
             Self::Sorted(rows, key) => {
@@ -85,7 +85,7 @@ impl Order {
         }
     }
 
-    /// The first row of the order that can be `taken`; a random order starts at a random place.
+    /// The first row of the order for which `taken` returns true; a random order starts at a random place.
     pub(super) fn first(&self, random: &mut SplitMix, mut taken: impl FnMut(u64) -> bool) -> Option<u64> {
         match self {
             Self::Sorted(rows, _) => rows.iter().map(|&(_, _, row)| row).find(|&row| taken(row)),
@@ -97,7 +97,7 @@ impl Order {
         }
     }
 
-    /// The rows of an order that cannot be derived from the rows.
+    /// The rows in order, if this order cannot be derived from the rows' properties.
     pub(super) fn saved(&self) -> &[u64] {
         match self {
             Self::Sorted(..) => &[],
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_naive_models(
+        fn the_first_row_to_remove_matches_the_naive_model(
             changes in proptest::collection::vec((0_u64..12, 0_u8..3, 0_u8..5), 1..80), which in 0_usize..4,
         ) {
             let removals = [Removal::Fifo, Removal::Lifo, Removal::LowestWeight, Removal::MaxTimesSampled(3)];
@@ -153,15 +153,17 @@ mod tests {
         }
 
         #[test]
-        fn random_finds_every_row_and_no_other(changes in proptest::collection::vec((0_u64..12, any::<bool>()), 1..80)) {
+        fn random_removal_finds_exactly_the_stored_rows(
+            changes in proptest::collection::vec((0_u64..12, any::<bool>()), 1..80),
+        ) {
             let mut order = Order::new(&Removal::Random, 12);
             let mut rows = BTreeSet::new();
             let mut random = SplitMix::new(1);
             for (row, _) in changes {
-                let told = Row { row, inserted: 0, weight: 1.0 };
-                if rows.insert(row) { order.insert(told) } else {
+                let actual = Row { row, inserted: 0, weight: 1.0 };
+                if rows.insert(row) { order.insert(actual) } else {
                     rows.remove(&row);
-                    order.remove(told);
+                    order.remove(actual);
                 }
                 let mut seen = BTreeSet::new();
                 prop_assert_eq!(order.first(&mut random, |row| { seen.insert(row); false }), None);

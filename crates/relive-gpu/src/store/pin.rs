@@ -1,13 +1,13 @@
-//! Pinning trajectories by index, in this machine's stores and others'.
+//! Pinning trajectories by index, in stores on this machine and on others.
 
 use std::sync::atomic::Ordering;
 
 use super::pinned::Pinned;
-use super::place::{Home, PinnedRow};
+use super::place::{PinnedRow, StorePlace};
 use super::reader::Reader;
 use crate::error::{Error, Result};
-use crate::peers::messages::{GONE, RowTold};
-use crate::peers::{Asked, Peer};
+use crate::peers::messages::{GONE, PinnedRowInfo};
+use crate::peers::{Peer, PendingAnswer};
 
 impl Reader {
     /// Pins trajectories: they are not replaced until the result is dropped. Counts as sampling them. An index that
@@ -49,10 +49,10 @@ impl Reader {
 
     pub(crate) fn pin_all(&self, indices: &[u64], is_sample: bool) -> Result<(Pinned, Vec<usize>)> {
         let mut pinned = Pinned::new(self.clone(), indices.len());
-        let told = self.ask_peers(indices, is_sample, &mut pinned)?;
+        let answers = self.ask_peers(indices, is_sample, &mut pinned)?;
         let mut rows = vec![None; indices.len()];
         for (at, &index) in indices.iter().enumerate() {
-            let Home::Here(owner) = self.place(index)? else { continue };
+            let StorePlace::Local(owner) = self.place(index)? else { continue };
             let Some(row) = owner.pin_one(index, is_sample)? else { continue };
             if is_sample {
                 let committed = owner.segment.committed().load(Ordering::Relaxed);
@@ -61,11 +61,11 @@ impl Reader {
             pinned.push(row);
             rows[at] = Some(row);
         }
-        if told.is_empty() {
+        if answers.is_empty() {
             let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
             return Ok((pinned, missing));
         }
-        self.hear_peers(told, indices, &mut rows)?;
+        self.read_answers(answers, indices, &mut rows)?;
         let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
         pinned.reorder(rows.into_iter().flatten().collect());
         Ok((pinned, missing))
@@ -77,10 +77,10 @@ impl Reader {
         indices: &[u64],
         is_sample: bool,
         pinned: &mut Pinned,
-    ) -> Result<Vec<(Vec<usize>, Asked)>> {
-        let mut told = Vec::new();
+    ) -> Result<Vec<(Vec<usize>, PendingAnswer)>> {
+        let mut answers = Vec::new();
         for (rank, place) in self.places().iter().enumerate() {
-            let Home::There(peer) = place else { continue };
+            let StorePlace::Remote(peer) = place else { continue };
             let mut positions = Vec::new();
             for (at, &index) in indices.iter().enumerate() {
                 if self.rank_of(index)? == rank {
@@ -92,24 +92,24 @@ impl Reader {
             }
             let wanted: Vec<u64> = positions.iter().map(|&at| indices[at]).collect();
             let what = format!("asking {} for trajectories", peer.what());
-            let (asked, lease) = peer.network().wait(&what, peer.pin(&wanted, is_sample))?;
+            let (pending, lease) = peer.network().wait(&what, peer.pin(&wanted, is_sample))?;
             pinned.keep(rank, lease);
-            told.push((positions, asked));
+            answers.push((positions, pending));
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Adds the pins of stores on other machines.
-    fn hear_peers(
+    fn read_answers(
         &self,
-        told: Vec<(Vec<usize>, Asked)>,
+        answers: Vec<(Vec<usize>, PendingAnswer)>,
         indices: &[u64],
         rows: &mut [Option<PinnedRow>],
     ) -> Result<()> {
-        for (positions, asked) in told {
-            let Home::There(peer) = self.place(indices[positions[0]])? else { continue };
+        for (positions, pending) in answers {
+            let StorePlace::Remote(peer) = self.place(indices[positions[0]])? else { continue };
             let what = format!("pinning trajectories of {}", peer.what());
-            let found = peer.network().wait(&what, asked.pinned(positions.len()))?;
+            let found = peer.network().wait(&what, pending.pinned(positions.len()))?;
             for (at, row) in positions.into_iter().zip(found) {
                 rows[at] = row_of(&row, indices[at], peer)?;
             }
@@ -119,8 +119,8 @@ impl Reader {
 }
 
 /// A row from the answer of a store on another machine; `None` if it does not exist.
-fn row_of(told: &RowTold, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
-    let &RowTold { generation, length, inserted, sampled, weight } = told;
+fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
+    let &PinnedRowInfo { generation, length, inserted, sampled, weight } = info;
     if generation == GONE {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Trajectories that are being read, and cannot be replaced meanwhile.
+//! Trajectories that are being read and cannot be replaced until then.
 #![expect(unsafe_code, reason = "pinned rows become slices here; the block says why it is sound")]
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Pinned {
                 self.rows.len()
             )));
         };
-        let owner = self.reader.place(pinned.index)?.here()?;
+        let owner = self.reader.place(pinned.index)?.local()?;
         let (start, _) = owner.segment.row(column, owner.shard.local(pinned.index)?);
         let bytes = pinned.length * self.schema().step_bytes(column);
         // SAFETY: the bytes are within the mapping, which this keeps alive, and were written before the row became
@@ -79,7 +79,7 @@ impl Pinned {
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
     }
 
-    /// Appends the pins of another call after its own.
+    /// Appends the pins of another call to these.
     ///
     /// # Errors
     /// Another reader has pinned them, or the connection to a store on another machine was lost in between; then they
@@ -125,12 +125,12 @@ impl Drop for Pinned {
         for row in &self.rows {
             let place = self.reader.place(row.index).expect("was pinned by it");
             // Rows of other machines are released with their leases.
-            let Ok(owner) = place.here() else { continue };
+            let Ok(owner) = place.local() else { continue };
             owner.release(row.index);
             if !owners.iter().any(|other| std::ptr::eq(*other, owner)) {
                 owners.push(owner);
             }
         }
-        owners.iter().for_each(|owner| owner.tell_released());
+        owners.iter().for_each(|owner| owner.notify_released());
     }
 }

@@ -35,11 +35,11 @@ pub struct PinnedRow {
 
 /// The place of one of the joined stores.
 #[derive(Clone, Debug)]
-pub(crate) enum Home {
+pub(crate) enum StorePlace {
     /// In this machine's memory.
-    Here(Arc<Shared>),
+    Local(Arc<Shared>),
     /// In another machine's memory.
-    There(Peer),
+    Remote(Peer),
 }
 
 /// This process's part of a store in this machine's memory.
@@ -53,18 +53,18 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The owner of a pin also holds this, so all counts are 0.
+        // Every pin holds a reference to this, so all counts are 0.
         self.segment.claims()[self.slot].store(NOBODY, Ordering::SeqCst);
     }
 }
 
-impl Home {
+impl StorePlace {
     /// # Errors
     /// The store is on another machine.
-    pub(crate) fn here(&self) -> Result<&Shared> {
+    pub(crate) fn local(&self) -> Result<&Shared> {
         match self {
-            Self::Here(shared) => Ok(shared),
-            Self::There(peer) => Err(Error::invalid(format!(
+            Self::Local(shared) => Ok(shared),
+            Self::Remote(peer) => Err(Error::invalid(format!(
                 "the trajectory is in the memory of {} on another machine; collect it",
                 peer.what()
             ))),
@@ -73,8 +73,8 @@ impl Home {
 
     pub(super) fn shard(&self) -> Result<Shard> {
         match self {
-            Self::Here(shared) => Ok(shared.shard),
-            Self::There(peer) => {
+            Self::Local(shared) => Ok(shared.shard),
+            Self::Remote(peer) => {
                 let described = peer.described();
                 Shard::new(described.rank, described.ranks, described.capacity)
             }
@@ -155,7 +155,7 @@ impl Shared {
     }
 
     /// Wakes waiters for a row.
-    pub(super) fn tell_released(&self) {
+    pub(super) fn notify_released(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {
             releases.fetch_add(1, Ordering::SeqCst);

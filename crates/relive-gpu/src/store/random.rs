@@ -22,7 +22,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which must not be 0; uniform except for 2^-64 · `limit`.
+    /// A number below `limit`, which must not be 0; uniform up to a bias of 2^-64 · `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_numbers_are_the_papers() {
+    fn the_first_numbers_match_the_paper() {
         // From the reference implementation with seed 1234567.
         let mut random = SplitMix::new(1_234_567);
         assert_eq!(

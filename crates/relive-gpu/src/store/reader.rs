@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::place::{Home, Shared};
+use super::place::{Shared, StorePlace};
 use super::shard::Shard;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::schema::Schema;
 
 /// A process's access to a store that it or another process created. Cheap to clone.
 ///
-/// After a fork, the child must attach anew: pins belong to a process, and end with it.
+/// After a fork, the child must attach again: pins belong to a process, and end with it.
 ///
 /// Readers of the ranks' stores on this machine and [peers](Peer) for the others combine into one reader of the whole
 /// index space: see [`of_ranks`](Self::of_ranks).
@@ -25,7 +25,7 @@ use crate::schema::Schema;
 pub struct Reader {
     shared: Arc<Shared>,
     /// The stores of all ranks in order, including this one; only this one unless they were joined.
-    ranks: Arc<[Home]>,
+    ranks: Arc<[StorePlace]>,
 }
 
 impl Reader {
@@ -68,7 +68,7 @@ impl Reader {
                 segment.what()
             )));
         };
-        // Pins of a reader that ended without leaving.
+        // Clears the pins of a reader that ended without leaving.
         segment.pins(slot).iter().filter(|count| count.load(Ordering::Relaxed) > 0).for_each(|count| {
             count.store(0, Ordering::SeqCst);
         });
@@ -76,7 +76,7 @@ impl Reader {
     }
 
     fn of(shared: Arc<Shared>) -> Self {
-        Self { ranks: Arc::new([Home::Here(Arc::clone(&shared))]), shared }
+        Self { ranks: Arc::new([StorePlace::Local(Arc::clone(&shared))]), shared }
     }
 
     /// A reader of this rank's store only.
@@ -99,10 +99,10 @@ impl Reader {
             let (theirs, ours) = (peer.schema().describe(), own.segment.schema().describe());
             return Err(Error::invalid(format!("{} has {theirs}, but this store has {ours}", peer.what())));
         }
-        let here = readers.iter().map(|reader| Home::Here(Arc::clone(&reader.shared)));
-        let there = peers.iter().map(|peer| Home::There(peer.clone()));
-        let ranks = here.chain(there).map(|place| Ok((place.shard()?, place)));
-        let mut ranks = ranks.collect::<Result<Vec<(Shard, Home)>>>()?;
+        let local = readers.iter().map(|reader| StorePlace::Local(Arc::clone(&reader.shared)));
+        let remote = peers.iter().map(|peer| StorePlace::Remote(peer.clone()));
+        let ranks = local.chain(remote).map(|place| Ok((place.shard()?, place)));
+        let mut ranks = ranks.collect::<Result<Vec<(Shard, StorePlace)>>>()?;
         ranks.sort_by_key(|(shard, _)| shard.rank());
         let expected = own.shard.all();
         if !expected.clone().eq(ranks.iter().map(|(shard, _)| *shard)) {
@@ -130,12 +130,12 @@ impl Reader {
     }
 
     /// The place of the store that has an index.
-    pub(crate) fn place(&self, index: u64) -> Result<&Home> {
+    pub(crate) fn place(&self, index: u64) -> Result<&StorePlace> {
         Ok(&self.ranks[self.rank_of(index)?])
     }
 
     /// The joined stores, or the single one.
-    pub(crate) fn places(&self) -> &[Home] {
+    pub(crate) fn places(&self) -> &[StorePlace] {
         &self.ranks
     }
 
@@ -197,8 +197,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Copies the insertion numbers of all rows of this rank: trajectories with a lower number were committed before.
-    /// They are only meaningful for rows with a weight.
+    /// Copies the insertion numbers of all rows of this rank: trajectories with a lower number were committed earlier.
+    /// The numbers are only meaningful for rows with a positive weight.
     ///
     /// # Errors
     /// The length of `out` is not the number of rows.

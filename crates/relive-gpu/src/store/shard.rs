@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_shards_are_refused() {
         for (rank, ranks, capacity) in [(0, 1, 0), (1, 1, 4), (0, 0, 4), (0, 1 << 40, 1 << 40)] {
             assert!(Shard::new(rank, ranks, capacity).is_err());
         }

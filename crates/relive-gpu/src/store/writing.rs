@@ -46,7 +46,7 @@ impl Writing {
         self.store.shard.global(self.place.row)
     }
 
-    /// All steps of a column, for writing in place. They initially contain the last trajectory's bytes.
+    /// All steps of a column, for writing in place. Initially, they contain the bytes of the row's previous trajectory.
     ///
     /// # Errors
     /// The column does not exist.
@@ -78,7 +78,8 @@ impl Writing {
     /// drawn.
     ///
     /// # Errors
-    /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. The row is then free again.
+    /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. In both cases, the row is free
+    /// again.
     pub fn commit(mut self, length: u64, weight: f32) -> Result<Inserted> {
         let length = check_length(self.schema(), length)?;
         check_weight(weight)?;

@@ -95,7 +95,7 @@ impl Writer {
         self.segment.schema()
     }
 
-    /// Its slot, which is the controller's name for it.
+    /// The writer's slot, by which the controller identifies it.
     #[must_use]
     pub fn id(&self) -> usize {
         self.slot
@@ -134,7 +134,7 @@ impl Writer {
             outcome?;
         }
         self.beat();
-        self.has_row = self.slot().said().flags & HAS_ROW != 0;
+        self.has_row = self.slot().contents().flags & HAS_ROW != 0;
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Writer {
         }
     }
 
-    /// Hands the turn over to the controller, and rings.
+    /// Hands the turn over to the controller, and wakes it.
     fn hand_over(&self) {
         self.beat();
         self.slot().hand_over();
@@ -196,7 +196,7 @@ impl Writer {
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_row()?;
-        let (start, bytes) = self.segment.row(column, self.slot().said().row);
+        let (start, bytes) = self.segment.row(column, self.slot().contents().row);
         // SAFETY: the bytes are within the mapping, which this keeps alive. The row was assigned to this slot and is in
         // the state writing; in this writer's turn nobody else accesses it, and the turn cannot end while `&mut self`
         // is borrowed.

@@ -9,14 +9,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::claims::{self, LEFT, NOBODY};
 use crate::memory::futex;
 use crate::metrics::Metrics;
-use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
+use crate::protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// Age of a writer's last heartbeat from which it is checked for death.
+/// Age of a writer's last heartbeat from which the controller checks whether the writer is dead.
 const QUIET_MS: u64 = 100;
-/// How long a wait lasts before it checks for dead writers, which ring no bell.
+/// How long a wait lasts before it checks for dead writers, which do not wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same while writers wait for rows: dropped batches do not ring this bell.
+/// The same limit while writers wait for rows: a dropped batch frees rows without waking this wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
 /// A writer waits for the controller's part of its current step.
@@ -45,11 +45,11 @@ pub struct Scan {
 }
 
 impl Store {
-    /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that want them, takes back
-    /// the rows of writers that have ended, and reports the requests.
+    /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that want them, reclaims the
+    /// rows of writers that have ended, and reports requests.
     ///
     /// # Errors
-    /// The system cannot tell which processes are alive.
+    /// The system does not report which processes are alive.
     pub fn scan(&self) -> Result<Scan> {
         let mut writers = self.inner.writers.lock();
         let mut scan = Scan::default();
@@ -80,15 +80,15 @@ impl Store {
         let starved = self.inner.writers.lock().starved;
         let slice = if starved { STARVED_EVERY } else { LOOK_EVERY };
         let until = deadline.min(Instant::now() + slice);
-        if !self.wanted() {
+        if !self.needs_scan() {
             futex::wait(doorbell, seen, until);
         }
         waiting.store(0, Ordering::Relaxed);
-        self.wanted() || Instant::now() < deadline
+        self.needs_scan() || Instant::now() < deadline
     }
 
     /// Whether a writer waits for a scan.
-    fn wanted(&self) -> bool {
+    fn needs_scan(&self) -> bool {
         let writers = self.inner.writers.lock();
         let mut slots = self.inner.segment.slots().iter().zip(&writers.slots);
         slots.any(|(slot, remembered)| {
@@ -101,8 +101,8 @@ impl Store {
     /// Gives the turn back to writers whose requests are answered.
     ///
     /// # Errors
-    /// A slot has no request that a scan has reported; the slots before it are given back. A writer that has ended
-    /// meanwhile is skipped.
+    /// A slot has no request that a scan has reported; the slots before it are still given back. A writer that has
+    /// ended since is skipped.
     pub fn give_back(&self, slots: &[usize]) -> Result<()> {
         let mut writers = self.inner.writers.lock();
         for &number in slots {
@@ -157,11 +157,11 @@ impl Store {
                 "got {bytes} bytes for a step of column {name:?}, which needs {expected}"
             )));
         }
-        // Held until the end, so that nobody gives the slot back meanwhile.
+        // Held until the end, so that no other thread gives the slot back in the meantime.
         let writers = self.inner.writers.lock();
         let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
         let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;
-        let step = u64::from(segment.slots()[slot].said().steps);
+        let step = u64::from(segment.slots()[slot].contents().steps);
         if step >= segment.schema().max_steps() {
             return Err(Error::invalid(format!(
                 "writer {slot} has written all {step} steps; there is no request to answer"
@@ -196,13 +196,13 @@ impl WriterSlot {
         claims::is_dead(claim)
     }
 
-    /// Takes back the row of a writer that has ended.
+    /// Reclaims the row of a writer that has ended.
     fn reap(&mut self, store: &Inner, slot: &Slot, claim: u64, scan: &mut Scan) {
-        let said = slot.said();
-        let finished = slot.controllers_turn() && said.flags & FINISHED != 0;
+        let contents = slot.contents();
+        let finished = slot.controllers_turn() && contents.flags & FINISHED != 0;
         if let Some(place) = self.place.take() {
             if finished {
-                settle(store, place, said, scan);
+                settle(store, place, contents, scan);
             } else {
                 give_up(store, place, scan);
             }
@@ -216,22 +216,22 @@ impl WriterSlot {
 
     /// Handles the request of a writer that has handed the turn to the controller.
     fn answer(&mut self, store: &Inner, slot: &Slot, number: usize, scan: &mut Scan) -> Result<()> {
-        let said = slot.said();
+        let contents = slot.contents();
         match self.place {
-            Some(place) if said.flags & FINISHED == 0 => {
+            Some(place) if contents.flags & FINISHED == 0 => {
                 self.reported = true;
                 let index = store.shard.global(place.row);
-                scan.requests.push(Request { slot: number, index, step: u64::from(said.steps) });
+                scan.requests.push(Request { slot: number, index, step: u64::from(contents.steps) });
                 return Ok(());
             }
             Some(place) => {
                 self.place = None;
-                settle(store, place, said, scan);
+                settle(store, place, contents, scan);
                 slot.clear_row();
             }
             None => slot.clear_row(),
         }
-        if said.flags & WANTS_ROW != 0 {
+        if contents.flags & WANTS_ROW != 0 {
             match store.allocate() {
                 Ok(place) => {
                     self.place = Some(place);
@@ -250,11 +250,11 @@ impl WriterSlot {
 }
 
 /// Makes a finished trajectory selectable, if the writer's values are valid.
-fn settle(store: &Inner, place: Place, said: Said, scan: &mut Scan) {
-    let length = check_length(store.segment.schema(), u64::from(said.steps));
-    match (length, check_weight(said.weight)) {
+fn settle(store: &Inner, place: Place, contents: SlotContents, scan: &mut Scan) {
+    let length = check_length(store.segment.schema(), u64::from(contents.steps));
+    match (length, check_weight(contents.weight)) {
         (Ok(length), Ok(())) => {
-            store.commit(place, length, said.weight);
+            store.commit(place, length, contents.weight);
             let index = store.shard.global(place.row);
             scan.finished.push(Inserted { index, generation: place.generation });
         }

@@ -177,7 +177,7 @@ fn assert_whole(store: &Store) {
 }
 
 #[test]
-fn a_writer_writes_and_leaves() {
+fn a_writer_writes_trajectories_and_exits() {
     let name = name("leaves");
     let store = store(&name, 3);
     let mut child = spawn("three", &name, "");
@@ -191,7 +191,7 @@ fn a_writer_writes_and_leaves() {
 /// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and the end of a writer
 /// is noticed.
 #[test]
-fn a_kill_at_any_point_loses_nothing_but_the_trajectory() {
+fn a_kill_at_any_point_loses_only_the_open_trajectory() {
     let name = name("points");
     let store = store(&name, 3);
     let points = ["claimed", "asked", "acquired", "half written", "requested", "stepped", "said", "finished"];
@@ -211,13 +211,13 @@ fn a_kill_at_any_point_loses_nothing_but_the_trajectory() {
     assert_eq!(store.len(), 4);
 }
 
-/// Set to another number for a longer run.
+/// The number of kills; an environment variable can set it for a longer run.
 fn kills() -> u64 {
     std::env::var("RELIVE_KILLS").map_or(200, |text| text.parse().unwrap())
 }
 
 #[test]
-fn kills_at_random_times_lose_nothing() {
+fn kills_at_random_times_lose_no_finished_trajectory() {
     let name = name("random");
     let store = store(&name, 64);
     let mut random = 12345;
@@ -227,7 +227,7 @@ fn kills_at_random_times_lose_nothing() {
         if children.len() < 2 {
             random = mix(random, 77);
             let role = if random % 4 == 0 { "reader" } else { "writer" };
-            // During the start of the process, its first turns, and later.
+            // The kill happens while the process starts, during its first turns, or later.
             let lives = Duration::from_micros(2000 + random % 20_000);
             children.push((spawn(role, &name, ""), Instant::now() + lives));
         }
@@ -254,7 +254,7 @@ fn kills_at_random_times_lose_nothing() {
 }
 
 #[test]
-fn pins_of_a_killed_reader_are_taken_back() {
+fn pins_of_a_killed_reader_are_released() {
     let name = name("reader");
     let store = store(&name, 3);
     for point in ["pinned", "holding"] {
@@ -281,7 +281,7 @@ fn pins_of_a_killed_reader_are_taken_back() {
     assert_eq!(store.metrics().dead_readers, 2);
 }
 
-/// Defect 24: the remains of a dead controller are replaced, those of a living one are not, and names are removed with
+/// Defect 24: the segment of a dead controller is replaced, that of a living one is not, and names are removed with
 /// their stores.
 #[test]
 fn segments_of_dead_controllers_are_replaced() {
@@ -299,7 +299,7 @@ fn segments_of_dead_controllers_are_replaced() {
 }
 
 #[test]
-fn a_writer_notices_that_the_controller_has_gone() {
+fn a_writer_detects_that_the_controller_has_ended() {
     let name = name("gone");
     let store = store(&name, 3);
     let mut writer = Writer::attach(&name, None).unwrap();

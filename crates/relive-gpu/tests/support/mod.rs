@@ -1,5 +1,5 @@
-//! A driver for tests: it records every call, has the processor's memory for a device's, and runs the kernels on the
-//! processor, compiled as C++, if there is a compiler.
+//! A driver for tests: it records every call, uses host memory as device memory, and runs the kernels on the CPU,
+//! compiled as C++, if there is a compiler.
 
 #![expect(unsafe_code, reason = "it is memory and calls of C that this stands for")]
 #![expect(
@@ -23,7 +23,7 @@ use relive_gpu::cuda::{
     Copy, Device, DevicePtr, Driver, Event, Function, Module, SOURCES, Shape, Stream, driver_error,
 };
 
-/// What the driver was asked.
+/// A recorded call of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     Allocate(u64),
@@ -49,11 +49,11 @@ pub(crate) type Log = Arc<Mutex<Vec<Call>>>;
 pub(crate) enum Fault {
     #[default]
     None,
-    /// The registration of memory from this address on.
+    /// The registration of memory that starts at this address fails.
     Registration(u64),
-    /// PTX that is shipped is refused, as by an old driver.
+    /// The shipped PTX is refused, as by an old driver.
     OldDriver,
-    /// And there is no compiler for another.
+    /// The same, without a compiler.
     OldDriverWithoutCompiler,
 }
 
@@ -61,14 +61,14 @@ pub(crate) enum Fault {
 pub(crate) struct TestDriver {
     log: Log,
     fault: Fault,
-    /// Without the kernels, memory is addresses that nobody touches.
+    /// Without kernels, device memory is only addresses, which are never accessed.
     kernels: Option<&'static Library>,
     memory: Mutex<HashMap<u64, Layout>>,
     names: Mutex<Vec<&'static str>>,
     next: Mutex<u64>,
 }
 
-/// The kernels for this processor, or why there are none.
+/// The kernels compiled for this CPU, or the reason why there are none.
 pub(crate) fn kernels() -> std::result::Result<&'static Library, String> {
     static KERNELS: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
     KERNELS.get_or_init(compile).as_ref().map_err(Clone::clone)
@@ -89,11 +89,11 @@ fn compile() -> std::result::Result<Library, String> {
         "the kernels do not compile:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // SAFETY: the library has no initialisers that could do harm.
+    // SAFETY: the library has no initializers that could do harm.
     unsafe { Library::new(&library) }.map_err(|error| error.to_string())
 }
 
-/// A device whose kernels run on the processor; `None`, with the reason on the terminal, without a C++ compiler.
+/// A device whose kernels run on the CPU. Without a C++ compiler, prints the reason and returns `None`.
 pub(crate) fn emulated() -> Option<(Device, Log)> {
     match kernels() {
         Ok(kernels) => {
@@ -108,7 +108,7 @@ pub(crate) fn emulated() -> Option<(Device, Log)> {
     }
 }
 
-/// A device that records, and does nothing.
+/// A device that only records calls.
 pub(crate) fn recorded(fault: Fault, cache: Option<&Path>) -> (Result<Device>, Log) {
     let driver = TestDriver { fault, ..TestDriver::default() };
     let log = driver.log.clone();
@@ -148,7 +148,7 @@ impl Driver for TestDriver {
         let layout = Layout::from_size_align(usize::try_from(bytes).unwrap(), 256).unwrap();
         // SAFETY: the size is not 0.
         let memory = unsafe { std::alloc::alloc(layout) };
-        // SAFETY: it is so large. Garbage, so that nothing relies on zeros.
+        // SAFETY: the memory has this size. It is filled with garbage, so that nothing relies on zeros.
         unsafe { memory.write_bytes(0xa5, layout.size()) };
         self.memory.lock().unwrap().insert(memory as u64, layout);
         Ok(DevicePtr(memory as u64))
@@ -158,7 +158,7 @@ impl Driver for TestDriver {
         self.record_call(Call::Free);
         if self.kernels.is_some() {
             let layout = self.memory.lock().unwrap().remove(&memory.0).expect("memory of this driver");
-            // SAFETY: allocated with this layout.
+            // SAFETY: the memory was allocated with this layout.
             unsafe { std::alloc::dealloc(memory.0 as *mut u8, layout) };
         }
         Ok(())
@@ -186,7 +186,7 @@ impl Driver for TestDriver {
         self.record_call(Call::Copy(copies.to_vec(), stream));
         for Copy { to, from, bytes } in copies.iter().filter(|_| self.kernels.is_some()) {
             let bytes = usize::try_from(*bytes).unwrap();
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             unsafe { std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, bytes) };
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Driver for TestDriver {
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, _stream: Stream) -> Result<()> {
         self.record_call(Call::Fill { bytes });
         if self.kernels.is_some() {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             unsafe { (to.0 as *mut u8).write_bytes(byte, usize::try_from(bytes).unwrap()) };
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Driver for TestDriver {
     }
 }
 
-/// Stands for a mapping: its end is in the log.
+/// Represents a mapping, and logs its drop.
 pub(crate) struct Mapping(pub(crate) Log);
 
 impl Drop for Mapping {

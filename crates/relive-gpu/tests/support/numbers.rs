@@ -1,13 +1,13 @@
-//! Numbers that look random, and are the same each time.
+//! Deterministic pseudorandom numbers.
 
-/// A number without order from a number.
+/// Scrambles a number.
 pub(crate) fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// Weights of which a third is 0.
+/// Weights, a third of which are 0.
 pub(crate) fn weight(index: u64) -> f32 {
     let bytes = mixed(index).to_le_bytes();
     if bytes[0] < 90 { 0.0 } else { f32::from(bytes[1]) * 0.037 + f32::from(bytes[2]) * 3e-7 }

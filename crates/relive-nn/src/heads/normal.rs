@@ -18,7 +18,7 @@ pub struct NormalHead {
     pub min_scale: f32,
     /// Whether means are squashed by tanh.
     pub tanh_mean: bool,
-    /// Whether standard deviations are always `init_scale`, whatever the network outputs.
+    /// Whether standard deviations are always `init_scale`, regardless of the network's outputs.
     pub fixed_scale: bool,
 }
 
@@ -34,7 +34,7 @@ impl NormalHead {
         network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
     }
 
-    /// The distributions on the tape, from that layer's outputs.
+    /// The distributions on the tape, from the outputs of the head's layer.
     pub fn on_tape(self, outputs: Tensor<2>) -> Gaussians {
         let [batch, _] = outputs.dims();
         let mean = outputs.clone().slice([0..batch, 0..self.dimensions]);
@@ -47,19 +47,19 @@ impl NormalHead {
         Gaussians { mean, stddev }
     }
 
-    /// Samples an action from one row of that layer's outputs. Returns its log-probability.
+    /// Samples an action from one row of the layer's outputs. Returns its log-probability.
     ///
     /// # Panics
-    /// If the row does not hold two numbers per dimension.
+    /// If the row does not have two numbers per dimension.
     #[expect(clippy::cast_possible_truncation, reason = "f32 is what actions are")]
     pub fn sample(self, row: &[f32], stream: &mut Stream, action: &mut [f32]) -> f32 {
         self.sample_by(row, || stream.normal() as f32, action)
     }
 
-    /// [`sample`](Self::sample) with standard normal numbers from the caller, one for each dimension.
+    /// Like [`sample`](Self::sample), with standard normal numbers from the caller, one for each dimension.
     ///
     /// # Panics
-    /// If the row does not hold two numbers per dimension.
+    /// If the row does not have two numbers per dimension.
     pub fn sample_by(self, row: &[f32], mut draw: impl FnMut() -> f32, action: &mut [f32]) -> f32 {
         let (means, raws) = self.halves(row);
         let mut log_prob = 0.0;
@@ -71,16 +71,16 @@ impl NormalHead {
         log_prob
     }
 
-    /// The most likely action.
+    /// Writes the most likely action.
     ///
     /// # Panics
-    /// If the row does not hold two numbers per dimension.
+    /// If the row does not have two numbers per dimension.
     pub fn mode(self, row: &[f32], action: &mut [f32]) {
         let (means, _) = self.halves(row);
         action.iter_mut().zip(means).for_each(|(action, mean)| *action = self.mean(*mean));
     }
 
-    /// Means and standard deviations of rows of that layer's outputs, each `[batch, dimensions]`.
+    /// Computes means and standard deviations from rows of the layer's outputs, each `[batch, dimensions]`.
     pub fn distributions(self, outputs: &[f32], means: &mut Vec<f32>, stddevs: &mut Vec<f32>) {
         means.clear();
         stddevs.clear();
@@ -91,10 +91,11 @@ impl NormalHead {
         }
     }
 
-    /// The gradient by that layer's outputs, given the gradients by means and standard deviations.
+    /// Computes the gradient with respect to the layer's outputs, given the gradients with respect to means and
+    /// standard deviations.
     ///
     /// # Panics
-    /// If the slices are not all of the same batch.
+    /// If the slices do not belong to the same batch.
     pub fn pull_back(self, outputs: &[f32], by_means: &[f32], by_stddevs: &[f32], by_outputs: &mut [f32]) {
         let width = self.dimensions;
         assert_eq!(outputs.len(), by_outputs.len(), "a gradient for each output");

@@ -8,7 +8,7 @@ pub enum Activation {
     Identity,
     /// max(x, 0).
     Relu,
-    /// x above zero, eˣ − 1 below (Clevert et al. 2016).
+    /// x for positive x, eˣ − 1 otherwise (Clevert et al. 2016).
     Elu,
     /// The hyperbolic tangent.
     Tanh,
@@ -37,7 +37,7 @@ impl Activation {
     }
 }
 
-// Both keep a NaN, which `max` and `min` would hide.
+// Both functions propagate NaN, which `max` and `min` would hide.
 
 #[inline(always)]
 fn relu(x: f32) -> f32 {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_not_hidden() {
+    fn activations_propagate_nan() {
         for activation in [Activation::Identity, Activation::Relu, Activation::Elu, Activation::Tanh] {
             let mut values = [f32::NAN, -1.0, 2.0];
             activation.apply(&mut values);

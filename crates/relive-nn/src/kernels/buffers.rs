@@ -1,18 +1,18 @@
-//! Reused buffers. A learner requests the same sizes at every step, and each fresh allocation would fault in its pages
+//! Reused buffers. A learner requests the same sizes at every step, and each new allocation would cause page faults
 //! again.
 
 use std::cell::RefCell;
 
-/// Limit on the buffers that a thread keeps. A step of the largest agents uses some dozen at once.
+/// Limit on the buffers that a thread keeps. A step of the largest agents uses a few dozen at once.
 const MAX_KEPT: usize = 32;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of this thread's store. It returns to the store of the thread that drops it.
+/// A buffer from this thread's store. When it is dropped, it returns to the store of the dropping thread.
 ///
-/// The memory behind it keeps its full length, so that a change of size does not clear any part of it.
+/// Its memory keeps its full length, so that no part is cleared when the size changes.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
@@ -20,7 +20,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer of `len` numbers with unspecified values.
+    /// Takes a buffer of `len` numbers with unspecified values.
     pub(crate) fn take(len: usize) -> Self {
         let mut values = KEPT.with_borrow_mut(|kept| pick(kept, len)).unwrap_or_default();
         if values.len() < len {
@@ -43,7 +43,7 @@ fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let values = std::mem::take(&mut self.values);
-        // When a thread ends, its store is gone; the buffer is freed then.
+        // Once the thread's store is destroyed, the buffer is freed instead.
         let _ = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.len() < MAX_KEPT {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_come_back() {
+    fn buffers_are_reused() {
         let first = Buffer::take(1000);
         let place = first.as_ptr();
         drop(first);

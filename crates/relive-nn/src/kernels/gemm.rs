@@ -1,4 +1,4 @@
-//! Matrix products, by the crate `gemm`; the only place with unsafe code.
+//! Matrix products with the crate `gemm`. This is the only module with unsafe code.
 
 /// A matrix over a slice, row-major or transposed.
 #[derive(Debug, Clone, Copy)]
@@ -14,13 +14,13 @@ impl<'a> Matrix<'a> {
     /// A row-major matrix of consecutive rows.
     ///
     /// # Panics
-    /// If the slice does not hold exactly that many numbers.
+    /// If the slice does not have exactly `rows · columns` numbers.
     pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a {rows} x {columns} matrix in {} numbers", data.len());
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// The transposed matrix, over the same numbers.
+    /// The transposed matrix over the same numbers.
     pub(crate) fn transposed(self) -> Self {
         Self {
             data: self.data,
@@ -54,7 +54,7 @@ pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix
     call(out, target, a, b);
 }
 
-/// Strides in the crate's type. Slices are at most `isize::MAX` bytes long.
+/// The strides as `isize`. Slices are at most `isize::MAX` bytes long.
 #[expect(clippy::cast_possible_wrap, reason = "strides are below the lengths of slices")]
 fn stride(stride: usize) -> isize {
     stride as isize
@@ -62,10 +62,10 @@ fn stride(stride: usize) -> isize {
 
 #[expect(unsafe_code, reason = "the crate takes pointers and strides")]
 fn call(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix<'_>) {
-    // SAFETY: `Matrix` holds exactly rows·columns numbers in one of the two dense orders (its only constructor
-    // asserts it, and transposing swaps sizes along with strides), so every index below the sizes lies in its slice.
+    // SAFETY: `Matrix` holds exactly rows·columns numbers in one of the two dense orders (its only constructor asserts
+    // this, and transposing swaps sizes and strides together), so every index below the sizes lies in its slice.
     // `multiply` has asserted that the inner sizes agree and that `out` has rows·columns numbers. `out` is borrowed
-    // mutably, so it overlaps neither.
+    // mutably, so it does not overlap `a` or `b`.
     unsafe {
         gemm::gemm(
             a.rows,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_right_in_all_orders() {
+    fn products_are_correct_in_all_orders() {
         let numbers: Vec<f32> = (0..1000_u16).map(|n| f32::from(n * 7 % 13) - 6.0).collect();
         for (m, n, k) in [(1, 1, 1), (3, 5, 2), (32, 17, 9), (1, 8, 20)] {
             let variants = |rows, columns| {

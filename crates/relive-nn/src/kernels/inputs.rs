@@ -1,7 +1,7 @@
 use crate::kernels::buffers::Buffer;
 use crate::kernels::wide;
 
-/// The factor of an image's byte: 255 becomes 1.
+/// The factor for an image's bytes: 255 becomes 1.
 const SCALE: f32 = 1.0 / 255.0;
 
 /// Input rows of a network.
@@ -9,8 +9,8 @@ const SCALE: f32 = 1.0 / 255.0;
 pub enum Inputs<'a> {
     /// Numbers.
     Floats(&'a [f32]),
-    /// Images of bytes; each byte stands for its value divided by 255. A leading convolution reads them directly: no
-    /// batch is converted to float32.
+    /// Images of bytes; each byte stands for its value divided by 255. If the first layer is a convolution, it reads
+    /// them directly, without converting the batch to float32.
     Bytes(&'a [u8]),
 }
 
@@ -38,7 +38,7 @@ impl<'a> Inputs<'a> {
         (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
     }
 
-    /// `len` values from `begin` on.
+    /// `len` values, starting at `begin`.
     pub(crate) fn slice(self, begin: usize, len: usize) -> Inputs<'a> {
         match self {
             Inputs::Floats(numbers) => Inputs::Floats(&numbers[begin..begin + len]),
@@ -46,7 +46,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The values as floats; they come from another layer, or were converted before.
+    /// The values, which must be floats: they come from another layer, or were converted.
     pub(crate) fn floats(self) -> &'a [f32] {
         match self {
             Inputs::Floats(numbers) => numbers,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_scaled() {
+    fn image_bytes_are_scaled() {
         let mut floats = vec![9.0; 7];
         scale_bytes(&[0, 51, 255], 1.0 / 255.0, &mut floats);
         assert_eq!(floats.len(), 3);

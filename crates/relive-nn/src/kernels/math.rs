@@ -1,5 +1,5 @@
-//! Branch-free scalar functions, so that loops over them are vectorised, and a way to run such loops. Results are
-//! within two units in the last place of f32 unless a function states another bound.
+//! Branch-free scalar functions, so that loops over them are vectorised, and a function to run such loops. Results are
+//! within two units in the last place of f32, unless a function states another bound.
 
 use pulp::WithSimd;
 
@@ -39,7 +39,8 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 }
 
 /// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
-/// with fused multiply-adds, with the same bits on every processor. From 7.9 on, its value stays two units below 1.
+/// with fused multiply-adds. The bits are the same on every processor. From x = 7.9 on, the value stays two units below
+/// 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_as_exact_as_promised() {
+    fn functions_meet_their_stated_accuracy() {
         check("exp", exp, f64::exp, (-87.0, 88.0), 2.4e-7);
         check("tanh", tanh, f64::tanh, (-20.0, 20.0), 3e-7);
         check("tanh", tanh, f64::tanh, (-0.7, 0.7), 3e-7);

@@ -1,8 +1,8 @@
 //! Arithmetic on plain slices: matrix products, elementwise functions, patches of images.
 //!
 //! Elementwise loops are written for the compiler's vectoriser and run under [`wide`], which picks the processor's
-//! widest instructions. They add and multiply in the same order everywhere, so the vector width does not change the
-//! results.
+//! widest instructions. They add and multiply in the same order on every processor, so results do not depend on the
+//! vector width.
 
 pub(crate) mod activation;
 pub(crate) mod buffers;

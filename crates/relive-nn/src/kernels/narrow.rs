@@ -1,13 +1,13 @@
-//! Products for layers with few outputs, such as a value or the scores of a few actions, for which a general matrix
-//! product spends most of its time on packing. Weights are transposed, `[outputs, inputs]`, and all sums have the same
-//! order on every processor.
+//! Products for layers with few outputs, such as a value or the scores of a few actions. For such layers, a general
+//! matrix product spends most of its time on packing. Weights are transposed, `[outputs, inputs]`, and all sums have
+//! the same order on every processor.
 
 use pulp::{Simd, WithSimd};
 
-/// Layers with up to this many outputs are narrow.
+/// The maximum number of outputs of a narrow layer.
 pub(crate) const NARROW: usize = 4;
 
-/// Number of lanes of sums over inputs.
+/// The number of lanes in sums over inputs.
 const LANES: usize = 16;
 
 /// `out += x·weightᵀ`: `x` is `[rows, inputs]`, `out` `[rows, outputs]`.
@@ -54,7 +54,7 @@ fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     sum(&lanes)
 }
 
-/// Adds by halves, which every processor supports.
+/// Adds the lanes by halves, which every processor supports.
 #[inline(always)]
 fn sum(lanes: &[f32; LANES]) -> f32 {
     let eight: [f32; 8] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + 8]);
@@ -62,7 +62,7 @@ fn sum(lanes: &[f32; LANES]) -> f32 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// `out = dy·weight`, the gradient by the inputs: `dy` is `[rows, outputs]`, `out` `[rows, inputs]`.
+/// `out = dy·weight`, the gradient with respect to the inputs: `dy` is `[rows, outputs]`, `out` `[rows, inputs]`.
 #[derive(Debug)]
 pub(crate) struct InputGradient<'a> {
     pub(crate) dy: &'a [f32],
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_right_and_the_same_on_every_processor() {
+    fn products_are_correct_and_identical_on_every_processor() {
         let numbers: Vec<f32> = (0..5000_u16).map(|n| (f32::from(n) * 0.7).sin()).collect();
         for (rows, inputs, outputs) in [(1, 1, 1), (5, 3, 2), (4, 16, 1), (3, 50, 3), (6, 100, 4)] {
             let (x, dy) = (&numbers[..rows * inputs], &numbers[1000..1000 + rows * outputs]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_is_turned() {
+    fn a_matrix_is_transposed() {
         let mut turned = [0.0; 6];
         transpose(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2, &mut turned);
         assert_eq!(turned, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);

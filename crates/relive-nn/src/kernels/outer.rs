@@ -1,5 +1,5 @@
-//! Sums of outer products over rows, for gradients by weights; and sums of columns, for gradients by biases. Nothing is
-//! packed, which makes them fast for small matrices. All sums follow the order of the rows on every processor.
+//! Sums of outer products over rows, for gradients of weights; and sums of columns, for gradients of biases. They do
+//! not pack matrices, which makes them fast for small ones. All sums follow the order of the rows on every processor.
 
 use pulp::{Simd, WithSimd};
 
@@ -30,11 +30,12 @@ impl WithSimd for OuterProducts<'_> {
 }
 
 impl OuterProducts<'_> {
-    /// `R` rows of the output.
+    /// Computes `R` rows of the output.
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut column) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums; older processors have no registers left for the factors.
+        // Four rows of four registers each are sixteen sums; processors with fewer registers have none left for the
+        // factors.
         while S::REGISTER_COUNT >= 32 && column + 4 * lanes <= self.width {
             self.block::<S, R, 4>(simd, row, column);
             column += 4 * lanes;
@@ -49,7 +50,7 @@ impl OuterProducts<'_> {
         }
     }
 
-    /// The factors of `R` rows and `width` columns of the output.
+    /// The factors for `R` rows and `width` columns of the output.
     #[inline(always)]
     fn factors<const R: usize>(
         &self,
@@ -65,7 +66,7 @@ impl OuterProducts<'_> {
         })
     }
 
-    /// `V` registers of `R` rows.
+    /// Computes `V` registers of `R` rows.
     #[inline(always)]
     fn block<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, row: usize, column: usize) {
         let mut sums = [[simd.splat_f32s(0.0); V]; R];
@@ -85,7 +86,7 @@ impl OuterProducts<'_> {
         }
     }
 
-    /// At most one register of `R` rows.
+    /// Computes at most one register of `R` rows.
     #[inline(always)]
     fn part<S: Simd, const R: usize>(&mut self, simd: S, row: usize, column: usize, width: usize) {
         let mut sums = [simd.splat_f32s(0.0); R];
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_right_and_the_same_on_every_processor() {
+    fn sums_are_correct_and_identical_on_every_processor() {
         let numbers: Vec<f32> = (0..3000_u16).map(|n| (f32::from(n) * 0.7).sin()).collect();
         for (rows, height, width) in [(1, 1, 1), (5, 2, 3), (7, 1, 20), (3, 6, 37), (6, 5, 100)] {
             let (a, b) = (&numbers[..rows * height], &numbers[1000..1000 + rows * width]);

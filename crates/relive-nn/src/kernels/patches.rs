@@ -17,12 +17,12 @@ impl PatchShape {
         self.height * self.width * self.channels
     }
 
-    /// Numbers of one patch.
+    /// The count of numbers in a patch.
     pub(crate) fn len(self) -> usize {
         self.kernel * self.kernel * self.channels
     }
 
-    /// Rows and columns of patches.
+    /// The number of rows and columns of patches.
     pub(crate) fn grid(self) -> (usize, usize) {
         ((self.height - self.kernel) / self.stride + 1, (self.width - self.kernel) / self.stride + 1)
     }
@@ -39,7 +39,7 @@ impl PatchShape {
         (0..rows).flat_map(move |row| (0..columns).map(move |column| corner(row, column)))
     }
 
-    /// Lengths of a row of a patch, and of a row of the image.
+    /// The lengths of a row of a patch and of a row of the image.
     fn runs(self) -> (usize, usize) {
         (self.kernel * self.channels, self.width * self.channels)
     }
@@ -57,7 +57,7 @@ pub(crate) fn gather(shape: PatchShape, image: Inputs<'_>, patches: &mut [f32]) 
     });
 }
 
-/// Adds the patches to the image at their places.
+/// Adds the patches to the image at their positions.
 pub(crate) fn scatter(shape: PatchShape, patches: &[f32], image: &mut [f32]) {
     let (run, row) = shape.runs();
     super::wide(|| {

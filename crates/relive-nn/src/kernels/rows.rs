@@ -1,5 +1,5 @@
-//! Products of rows with a matrix, row by row: the result of a row has the same bits whatever the other rows are.
-//! Nothing is packed, which also makes this the fastest method for few rows and for small matrices.
+//! Products of rows with a matrix, row by row: the bits of a row's result do not depend on the other rows. These
+//! functions do not pack matrices, so they are also the fastest for few rows and for small matrices.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,7 +15,7 @@ impl<'a> Rows<'a> {
         self.x.len() / self.inputs
     }
 
-    /// `R` rows starting at `from`.
+    /// The `R` rows that start at `from`.
     #[inline(always)]
     fn several<const R: usize>(self, from: usize) -> [&'a [f32]; R] {
         std::array::from_fn(|row| &self.x[(from + row) * self.inputs..][..self.inputs])
@@ -50,11 +50,12 @@ impl WithSimd for AddProduct<'_> {
 }
 
 impl AddProduct<'_> {
-    /// All outputs of `R` rows.
+    /// Computes all outputs of `R` rows.
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut output) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums; older processors have no registers left for the factors.
+        // Four rows of four registers each are sixteen sums; processors with fewer registers have none left for the
+        // factors.
         while S::REGISTER_COUNT >= 32 && output + 4 * lanes <= self.outputs {
             self.block::<S, R, 4>(simd, row, output);
             output += 4 * lanes;
@@ -69,7 +70,7 @@ impl AddProduct<'_> {
         }
     }
 
-    /// `V` registers of outputs of `R` rows.
+    /// Computes `V` registers of outputs of `R` rows.
     #[inline(always)]
     fn block<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, row: usize, output: usize) {
         let (rows, outputs, width) = (self.rows.several::<R>(row), self.outputs, V * S::F32_LANES);
@@ -92,7 +93,7 @@ impl AddProduct<'_> {
         }
     }
 
-    /// At most one register of outputs of `R` rows.
+    /// Computes at most one register of outputs of `R` rows.
     #[inline(always)]
     fn part<S: Simd, const R: usize>(&mut self, simd: S, row: usize, output: usize, width: usize) {
         let (rows, outputs) = (self.rows.several::<R>(row), self.outputs);
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_the_same_alone_and_beside_others_on_every_processor() {
+    fn rows_do_not_depend_on_batching_or_processor() {
         let numbers: Vec<f32> = (0..5000_u16).map(|n| (f32::from(n) * 0.7).sin()).collect();
         for (count, inputs, outputs) in [(1, 1, 1), (9, 3, 2), (7, 20, 16), (6, 5, 37), (4, 11, 100)] {
             let (x, weight) = (&numbers[..count * inputs], &numbers[900..900 + inputs * outputs]);

@@ -37,11 +37,10 @@ impl Support {
         logits.iter().enumerate().map(|(index, logit)| (logit - total).exp() * self.atom(index)).sum()
     }
 
-    /// Adds probability mass at any value to the two nearest atoms, or to the outermost one if the value lies beyond
-    /// it.
+    /// Adds probability mass at any value to the two nearest atoms, or to the outermost atom if the value is beyond it.
     ///
     /// # Panics
-    /// If the distribution has fewer numbers than there are atoms.
+    /// If the distribution has fewer numbers than atoms.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -62,7 +61,7 @@ impl Support {
     }
 }
 
-/// The distributions of `r + γd·Z(s')`, projected on the atoms: `[batch, atoms]`. `logits` are those of Z, `[batch,
+/// The distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are those of Z, `[batch,
 /// atoms]`.
 ///
 /// # Panics
@@ -84,7 +83,7 @@ pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32],
 /// `values` and `selector` are logits `[batch, actions, atoms]`; the targets are `[batch, atoms]`.
 ///
 /// # Panics
-/// If the slices are not all of the same batch.
+/// If the slices do not belong to the same batch.
 pub fn categorical_double_q_targets(
     support: Support,
     rewards: &[f32],
@@ -105,13 +104,13 @@ pub fn categorical_double_q_targets(
     categorical_targets(support, rewards, discounts, &logits)
 }
 
-/// `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient by the logits.
+/// `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient with respect to the logits.
 ///
 /// `logits` and `by_logits` are `[batch, actions, atoms]`, `targets` `[batch, atoms]`. For critics without actions, all
 /// actions are 0. `by_logits` is overwritten.
 ///
 /// # Panics
-/// If the slices are not all of the same batch, or an action is out of range.
+/// If the slices do not belong to the same batch, or an action is out of range.
 pub fn categorical_loss(
     support: Support,
     logits: &[f32],

@@ -1,18 +1,18 @@
 use super::rows::count;
 
-/// How the critic's gradient by an action is clipped.
+/// How the critic's gradient with respect to an action is clipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DpgClip {
     /// No clipping.
     None,
-    /// The norm of each sample's gradient, to this value.
+    /// Clips the norm of each sample's gradient to this value.
     Norm(f32),
-    /// Each component, to ± this value.
+    /// Clips each component to ± this value.
     Elements(f32),
 }
 
 /// The deterministic policy gradient (Silver et al. 2014) as a loss of actions: ½‖sg(g + a) − a‖² with g = ∂Q/∂a, so
-/// that the gradient by an action is −g.
+/// that the gradient with respect to an action is −g.
 ///
 /// `dqda` is `[batch, dimensions]`. Returns the losses of the samples; `by_actions` receives the gradient of their
 /// *mean*.

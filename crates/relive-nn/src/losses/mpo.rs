@@ -1,4 +1,4 @@
-//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on
+//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and standard deviations, and a penalty on
 //! out-of-bounds actions.
 
 use crate::Layout;
@@ -16,7 +16,7 @@ pub(super) const MIN_DUAL: f32 = 1e-8;
 pub struct Mpo {
     /// Bound on the distance of the non-parametric policy from the target policy.
     pub epsilon: f32,
-    /// The same for the penalty on actions outside of [−1, 1].
+    /// Bound on this distance for the penalty on actions outside of [−1, 1].
     pub epsilon_penalty: f32,
     /// Bound on the KL divergence of means, per dimension.
     pub epsilon_mean: f32,
@@ -25,7 +25,7 @@ pub struct Mpo {
 }
 
 impl Default for Mpo {
-    /// 0.1, 1e-3, 2.5e-3 and 1e-6.
+    /// The bounds 0.1, 1e-3, 2.5e-3 and 1e-6.
     fn default() -> Self {
         Self { epsilon: 0.1, epsilon_penalty: 1e-3, epsilon_mean: 2.5e-3, epsilon_stddev: 1e-6 }
     }
@@ -38,8 +38,8 @@ pub struct MpoDuals {
 }
 
 impl MpoDuals {
-    /// Adds the leaves under a name: temperatures start at 10, multipliers at 10 for means and 1,000 for deviations
-    /// (all before softplus).
+    /// Adds the leaves under a name: temperatures start at 10, multipliers at 10 for means and 1,000 for standard
+    /// deviations (all before softplus).
     pub fn new(layout: &mut Layout, name: &str, dimensions: usize) -> Self {
         let mut leaf = |leaf: &str, len, value| {
             layout.add(&format!("{name}/{leaf}"), &[len], Init::Constant(value));
@@ -51,8 +51,8 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// Number of values of all leaves, for actions of these dimensions: two temperatures, then the multipliers of means
-    /// and of deviations.
+    /// The number of values of all leaves, for actions with this many dimensions: two temperatures, then the
+    /// multipliers of means and of standard deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
@@ -79,7 +79,7 @@ pub struct MpoBatch<'a> {
 /// MPO's loss, on the tape, and its parts.
 #[derive(Debug, Clone)]
 pub struct MpoLoss {
-    /// The loss to minimise by the policy's parameters and the dual variables.
+    /// The loss, to be minimized over the policy's parameters and the dual variables.
     pub loss: Tensor<1>,
     /// The part that fits the policy to the weighted actions.
     pub policy: f32,
@@ -98,7 +98,7 @@ impl Mpo {
     /// constant.
     ///
     /// # Panics
-    /// If the slices and policies are not all of the same batch, or `duals` lacks the leaves.
+    /// If the slices and policies do not belong to the same batch, or `duals` lacks the leaves.
     pub fn loss(
         &self,
         (names, duals): (&MpoDuals, &Weights<'_>),

@@ -14,17 +14,18 @@ pub struct Normals<'a> {
 /// The outputs of [`Mpo::gradient`].
 #[derive(Debug)]
 pub struct MpoGradients<'a> {
-    /// By the means of the online policy, `[batch, dimensions]`.
+    /// The gradient with respect to the means of the online policy, `[batch, dimensions]`.
     pub by_means: &'a mut [f32],
-    /// By its standard deviations, `[batch, dimensions]`.
+    /// The gradient with respect to its standard deviations, `[batch, dimensions]`.
     pub by_stddevs: &'a mut [f32],
-    /// By the raw dual variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
+    /// The gradient with respect to the raw dual variables, in the order in which
+    /// [`MpoDuals::new`](super::MpoDuals::new) adds them.
     pub by_duals: &'a mut [f32],
 }
 
-/// The figures that [`Mpo::gradient`] returns for a batch.
+/// The metrics that [`Mpo::gradient`] returns for a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MpoFound {
+pub struct MpoMetrics {
     /// The loss.
     pub loss: f32,
     /// KL of the means divided by its bound, averaged over dimensions.
@@ -40,7 +41,7 @@ impl Mpo {
     /// variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
     ///
     /// # Panics
-    /// If the slices are not all of the same batch.
+    /// If the slices do not belong to the same batch.
     pub fn gradient(
         &self,
         duals: &[f32],
@@ -48,7 +49,7 @@ impl Mpo {
         target: Normals<'_>,
         batch: MpoBatch<'_>,
         gradients: &mut MpoGradients<'_>,
-    ) -> MpoFound {
+    ) -> MpoMetrics {
         let dimensions = (duals.len() - 2) / 2;
         let states = online.means.len() / dimensions;
         assert_eq!(
@@ -65,7 +66,8 @@ impl Mpo {
         for (place, (values, epsilon)) in
             [(batch.q, self.epsilon), (&costs[..], self.epsilon_penalty)].into_iter().enumerate()
         {
-            let (part, by) = weigh(values, batch.samples, temperatures[place], epsilon, &mut weights);
+            let (part, by) =
+                action_weights(values, batch.samples, temperatures[place], epsilon, &mut weights);
             loss += part;
             by_temperatures[place] = by;
         }
@@ -87,11 +89,11 @@ impl Mpo {
             }
         }
         let [kl_mean_rel, kl_stddev_rel] = relative;
-        MpoFound { loss, kl_mean_rel, kl_stddev_rel, temperature: dual(temperatures[0]).0 }
+        MpoMetrics { loss, kl_mean_rel, kl_stddev_rel, temperature: dual(temperatures[0]).0 }
     }
 }
 
-/// A dual variable, and its derivative by the raw number.
+/// A dual variable, and its derivative with respect to the raw number.
 fn dual(raw: f32) -> (f32, f32) {
     let slope = if raw > MIN_RAW { sigmoid(raw) } else { 0.0 };
     (softplus(raw.max(MIN_RAW)) + MIN_DUAL, slope)
@@ -103,9 +105,9 @@ fn out_of_bounds(actions: &[f32], dimensions: usize) -> Vec<f32> {
     actions.chunks_exact(dimensions).map(|action| -beyond(action).sqrt()).collect()
 }
 
-/// Adds softmax over samples of values/η to the weights. Returns the loss of the temperature, and its gradient by the
-/// raw number.
-fn weigh(values: &[f32], samples: usize, raw: f32, epsilon: f32, weights: &mut [f32]) -> (f32, f32) {
+/// Adds softmax over samples of values/η to the weights. Returns the loss of the temperature, and its gradient with
+/// respect to the raw number.
+fn action_weights(values: &[f32], samples: usize, raw: f32, epsilon: f32, weights: &mut [f32]) -> (f32, f32) {
     let (eta, slope) = dual(raw);
     let states = values.len() / samples.max(1);
     let (mut logs, mut means) = (0.0, 0.0);
@@ -155,8 +157,8 @@ fn fit(
     loss
 }
 
-/// The KL divergence of one dimension, averaged over the batch: of the means with the target's deviations, or of the
-/// deviations with the target's means.
+/// The KL divergence of one dimension, averaged over the batch: of the means with the target's standard deviations, or
+/// of the standard deviations with the target's means.
 struct Divergence<'a> {
     online: Normals<'a>,
     target: Normals<'a>,
@@ -166,7 +168,7 @@ struct Divergence<'a> {
 }
 
 impl Divergence<'_> {
-    /// Adds α times its gradient.
+    /// Adds α times the gradient of the divergence to `by`.
     fn add(&self, alpha: f32, by: &mut [f32]) -> f32 {
         let Self { online, target, .. } = self;
         let states = count(by.len() / self.dimensions);

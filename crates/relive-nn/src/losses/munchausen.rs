@@ -18,13 +18,13 @@ impl Default for Munchausen {
     }
 }
 
-/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, where π̄ = softmax(q̄/τ) and all q̄ are of the target
-/// network.
+/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, where π̄ = softmax(q̄/τ) and all q̄ come from the
+/// target network.
 ///
 /// `q_tm1` (of s) and `q_t` (of s') are `[batch, actions]`.
 ///
 /// # Panics
-/// If the slices are not all of the same batch, or an action is out of range.
+/// If the slices do not belong to the same batch, or an action is out of range.
 pub fn munchausen_targets(
     munchausen: Munchausen,
     (rewards, discounts): (&[f32], &[f32]),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hot_policy_counts_entropy_and_a_cold_one_is_q_learning() {
+    fn munchausen_targets_include_entropy_and_approach_q_learning_when_cold() {
         let (rewards, discounts) = (&[1.0_f32][..], &[0.5_f32][..]);
         let targets = |munchausen| {
             munchausen_targets(munchausen, (rewards, discounts), &[1], &[0.0, 2.0], &[3.0, 1.0])[0]

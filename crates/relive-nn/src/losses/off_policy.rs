@@ -19,7 +19,8 @@ pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f3
     returns
 }
 
-/// Retrace's traces (Munos et al. 2016): `λ·min(1, π/μ)`, from the policies' probabilities of the actions taken.
+/// The trace coefficients of Retrace (Munos et al. 2016): `λ·min(1, π/μ)`, from the policies' probabilities of the
+/// actions taken.
 pub fn retrace_coefficients(pi: &[f32], mu: &[f32], lambda: f32) -> Vec<f32> {
     /// Prevents a division by zero, as in rlax.
     const EPSILON: f32 = 1e-8;
@@ -36,7 +37,7 @@ pub struct RetraceSequence<'a> {
     pub q_t: &'a [f32],
     /// T actions taken.
     pub a_tm1: &'a [usize],
-    /// T actions taken next.
+    /// The T actions taken next.
     pub a_t: &'a [usize],
     /// T rewards.
     pub rewards: &'a [f32],
@@ -48,10 +49,10 @@ pub struct RetraceSequence<'a> {
     pub mu_t: &'a [f32],
 }
 
-/// Retrace's errors `G_t − q(s_t, a_t)`, T of them.
+/// The T errors of Retrace, `G_t − q(s_t, a_t)`.
 ///
 /// # Panics
-/// If the slices are not all of the same sequence, or an action is out of range.
+/// If the slices do not belong to the same sequence, or an action is out of range.
 pub fn retrace_errors(sequence: RetraceSequence<'_>, lambda: f32) -> Vec<f32> {
     let RetraceSequence { q_tm1, q_t, a_tm1, a_t, rewards, discounts, pi_t, mu_t } = sequence;
     let steps = rewards.len();

@@ -6,7 +6,7 @@ use super::{huber, huber_slope};
 /// `selector` is `[batch, actions]` with any number of quantiles for each action.
 ///
 /// # Panics
-/// If the slices are not all of the same batch, or there are no quantiles.
+/// If the slices do not belong to the same batch, or there are no quantiles.
 pub fn quantile_targets(
     rewards: &[f32],
     discounts: &[f32],
@@ -34,13 +34,13 @@ pub fn quantile_targets(
     targets
 }
 
-/// QR-DQN's loss (Dabney et al. 2018, eq. 10) and its gradient by the quantiles: `mean wᵢ·Σ_i mean_j |τ_i − 1[δ_ij <
-/// 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i`, where the τ_i are the midpoints of N equal parts.
+/// QR-DQN's loss (Dabney et al. 2018, eq. 10) and its gradient with respect to the quantiles: `mean wᵢ·Σ_i mean_j |τ_i
+/// − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i`, where the τ_i are the midpoints of N equal parts.
 ///
 /// `theta` and `by_theta` are `[batch, actions, N]`, `targets` `[batch, N]`. `by_theta` is overwritten.
 ///
 /// # Panics
-/// If the slices are not all of the same batch, or an action is out of range.
+/// If the slices do not belong to the same batch, or an action is out of range.
 pub fn quantile_loss(
     theta: &[f32],
     selected: Selected<'_>,
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_that_were_drawn_weigh_errors_by_hand() {
+    fn the_loss_with_drawn_fractions_matches_a_hand_computation() {
         // One row, two actions, the second of which was taken; two fractions, three targets.
         let theta = [9.0, 9.0, 1.0, 2.0];
         let (taus, targets) = ([0.25, 0.9], [0.0, 1.5, 4.0]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_action_is_chosen_by_any_number_of_quantiles() {
+    fn the_next_action_can_be_chosen_by_any_number_of_quantiles() {
         let selector = [0.0, 0.0, 9.0, 1.0, 2.0, 3.0];
         let targets = quantile_targets(&[1.0], &[0.5], 2, &[1.0, 2.0, 3.0, 4.0], &selector);
         assert_eq!(targets, [1.5, 2.0], "the first, whose quantiles sum up to 9");

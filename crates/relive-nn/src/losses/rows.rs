@@ -51,7 +51,8 @@ pub(super) fn count(len: usize) -> f32 {
     len as f32
 }
 
-/// Weights of prioritised samples (Schaul et al. 2016): `(1/pᵢ)^β`, divided by the largest of the batch.
+/// The importance weights of prioritized samples (Schaul et al. 2016): `(1/pᵢ)^β`, divided by the largest weight of the
+/// batch.
 pub fn importance_weights(probabilities: &[f32], exponent: f32) -> Vec<f32> {
     let mut weights: Vec<f32> = probabilities.iter().map(|p| p.recip().powf(exponent)).collect();
     let largest = weights.iter().fold(0.0_f32, |max, weight| max.max(*weight));
@@ -65,7 +66,7 @@ mod tests {
     use crate::Key;
 
     #[test]
-    fn probabilities_add_up_to_one() {
+    fn probabilities_sum_to_one() {
         let mut found = Vec::new();
         softmax(&[0.0, 2.0_f32.ln(), 500.0, 0.0], 2, &mut found);
         let near = |(got, want): (&f32, f32)| (got - want).abs() < 1e-6;

@@ -11,7 +11,7 @@ const EPSILON: f32 = 1e-3;
 /// `discounts` have length T.
 ///
 /// # Panics
-/// If the slices are not all of the same sequence, or `n` is 0.
+/// If the slices do not belong to the same sequence, or `n` is 0.
 pub fn transformed_n_step_targets(
     selector: &[f32],
     values: &[f32],

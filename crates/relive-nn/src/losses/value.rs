@@ -7,7 +7,7 @@ use super::{huber, huber_slope};
 /// `values` and `selector` are `[batch, actions]`.
 ///
 /// # Panics
-/// If the slices are not all of the same batch.
+/// If the slices do not belong to the same batch.
 pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], selector: &[f32]) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
     assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of one batch");
@@ -25,7 +25,7 @@ pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], sele
 pub struct Selected<'a> {
     /// The action taken in each row.
     pub actions: &'a [usize],
-    /// The weight of each row, such as an importance weight. Weights are not normalised here.
+    /// The weight of each row, such as an importance weight. The loss does not normalize weights.
     pub weights: &'a [f32],
 }
 
@@ -47,12 +47,12 @@ pub struct BatchLoss {
     pub rows: Vec<f32>,
 }
 
-/// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, with its gradient by the q-values.
+/// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, and its gradient with respect to the q-values.
 ///
 /// `q` and `by_q` are `[batch, actions]`; `by_q` is overwritten.
 ///
 /// # Panics
-/// If the slices are not all of the same batch, or an action is out of range.
+/// If the slices do not belong to the same batch, or an action is out of range.
 pub fn q_loss(q: &[f32], selected: Selected<'_>, targets: &[f32], kappa: f32, by_q: &mut [f32]) -> BatchLoss {
     let batch = selected.len();
     assert_eq!(targets.len(), batch, "a target for each row");

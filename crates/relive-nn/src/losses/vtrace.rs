@@ -1,7 +1,7 @@
 /// The bounds at which V-trace clips importance ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VTraceClip {
-    /// ρ̄, for temporal differences.
+    /// ρ̄, the bound for temporal differences.
     pub rho: f32,
     /// The bound for the policy gradient's advantages.
     pub pg_rho: f32,

@@ -1,5 +1,5 @@
-//! Forward and backward pass over a sequence. The terms that only depend on inputs are one product for all steps; each
-//! step adds the terms that depend on the state.
+//! Forward and backward pass over a sequence. The terms that only depend on inputs are computed in one product for all
+//! steps; each step adds the terms that depend on the state.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::network::dense::{accumulate, sum_of_rows};
 /// The state of an [`Lstm`](super::Lstm) between steps, `[batch, units]` each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LstmState {
-    /// h, which is also its last output.
+    /// The hidden state h, which is also the last output.
     pub hidden: Vec<f32>,
     /// c.
     pub cell: Vec<f32>,
@@ -29,16 +29,16 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Sequences through which gradients flow back to the start.
+    /// The layout of sequences through which gradients flow back to the start.
     #[must_use]
     pub fn new(batch: usize, resets: &[bool]) -> Steps<'_> {
         Steps { batch, resets, cuts: &[] }
     }
 }
 
-/// Sizes, and the places of leaves.
+/// The sizes, and the positions of leaves.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct LeafPlaces {
     pub(super) inputs: usize,
     pub(super) units: usize,
     pub(super) by_input: Range<usize>,
@@ -54,8 +54,8 @@ pub(super) struct Run<'a> {
     pub(super) steps: Steps<'a>,
 }
 
-/// Values kept for the backward pass, for all rows: the four gates' activations, cells, their tanh, previous hidden
-/// states and previous cells.
+/// The values kept for the backward pass, for all rows: the activations of the four gates, the cells, their tanh, the
+/// previous hidden states and the previous cells.
 struct Trace<'a> {
     gates: &'a [f32],
     squashed: &'a [f32],
@@ -63,12 +63,12 @@ struct Trace<'a> {
     cell_before: &'a [f32],
 }
 
-impl Places {
+impl LeafPlaces {
     pub(super) fn trace_len(&self, rows: usize) -> usize {
         rows * self.units * 8
     }
 
-    /// The cells after the last step, within a trace.
+    /// The cells after the last step, from a trace.
     pub(super) fn last_cell<'a>(&self, trace: &'a [f32], rows: usize, batch: usize) -> &'a [f32] {
         let end = rows * self.units * 5;
         &trace[end - batch * self.units..end]
@@ -84,7 +84,13 @@ impl Places {
 }
 
 /// Fills outputs and trace.
-pub(super) fn forward(places: &Places, run: Run<'_>, state: &LstmState, y: &mut [f32], trace: &mut [f32]) {
+pub(super) fn forward(
+    places: &LeafPlaces,
+    run: Run<'_>,
+    state: &LstmState,
+    y: &mut [f32],
+    trace: &mut [f32],
+) {
     let Run { weights, x, steps } = run;
     let (units, rows) = (places.units, steps.resets.len());
     let (gates, rest) = trace.split_at_mut(4 * rows * units);
@@ -141,7 +147,7 @@ struct Outputs<'a> {
     hidden: &'a mut [f32],
 }
 
-/// One step: turns the gates' sums into activations, and these into the new state.
+/// Makes one step: converts the gates' sums to activations, and these to the new state.
 fn advance(units: usize, gates: &mut [f32], cell_before: &[f32], outputs: Outputs<'_>) {
     let Outputs { cell, squashed, hidden } = outputs;
     wide(|| {
@@ -173,13 +179,20 @@ fn advance_row(units: usize, gates: &mut [f32], before: &[f32], [cell, squashed,
 }
 
 /// The requested gradients.
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedGradients<'a> {
     pub(super) dweights: Option<&'a mut [f32]>,
     pub(super) dx: Option<&'a mut [f32]>,
 }
 
-/// Turns the gradient by outputs into those by weights and inputs. The initial state gets none.
-pub(super) fn backward(places: &Places, run: Run<'_>, trace: &[f32], dy: &[f32], wanted: Wanted<'_>) {
+/// Converts the gradient with respect to outputs to gradients with respect to weights and inputs. The initial state
+/// gets no gradient.
+pub(super) fn backward(
+    places: &LeafPlaces,
+    run: Run<'_>,
+    trace: &[f32],
+    dy: &[f32],
+    wanted: RequestedGradients<'_>,
+) {
     let Run { weights, x, steps } = run;
     let (units, rows) = (places.units, steps.resets.len());
     let mut sums = Buffer::take(4 * rows * units);
@@ -200,8 +213,8 @@ pub(super) fn backward(places: &Places, run: Run<'_>, trace: &[f32], dy: &[f32],
     debug_assert_eq!(steps.batch * (rows / steps.batch), rows);
 }
 
-/// The gradient by the gates' sums, from the last step to the first.
-fn through_time(places: &Places, run: Run<'_>, trace: &Trace<'_>, dy: &[f32], sums: &mut [f32]) {
+/// Computes the gradient with respect to the gates' sums, from the last step to the first.
+fn through_time(places: &LeafPlaces, run: Run<'_>, trace: &Trace<'_>, dy: &[f32], sums: &mut [f32]) {
     let Run { weights, steps, .. } = run;
     let (units, step) = (places.units, steps.batch * places.units);
     let by_hidden = Matrix::new(&weights[places.by_hidden.clone()], units, 4 * units).transposed();
@@ -224,7 +237,7 @@ fn through_time(places: &Places, run: Run<'_>, trace: &Trace<'_>, dy: &[f32], su
     }
 }
 
-/// One step back: `dc` becomes the gradient by the previous cells.
+/// Goes one step back: `dc` becomes the gradient with respect to the previous cells.
 fn retreat(units: usize, parts: [&[f32]; 3], dh: &[f32], dc: &mut [f32], sums: &mut [f32]) {
     let [gates, squashed, before] = parts;
     wide(|| {

@@ -1,24 +1,24 @@
 use std::ops::Range;
 
-use super::kernel::{self, LstmState, Places, Run, Steps};
+use super::kernel::{self, LeafPlaces, LstmState, Run, Steps};
 use crate::network::Scratch;
 use crate::params::{Distribution, Init, Layout, Params};
 
 /// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: the gates are in the order input,
 /// cell, forget, output, and 1 is added to the forget gate's sum.
 ///
-/// It runs over sequences of rows, with the batch of each time step together: row `t·batch + b`. On the tape,
-/// [`Weights::unroll`](crate::tape::Weights::unroll) records a whole sequence as one entry; elsewhere,
-/// [`infer`](Self::infer) records nothing.
+/// It processes sequences of rows, in which the batch of each time step is contiguous: row `t·batch + b`. On the tape,
+/// [`Weights::unroll`](crate::tape::Weights::unroll) records a whole sequence as one entry; [`infer`](Self::infer)
+/// records nothing.
 #[derive(Debug, Clone)]
 pub struct Lstm {
-    pub(super) places: Places,
+    pub(super) places: LeafPlaces,
     range: Range<usize>,
 }
 
 impl Lstm {
-    /// Adds its leaves under a name: `wx` `[inputs, 4·units]`, `wh` `[units, 4·units]` and `b` `[4·units]`. Weights
-    /// start as a truncated normal of variance 1/(inputs + units), biases at zero.
+    /// Creates an LSTM, and adds its leaves under a name: `wx` `[inputs, 4·units]`, `wh` `[units, 4·units]` and `b`
+    /// `[4·units]`. Weights start as a truncated normal of variance 1/(inputs + units), biases at zero.
     ///
     /// # Panics
     /// If there are no inputs or no units.
@@ -34,7 +34,7 @@ impl Lstm {
         let by_input = leaf("wx", &[inputs, 4 * units], init);
         let by_hidden = leaf("wh", &[units, 4 * units], init);
         let bias = leaf("b", &[4 * units], Init::Constant(0.0));
-        Self { places: Places { inputs, units, by_input, by_hidden, bias }, range: start..layout.len() }
+        Self { places: LeafPlaces { inputs, units, by_input, by_hidden, bias }, range: start..layout.len() }
     }
 
     /// Width of an input row.
@@ -47,7 +47,7 @@ impl Lstm {
         self.places.units
     }
 
-    /// The range of its numbers within [`Params`].
+    /// The range of the LSTM's numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
@@ -58,11 +58,11 @@ impl Lstm {
         LstmState { hidden: zeros.clone(), cell: zeros }
     }
 
-    /// The outputs for a sequence that continues from `state`. Updates `state` to the one after the last step. Uses no
-    /// tape: for acting, burn-in and target networks.
+    /// Computes the outputs for a sequence that continues from `state`, and updates `state` to the one after the last
+    /// step. Uses no tape, as for acting, burn-in and target networks.
     ///
     /// # Panics
-    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
+    /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.
     pub fn infer<'s>(
         &self,
         params: &Params,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::kernel::{self, Run, Wanted};
+use super::kernel::{self, RequestedGradients, Run};
 use super::{Lstm, LstmState, Steps};
 use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
@@ -10,8 +10,8 @@ use crate::network::pass::{Backward, Forward};
 use crate::network::{Network, Scratch};
 use crate::params::Params;
 
-/// A recurrent network: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences
-/// have the layout of the [`Lstm`].
+/// A recurrent network: a torso reads the inputs, an [`Lstm`] keeps the state, and a head reads the LSTM's outputs.
+/// Sequences have the layout of the [`Lstm`].
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Lstm, Network, RecurrentNetwork, RecurrentScratch, Steps};
@@ -43,10 +43,10 @@ pub struct RecurrentScratch {
 }
 
 impl RecurrentNetwork {
-    /// A network of these three parts, which share one layout.
+    /// Creates a network from these three parts, which share one layout.
     ///
     /// # Panics
-    /// If the outputs of one are not the inputs of the next.
+    /// If the outputs of one part do not fit the inputs of the next.
     pub fn new(torso: Network, memory: Lstm, head: Network) -> RecurrentNetwork {
         let sizes = [torso.outputs(), memory.inputs(), memory.units(), head.inputs()];
         assert!(sizes[0] == sizes[1] && sizes[2] == sizes[3], "{sizes:?} are no sizes of one network");
@@ -73,10 +73,11 @@ impl RecurrentNetwork {
         self.memory.zero_state(batch)
     }
 
-    /// The outputs for sequences that continue from `state`. Updates `state` to the one after the last steps.
+    /// Computes the outputs for sequences that continue from `state`, and updates `state` to the one after the last
+    /// steps.
     ///
     /// # Panics
-    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
+    /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.
     pub fn infer<'a, 's>(
         &self,
         params: &Params,
@@ -90,12 +91,13 @@ impl RecurrentNetwork {
         self.head.infer(params, remembered, &mut scratch.head)
     }
 
-    /// Writes the gradient by this network's parameters to `gradient`, which has room for all parameters of the layout;
-    /// the other numbers stay unchanged. `loss` gets the outputs for sequences that continue from `state`, and fills in
-    /// its gradient by them; the parts that it does not fill in are 0. No gradient flows into the state.
+    /// Writes the gradient with respect to this network's parameters to `gradient`, which has room for all parameters
+    /// of the layout; its other numbers stay unchanged. `loss` gets the outputs for sequences that continue from
+    /// `state`, and writes its gradient with respect to them; parts that it does not write are 0. No gradient flows
+    /// into the state.
     ///
     /// # Panics
-    /// As for [`infer`](Self::infer), and if the gradient has another layout.
+    /// As for [`infer`](Self::infer), and if the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -131,7 +133,8 @@ impl RecurrentNetwork {
             dx: Some(&mut by_remembered),
         });
         let mut by_features = Buffer::take(features.len());
-        let wanted = Wanted { dweights: Some(&mut gradient[memory.range()]), dx: Some(&mut by_features) };
+        let wanted =
+            RequestedGradients { dweights: Some(&mut gradient[memory.range()]), dx: Some(&mut by_features) };
         kernel::backward(&memory.places, run, &memory_trace, &by_remembered, wanted);
         torso.pull_back(Backward {
             forward: of_torso,

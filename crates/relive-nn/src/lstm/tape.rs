@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::kernel::{self, Run, Wanted};
+use super::kernel::{self, RequestedGradients, Run};
 use super::{Lstm, LstmState, Steps};
 use crate::kernels::buffers::Buffer;
 use crate::tape::node::{Entry, Op, Recorded, record};
@@ -20,7 +20,7 @@ impl Weights<'_> {
     /// time ends there, and at resets.
     ///
     /// # Panics
-    /// If rows, resets and state are not of the same batch, or the parameters have another layout.
+    /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.
     pub fn unroll(&self, lstm: &Lstm, x: Tensor<2>, steps: Steps<'_>, state: &LstmState) -> Tensor<2> {
         let op = Unrolled {
             lstm: lstm.clone(),
@@ -43,6 +43,12 @@ impl Op for Unrolled {
     fn pull_back(&self, entry: Entry<'_>) {
         let Entry { x, weights, trace, dy, dweights, dx } = entry;
         let steps = Steps { batch: self.batch, resets: &self.resets, cuts: &self.cuts };
-        kernel::backward(&self.lstm.places, Run { weights, x, steps }, trace, dy, Wanted { dweights, dx });
+        kernel::backward(
+            &self.lstm.places,
+            Run { weights, x, steps },
+            trace,
+            dy,
+            RequestedGradients { dweights, dx },
+        );
     }
 }

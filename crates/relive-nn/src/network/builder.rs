@@ -11,8 +11,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::patches::PatchShape;
 use crate::params::Layout;
 
-/// Builds a [`Network`] layer by layer. Leaves are named by the network, the layer's number, and `w`, `b`, `scale` or
-/// `offset`.
+/// Builds a [`Network`] layer by layer. The name of a leaf consists of the network's name, the layer's number, and `w`,
+/// `b`, `scale` or `offset`.
 #[derive(Debug)]
 pub struct NetworkBuilder<'a> {
     plan: Plan<'a>,
@@ -38,14 +38,14 @@ impl<'a> NetworkBuilder<'a> {
         Self { plan: Plan::new(layout, name), stack, init: LinearInit::default(), image: None }
     }
 
-    /// Sets the initialisation of the following linear and convolutional layers. Default: [`LinearInit::LecunNormal`].
+    /// Sets the initialization of the following linear and convolutional layers. Default: [`LinearInit::LecunNormal`].
     #[must_use]
     pub fn init(mut self, init: LinearInit) -> Self {
         self.init = init;
         self
     }
 
-    /// A linear layer with biases.
+    /// Adds a linear layer with biases.
     #[must_use]
     pub fn linear(mut self, outputs: usize) -> Self {
         let (inputs, init) = (self.stack.outputs(), self.init);
@@ -60,17 +60,17 @@ impl<'a> NetworkBuilder<'a> {
     #[must_use]
     pub fn activation(mut self, activation: Activation) -> Self {
         let last = self.stack.layers.last_mut().and_then(Layer::activation_mut);
-        *last.expect("an activation follows a linear, convolutional or normalising layer") = activation;
+        *last.expect("an activation follows a linear, convolutional or normalizing layer") = activation;
         self
     }
 
-    /// Linear layers of these widths, each with the same activation.
+    /// Adds linear layers of these widths, each with the same activation.
     #[must_use]
     pub fn mlp(self, hidden: &[usize], activation: Activation) -> Self {
         hidden.iter().fold(self, |builder, width| builder.linear(*width).activation(activation))
     }
 
-    /// Normalisation of each row (Ba et al. 2016), with scale and offset.
+    /// Adds a normalization of each row (Ba et al. 2016), with scale and offset.
     #[must_use]
     pub fn layer_norm(mut self) -> Self {
         let width = self.stack.outputs();
@@ -78,8 +78,8 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Norm(layer))
     }
 
-    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU in between, and after the last one
-    /// if `activate_final`. All weights start uniform with variance (1/3)/fan_out.
+    /// Adds Acme's LayerNormMLP: a linear layer, normalization, tanh, then linear layers with ELU between them, and
+    /// after the last one if `activate_final`. Initial weights are uniform with variance (1/3)/fan_out.
     ///
     /// # Panics
     /// If there are no sizes.
@@ -97,7 +97,7 @@ impl<'a> NetworkBuilder<'a> {
     /// Declares that rows are images: height, width, channels, with channels last.
     ///
     /// # Panics
-    /// If rows have another width.
+    /// If rows have a different width.
     #[must_use]
     pub fn image(mut self, height: usize, width: usize, channels: usize) -> Self {
         assert_eq!(height * width * channels, self.stack.outputs(), "an image of as many numbers as a row");
@@ -105,7 +105,7 @@ impl<'a> NetworkBuilder<'a> {
         self
     }
 
-    /// A convolution without padding, with square kernels and biases.
+    /// Adds a convolution without padding, with square kernels and biases.
     ///
     /// # Panics
     /// If the rows are not images, or the images are smaller than the kernel.
@@ -125,8 +125,8 @@ impl<'a> NetworkBuilder<'a> {
         builder
     }
 
-    /// The torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64 of
-    /// 3 x 3 at 1, each with ReLU. 3,136 outputs.
+    /// Adds the torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64
+    /// of 3 x 3 at 1, each with ReLU. 3,136 outputs.
     #[must_use]
     pub fn nature_torso(self) -> Self {
         let layers = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];
@@ -135,13 +135,14 @@ impl<'a> NetworkBuilder<'a> {
         })
     }
 
-    /// A duelling head: a value and advantages, each with its own hidden ReLU layers, combined as `v + a − mean(a)`.
+    /// Adds a duelling head: a value and advantages, each with its own hidden ReLU layers, combined as `v + a −
+    /// mean(a)`.
     #[must_use]
     pub fn duelling(self, hidden: &[usize], actions: usize) -> Self {
         self.duelling_atoms(hidden, actions, 1)
     }
 
-    /// A duelling head with several numbers per action, each combined on its own: the logits of distributions' atoms.
+    /// Adds a duelling head with several numbers per action, each combined separately, such as the logits of atoms.
     /// Rows are ordered by action.
     #[must_use]
     pub fn duelling_atoms(mut self, hidden: &[usize], actions: usize, atoms: usize) -> Self {
@@ -169,7 +170,7 @@ impl<'a> NetworkBuilder<'a> {
     }
 }
 
-/// Hidden linear layers with ReLU, and a linear output layer.
+/// Creates hidden linear layers with ReLU, and a linear output layer.
 fn stream(plan: &mut Plan<'_>, inputs: usize, hidden: &[usize], outputs: usize, init: LinearInit) -> Stack {
     let mut stack = Stack { inputs, layers: Vec::new() };
     for (number, width) in hidden.iter().chain([&outputs]).enumerate() {

@@ -6,11 +6,11 @@ use crate::kernels::buffers::Buffer;
 use crate::kernels::gemm::{Matrix, Target, multiply};
 use crate::kernels::patches::{PatchShape, gather, scatter};
 
-/// A valid convolution over images with channels last, as a product with the patches. W has shape `[kernel, kernel,
-/// channels, filters]`.
+/// A convolution without padding over images with channels last, computed as a product with the patches. W has shape
+/// `[kernel, kernel, channels, filters]`.
 ///
-/// Patches are made image by image, and again on the backward pass: this stays in the cache, while the patches of a
-/// whole batch would be written to memory and read again.
+/// Patches are copied image by image, and again on the backward pass: they then stay in the cache, while the patches of
+/// a whole batch would be written to memory and read again.
 #[derive(Debug, Clone)]
 pub(crate) struct Conv {
     pub(crate) shape: ConvShape,

@@ -9,14 +9,14 @@ use crate::kernels::outer::{ColumnSums, OuterProducts};
 use crate::kernels::rows::{AddProduct, Rows};
 use crate::kernels::wide;
 
-/// Up to this many rows are multiplied row by row; above, packing the weights pays off.
+/// Up to this many rows are multiplied row by row; for more rows, packing the weights is worthwhile.
 pub(crate) const FEW_ROWS: usize = 16;
 
-/// Any number of rows is multiplied row by row if the weights are at most this many and fill whole registers: they fit
-/// in the cache unpacked.
+/// If there are at most this many weights, and they fill whole registers, any number of rows is multiplied row by row:
+/// such weights fit in the cache unpacked.
 const FEW_WEIGHTS: usize = 16_384;
 
-/// Numbers in the widest register.
+/// The count of numbers in the widest register.
 const LANES: usize = 16;
 
 /// `y = activation(x·W + b)`, W of shape `[inputs, outputs]`.

@@ -1,10 +1,10 @@
 use crate::params::{Distribution, Init};
 
-/// The initialisation of a linear or convolutional layer.
+/// The initialization of a linear or convolutional layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
-    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, therefore of Acme's
-    /// networks, and ours.
+    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, and therefore of Acme's
+    /// networks, and of this crate.
     #[default]
     LecunNormal,
     /// Weights and biases uniform in ±1/√fan_in: the default of PyTorch.
@@ -14,7 +14,7 @@ pub enum LinearInit {
         /// Numerator of the variance.
         scale: f32,
     },
-    /// Orthogonal weights, biases zero: the usual initialisation of PPO.
+    /// Orthogonal weights, biases zero: the usual initialization of PPO.
     Orthogonal {
         /// Norm of the rows or columns of the weights.
         gain: f32,
@@ -28,7 +28,7 @@ pub enum LinearInit {
 }
 
 impl LinearInit {
-    /// The initialisation of weights and of biases.
+    /// The initialization of weights and of biases.
     pub(crate) fn leaves(self, fan_in: usize, fan_out: usize) -> (Init, Init) {
         let zero = Init::Constant(0.0);
         let scaled = |scale, fan, distribution| Init::VarianceScaling { scale, fan, distribution };

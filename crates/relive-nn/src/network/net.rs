@@ -8,11 +8,11 @@ use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 use crate::params::Params;
 
-/// A feed-forward network from rows of inputs to rows of outputs. It knows the sizes and places of its parameters;
+/// A feed-forward network from rows of inputs to rows of outputs. It stores the sizes and positions of its parameters;
 /// their values are in [`Params`].
 ///
-/// Learners run it [on the tape](crate::tape); all others use [`infer`](Self::infer), which records nothing and
-/// allocates nothing.
+/// Learners with a tape run it [on the tape](crate::tape). [`infer`](Self::infer) records nothing and allocates
+/// nothing.
 ///
 /// ```
 /// use relive_nn::{Activation, Key, Layout, Network, Scratch};
@@ -52,15 +52,15 @@ impl Network {
         self.stack.outputs()
     }
 
-    /// The range of its numbers within [`Params`].
+    /// The range of the network's numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The outputs for any number of input rows, floats or [bytes](Inputs::Bytes), without a tape.
+    /// Computes the outputs for any number of input rows, floats or [bytes](Inputs::Bytes), without a tape.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or the parameters have another layout.
+    /// If `x` is not a whole number of rows, or the parameters have a different layout.
     pub fn infer<'a, 's>(
         &self,
         params: &Params,
@@ -78,8 +78,8 @@ impl Network {
         self.stack.last(&scratch.trace, batch)
     }
 
-    /// [`infer`](Self::infer) with row-by-row products: a row's outputs have the same bits whatever the other rows are.
-    /// Products of many rows at once add in another order.
+    /// Like [`infer`](Self::infer), with row-by-row products: the bits of a row's outputs do not depend on the other
+    /// rows. Products of many rows at once add in a different order.
     ///
     /// # Panics
     /// As for [`infer`](Self::infer).
@@ -102,12 +102,12 @@ impl Network {
         &scratch.outputs
     }
 
-    /// The gradient by this network's parameters of a loss with a closed-form gradient by the outputs. `loss` gets the
-    /// outputs and fills in its gradient by them, row by row; the parts that it does not fill in are 0. Numbers of the
-    /// layout outside this network get 0.
+    /// Computes the gradient of a loss with respect to this network's parameters; other parameters of the layout get 0.
+    /// `loss` gets the outputs and writes its closed-form gradient with respect to them, row by row; parts that it does
+    /// not write are 0.
     ///
     /// # Panics
-    /// If `x` is not a whole number of rows, or the parameters have another layout.
+    /// If `x` is not a whole number of rows, or the parameters have a different layout.
     pub fn gradient<'a, R>(
         &self,
         params: &Params,
@@ -118,11 +118,11 @@ impl Network {
         (self.gradient_into(params, x, &mut gradient, loss), gradient)
     }
 
-    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout; the numbers of other networks stay
-    /// unchanged.
+    /// Like [`gradient`](Self::gradient), but writes to a gradient with respect to all parameters of the layout; the
+    /// numbers of other networks stay unchanged.
     ///
     /// # Panics
-    /// As for [`gradient`](Self::gradient), and if the gradient has another layout.
+    /// As for [`gradient`](Self::gradient), and if the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -133,7 +133,8 @@ impl Network {
         self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), None), loss)
     }
 
-    /// The gradient of such a loss by the inputs, row by row, without the gradient by the parameters.
+    /// Computes the gradient of such a loss with respect to the inputs, row by row, without the gradient with respect
+    /// to the parameters.
     ///
     /// # Panics
     /// As for [`gradient`](Self::gradient), and if the gradient and the inputs differ in length.
@@ -162,7 +163,7 @@ impl Network {
         self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), Some(by_inputs)), loss)
     }
 
-    /// A loss, and its gradients by parameters and inputs if they are requested.
+    /// Computes a loss, and its gradients with respect to parameters and inputs if they are requested.
     fn pulled_back<R>(
         &self,
         params: &Params,

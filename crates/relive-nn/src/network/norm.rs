@@ -26,7 +26,7 @@ impl LayerNorm {
         }
     }
 
-    /// The normalised rows, and 1/σ of each.
+    /// The size of the cache: the normalized rows, and 1/σ of each.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         batch * (self.width + 1)
     }
@@ -37,7 +37,7 @@ impl LayerNorm {
         wide(|| {
             let rows = pass.x.floats().chunks_exact(self.width).zip(normal.chunks_exact_mut(self.width));
             for ((x, normal), inverse) in rows.zip(inverse) {
-                *inverse = normalise(x, normal);
+                *inverse = normalize(x, normal);
             }
             for (normal, y) in normal.chunks_exact(self.width).zip(y.chunks_exact_mut(self.width)) {
                 let terms = normal.iter().zip(scale).zip(offset);
@@ -75,7 +75,7 @@ impl LayerNorm {
 }
 
 #[inline(always)]
-fn normalise(x: &[f32], normal: &mut [f32]) -> f32 {
+fn normalize(x: &[f32], normal: &mut [f32]) -> f32 {
     let width = count(x.len());
     let mean = x.iter().sum::<f32>() / width;
     let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / width;

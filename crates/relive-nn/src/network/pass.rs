@@ -19,13 +19,13 @@ pub(crate) struct Backward<'a> {
     /// The layer's outputs, and its cache.
     pub(crate) y: &'a [f32],
     pub(crate) cache: &'a [f32],
-    /// The loss's gradient by the outputs. The pass may overwrite it.
+    /// The loss's gradient with respect to the outputs. The pass may overwrite it.
     pub(crate) dy: &'a mut [f32],
-    /// Receives the gradients by the network's parameters, unless those are frozen.
+    /// Receives the gradients with respect to the network's parameters, unless those are frozen.
     pub(crate) dweights: Option<&'a mut [f32]>,
-    /// Receives the gradients by the inputs, if they are requested.
+    /// Receives the gradients with respect to the inputs, if they are requested.
     pub(crate) dx: Option<&'a mut [f32]>,
 }
 
-/// The place of a leaf among the network's parameters.
+/// The position of a leaf among the network's parameters.
 pub(crate) type Place = Range<usize>;

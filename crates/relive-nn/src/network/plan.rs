@@ -1,7 +1,8 @@
 use super::pass::Place;
 use crate::params::{Init, Layout};
 
-/// Where a network under construction adds its leaves: names below its own, places relative to its start.
+/// Where a network under construction adds its leaves: with names below the network's name, and positions relative to
+/// its start.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     layout: &'a mut Layout,
@@ -15,7 +16,7 @@ impl<'a> Plan<'a> {
         Self { layout, start, scope: scope.to_owned() }
     }
 
-    /// The same network, one name deeper.
+    /// The plan of the same network, one name deeper.
     pub(crate) fn inside(&mut self, name: &str) -> Plan<'_> {
         Plan { layout: self.layout, start: self.start, scope: format!("{}/{name}", self.scope) }
     }

@@ -45,7 +45,8 @@ impl Stack {
         }
     }
 
-    /// `pass.y` is the whole trace here, and `pass.dy` the gradient by the last layer's outputs.
+    /// Runs the backward pass. `pass.y` is the whole trace, and `pass.dy` the gradient with respect to the last layer's
+    /// outputs.
     pub(crate) fn backward(&self, pass: Backward<'_>) {
         let Backward { forward, y: trace, dy, mut dweights, mut dx, .. } = pass;
         let Forward { weights, x, batch } = forward;
@@ -90,7 +91,7 @@ impl Stack {
     }
 }
 
-/// A layer: rows of inputs to rows of outputs, and back.
+/// A layer: a function from rows of inputs to rows of outputs, with its backward pass.
 #[derive(Debug, Clone)]
 pub(crate) enum Layer {
     Dense(Dense),
@@ -109,7 +110,7 @@ impl Layer {
         }
     }
 
-    /// Numbers kept for the backward pass, besides its outputs.
+    /// The count of numbers kept for the backward pass, besides the outputs.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Conv(_) => 0,
@@ -118,7 +119,7 @@ impl Layer {
         }
     }
 
-    /// Its activation function. `None` if this layer has none.
+    /// The layer's activation function; `None` if it has none.
     pub(crate) fn activation_mut(&mut self) -> Option<&mut Activation> {
         match self {
             Self::Dense(layer) => Some(&mut layer.activation),
@@ -217,7 +218,8 @@ impl Duelling {
         }
     }
 
-    /// The gradient by the value is the sum over actions; the gradients by the advantages have their mean subtracted.
+    /// The gradient with respect to the value is the sum over actions; from the gradients with respect to the
+    /// advantages, their mean is subtracted.
     #[expect(clippy::cast_precision_loss, reason = "actions are few")]
     fn split(&self, dy: &mut [f32], by_value: &mut [f32]) {
         let actions = (self.outputs() / self.atoms) as f32;

@@ -1,4 +1,4 @@
-//! The state of an optimiser as bytes, all little endian:
+//! The state of an optimizer as bytes, all little endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -16,15 +16,17 @@ const MAGIC: &[u8; 4] = b"RLO1";
 const HEADER: usize = 32;
 
 impl Optimizer {
-    /// Everything that it keeps between steps, for a checkpoint. Settings such as learning rates are not included.
+    /// The state that the optimizer keeps between steps, for a checkpoint. Settings such as learning rates are not
+    /// included.
     pub fn to_bytes(&self) -> Vec<u8> {
         write(self.kind.tag(), self)
     }
 
-    /// Continues where [`to_bytes`](Self::to_bytes) was called: the same subsequent steps give the same bytes.
+    /// Restores the state that [`to_bytes`](Self::to_bytes) returned: the same subsequent steps give the same bytes.
     ///
     /// # Errors
-    /// If the bytes are damaged, or are of an optimiser of another kind or for other parameters. Nothing changes then.
+    /// If the bytes are damaged, or belong to an optimizer of another kind or for other parameters. Nothing changes
+    /// then.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         read(bytes, self.kind.tag(), self)
     }
@@ -45,16 +47,16 @@ fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
 fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
     let Some((header, arrays)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(Error::damaged(format!(
-            "optimiser state must have at least {HEADER} bytes, got {}",
+            "optimizer state must have at least {HEADER} bytes, got {}",
             bytes.len()
         )));
     };
     let (magic, numbers) = header.split_at(8);
     if &magic[..4] != MAGIC {
-        return Err(Error::damaged("not the state of an optimiser: it does not start with RLO1"));
+        return Err(Error::damaged("not the state of an optimizer: it does not start with RLO1"));
     }
     if magic[4..] != tag.to_le_bytes() {
-        return Err(Error::mismatch("the state belongs to a different kind of optimiser"));
+        return Err(Error::mismatch("the state belongs to a different kind of optimizer"));
     }
     let number = |index: usize| {
         let mut bytes = [0; 8];
@@ -64,7 +66,7 @@ fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
     let (steps, first, second) = (number(0), number(1), number(2));
     if (first, second) != (into.first.len() as u64, into.second.len() as u64) {
         return Err(Error::mismatch(format!(
-            "the state has {first} and {second} numbers, but this optimiser keeps {} and {}",
+            "the state has {first} and {second} numbers, but this optimizer keeps {} and {}",
             into.first.len(),
             into.second.len(),
         )));

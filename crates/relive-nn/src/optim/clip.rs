@@ -1,9 +1,9 @@
 use crate::kernels::wide;
 
-/// Number of lanes of sums, so that they are vectorised and still the same on every processor.
+/// The number of lanes in sums, which makes sums vectorised and still equal on every processor.
 const LANES: usize = 32;
 
-/// The norm of all gradients together, ‖g‖₂.
+/// The norm of the whole gradient, ‖g‖₂.
 pub fn global_norm(gradient: &[f32]) -> f32 {
     let mut sums = [0.0_f32; LANES];
     wide(|| {
@@ -17,8 +17,8 @@ pub fn global_norm(gradient: &[f32]) -> f32 {
     sums.iter().sum::<f32>().sqrt()
 }
 
-/// Scales gradients down to a norm of at most `max_norm`, all by the same factor: `g·min(1, c/‖g‖)` (Pascanu et al.
-/// 2013). Returns the previous norm.
+/// Scales the whole gradient down to a norm of at most `max_norm`: `g·min(1, c/‖g‖)` (Pascanu et al. 2013). Returns the
+/// previous norm.
 pub fn clip_by_global_norm(gradient: &mut [f32], max_norm: f32) -> f32 {
     let norm = global_norm(gradient);
     let factor = clip_factor(norm, max_norm);
@@ -36,8 +36,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_norm_is_of_all_leaves_together() {
-        // Two leaves of norm 3 and 4: each alone is below 4.5, together they have norm 5.
+    fn the_gradient_norm_covers_all_leaves() {
+        // Two leaves with norms 3 and 4: each alone is below 4.5, but their joint norm is 5.
         let mut gradient = vec![0.0; 100];
         (gradient[3], gradient[99]) = (3.0, 4.0);
         assert_eq!(clip_by_global_norm(&mut gradient, 4.5), 5.0);

@@ -12,7 +12,7 @@ pub struct Adam {
 }
 
 impl Default for Adam {
-    /// α 1e-3, β 0.9 and 0.999, ε 1e-8.
+    /// α = 1e-3, β = 0.9 and 0.999, ε = 1e-8.
     fn default() -> Self {
         Self { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
@@ -32,7 +32,7 @@ pub struct RmsProp {
 }
 
 impl Default for RmsProp {
-    /// α 1e-3, ρ 0.99, ε 1e-8, no momentum.
+    /// α = 1e-3, ρ = 0.99, ε = 1e-8, no momentum.
     fn default() -> Self {
         Self { learning_rate: 1e-3, decay: 0.99, epsilon: 1e-8, momentum: 0.0 }
     }
@@ -47,7 +47,7 @@ pub struct Sgd {
     pub momentum: f32,
 }
 
-/// An optimiser and its numbers.
+/// The kind of an optimizer, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Adam(Adam),
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 pub(crate) struct Step<'a> {
     pub(crate) params: &'a mut [f32],
     pub(crate) gradient: &'a [f32],
-    /// The factor of the gradient.
+    /// The factor by which the gradient is multiplied.
     pub(crate) factor: f32,
     /// Running means of gradients or steps, and of squares.
     pub(crate) first: &'a mut [f32],
@@ -70,7 +70,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Kind {
-    /// Whether the optimiser keeps a first and a second number for each parameter.
+    /// Whether the optimizer keeps a first and a second number for each parameter.
     pub(crate) fn keeps(self) -> (bool, bool) {
         match self {
             Self::Adam(_) => (true, true),

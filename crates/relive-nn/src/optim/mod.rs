@@ -1,4 +1,4 @@
-//! Optimisers over flat parameters.
+//! Optimizers over flat parameters.
 
 mod bytes;
 mod clip;

@@ -5,7 +5,7 @@ use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
 use crate::kernels::wide;
 use crate::params::Params;
 
-/// Updates parameters by gradients, and keeps its state between steps.
+/// Updates parameters with gradients, and keeps its state between steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimizer {
     pub(super) kind: Kind,
@@ -16,17 +16,17 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// Adam for parameters with this layout.
+    /// Creates Adam for parameters with this layout.
     pub fn adam(adam: Adam, params: &Params) -> Self {
         Self::new(Kind::Adam(adam), params)
     }
 
-    /// RMSProp for parameters with this layout.
+    /// Creates RMSProp for parameters with this layout.
     pub fn rms_prop(rms_prop: RmsProp, params: &Params) -> Self {
         Self::new(Kind::RmsProp(rms_prop), params)
     }
 
-    /// Gradient descent for parameters with this layout.
+    /// Creates gradient descent for parameters with this layout.
     pub fn sgd(sgd: Sgd, params: &Params) -> Self {
         Self::new(Kind::Sgd(sgd), params)
     }
@@ -38,13 +38,13 @@ impl Optimizer {
         Self { kind, max_gradient_norm: None, steps: 0, first: state(first), second: state(second) }
     }
 
-    /// Bounds the global norm of each gradient, all leaves together, before it is used; `None` for no bound.
+    /// Bounds the global norm of each gradient over all leaves; `None` for no bound.
     #[must_use]
     pub fn max_gradient_norm(self, norm: impl Into<Option<f32>>) -> Self {
         Self { max_gradient_norm: norm.into(), ..self }
     }
 
-    /// Sets the step size from here on, as a schedule does.
+    /// Sets the step size for all further steps, as a schedule does.
     pub fn set_learning_rate(&mut self, rate: f32) {
         match &mut self.kind {
             Kind::Adam(adam) => adam.learning_rate = rate,
@@ -61,11 +61,11 @@ impl Optimizer {
     /// Updates parameters against a gradient and increments their version. Returns the gradient's norm before clipping.
     ///
     /// # Panics
-    /// If parameters or gradient do not have the length for which the optimiser was created.
+    /// If parameters or gradient do not have the length for which the optimizer was created.
     pub fn step(&mut self, params: &mut Params, gradient: &[f32]) -> f32 {
         let len = params.values().len();
         assert_eq!(gradient.len(), len, "a gradient for other parameters");
-        assert!(self.fits(len), "the optimiser was made for other parameters than these {len}");
+        assert!(self.fits(len), "the optimizer was made for other parameters than these {len}");
         self.steps += 1;
         let norm = global_norm(gradient);
         let factor = self.max_gradient_norm.map_or(1.0, |max| clip_factor(norm, max));
@@ -86,7 +86,7 @@ impl Optimizer {
     }
 }
 
-/// A step, as work for [`wide`]. The compiler would not inline a closure of this size into the function that has the
+/// A step, as work for [`wide`]. The compiler would not inline a closure of this size into the function that uses the
 /// wide instructions.
 struct StepOf<'a>(Kind, Step<'a>);
 

@@ -1,18 +1,18 @@
 use relive_random::Stream;
 
-/// The initialisation of a leaf.
+/// The initialization of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
     /// All numbers equal.
     Constant(f32),
     /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional
-    /// layers, 1/√units for those of an LSTM.
+    /// layers. PyTorch's default for an LSTM has the bound 1/√units instead.
     PyTorch {
         /// Inputs per output.
         fan_in: usize,
     },
     /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
-    /// of `columns`.
+    /// with `columns` columns.
     Orthogonal {
         /// Columns of the matrix.
         columns: usize,
@@ -23,7 +23,7 @@ pub enum Init {
     VarianceScaling {
         /// Numerator of the variance.
         scale: f32,
-        /// The fan used: the layer's inputs or outputs.
+        /// The divisor: the number of the layer's inputs or outputs.
         fan: usize,
         /// The distribution.
         distribution: Distribution,
@@ -35,7 +35,8 @@ pub enum Init {
 pub enum Distribution {
     /// Uniform in `±√(3·variance)`.
     Uniform,
-    /// Normal truncated at two standard deviations, widened so that the variance is right after truncation.
+    /// A normal distribution truncated at two standard deviations, widened so that the variance is correct after
+    /// truncation.
     TruncatedNormal,
 }
 
@@ -71,7 +72,7 @@ fn uniform(values: &mut [f32], stream: &mut Stream, bound: f64) {
     fill_with(values, || (2.0 * stream.uniform() - 1.0) * bound);
 }
 
-/// Normal vectors, made orthonormal one after the other (Gram–Schmidt), in f64.
+/// Draws normal vectors, and makes them orthonormal one after the other (Gram–Schmidt), in f64.
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what parameters are")]
 fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream) {
     let rows = values.len() / columns.max(1);
@@ -84,7 +85,7 @@ fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream
             vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
         }
         let norm = dot(&vector, &vector).sqrt();
-        // A vector that almost lies in the span of the others would keep their rounding errors, so another one is
+        // A vector that is almost in the span of the previous ones would consist of rounding errors, so another one is
         // drawn.
         if norm > 1e-6 {
             vector.iter_mut().for_each(|value| *value /= norm);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn orthogonal_vectors_are_orthogonal_and_of_the_length_that_was_asked_for() {
+    fn orthogonal_vectors_have_the_requested_length() {
         for (rows, columns) in [(4, 64), (64, 64), (64, 2), (3, 1)] {
             let mut values = vec![0.0; rows * columns];
             Init::Orthogonal { columns, gain: 2.0 }.fill(&mut values, &mut Key::from_seed(3).stream());
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn variances_are_as_asked() {
+    fn initializers_have_the_requested_variance() {
         let scaling = |distribution| Init::VarianceScaling { scale: 0.333, fan: 64, distribution };
         for distribution in [Distribution::Uniform, Distribution::TruncatedNormal] {
             let (variance, _) = variance(scaling(distribution));

@@ -44,14 +44,14 @@ impl Leaf {
         &self.shape
     }
 
-    /// The range of its numbers among all.
+    /// The range of the leaf's numbers among all numbers.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.shape.iter().product::<usize>()
     }
 }
 
 impl Layout {
-    /// A layout without leaves.
+    /// Creates a layout without leaves.
     pub fn new() -> Self {
         Self::default()
     }

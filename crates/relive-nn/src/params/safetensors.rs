@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limits;
 
 impl Params {
-    /// All leaves by name as the bytes of a safetensors file, together with metadata (such as the network's
+    /// Serializes all leaves by name as a safetensors file, together with metadata (such as the network's
     /// configuration).
     ///
     /// # Errors
@@ -30,11 +30,12 @@ impl Params {
         safetensors::serialize(views, Some(text)).map_err(|error| Error::damaged(error.to_string()))
     }
 
-    /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout. Counts as a change.
+    /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout. Increments the
+    /// version.
     ///
     /// # Errors
-    /// If the file is damaged, lacks a leaf, has one with another shape or type, or has leaves that the layout does not
-    /// have. Nothing changes then.
+    /// If the file is damaged, lacks a leaf, has a leaf with a different shape or type, or has leaves that the layout
+    /// does not have. Nothing changes then.
     pub fn set_safetensors(&mut self, file: &[u8]) -> Result<(), Error> {
         let file = parse(file)?;
         let mut values = vec![0.0; self.values().len()];
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_comes_back() {
+    fn a_safetensors_file_round_trips() {
         let (from, mut to) = (params(1, 2, true), params(2, 2, true));
         let text = BTreeMap::from([("config".to_owned(), "{}".to_owned())]);
         let file = from.to_safetensors(&text).unwrap();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_and_damaged_ones_are_refused() {
+    fn foreign_and_damaged_parameter_files_are_refused() {
         let mut to = params(2, 2, true);
         let before = to.clone();
         let file = |params: Params| params.to_safetensors(&BTreeMap::new()).unwrap();

@@ -19,8 +19,8 @@ pub struct Params {
 }
 
 impl Layout {
-    /// Initial parameters. Each leaf has its own random stream, derived from its name: the same key gives the same
-    /// numbers on any thread, whatever other leaves there are.
+    /// Creates initial parameters. Each leaf has its own random stream, derived from its name: the same key gives the
+    /// same numbers on any thread, regardless of other leaves.
     pub fn init(self, key: Key) -> Params {
         let mut values = vec![0.0; self.len()];
         for leaf in self.leaves() {
@@ -41,7 +41,7 @@ impl Params {
         &self.values
     }
 
-    /// All numbers, to change in place. The version stays the same: see [`touch`](Self::touch).
+    /// All numbers, mutable. The version stays the same; see [`touch`](Self::touch).
     pub fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
     }
@@ -52,7 +52,7 @@ impl Params {
         self.values.get(leaf.range())
     }
 
-    /// Number of changes so far. Actors compare it to decide whether to fetch.
+    /// The number of changes so far. Actors compare versions to decide whether to fetch weights.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back() {
+    fn parameters_round_trip_through_bytes() {
         let (from, mut to) = (params(1), params(2));
         assert_ne!(from, to);
         to.set_bytes(from.as_bytes(), 7).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_begins_the_same_whatever_else_there_is() {
+    fn a_leaf_is_initialized_independently_of_other_leaves() {
         let mut layout = Layout::new();
         layout.add("other", &[9], Init::PyTorch { fan_in: 3 });
         layout.add("w", &[3, 2], Init::PyTorch { fan_in: 3 });
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_follow() {
+    fn target_networks_follow_the_online_network() {
         let (online, mut target) = (params(1), params(2));
         let before = target.values()[0];
         target.polyak_from(&online, 0.25);

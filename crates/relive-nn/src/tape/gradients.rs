@@ -10,12 +10,13 @@ impl Gradients {
     /// Runs the tape backwards from a loss, and consumes the tape.
     ///
     /// # Panics
-    /// If the loss does not depend on anything tracked.
+    /// If the loss does not depend on any tracked tensor.
     pub fn of(loss: &Tensor<1>) -> Self {
         Self(loss.backward())
     }
 
-    /// By all parameters, in order; zero for those that the loss does not depend on, and for frozen ones.
+    /// The gradients with respect to all parameters, in order; zero for parameters on which the loss does not depend,
+    /// and for frozen ones.
     pub fn by_weights(&mut self, weights: &Weights<'_>) -> Vec<f32> {
         let mut used = weights.used();
         let whole = used.len() == 1 && used[0].0 == (0..weights.len());
@@ -31,7 +32,7 @@ impl Gradients {
         gradient
     }
 
-    /// By a [`variable`](super::variable); zero if the loss does not depend on it.
+    /// The gradient with respect to a [`variable`](super::variable); zero if the loss does not depend on it.
     pub fn by_tensor<const D: usize>(&mut self, tensor: &Tensor<D>) -> Vec<f32> {
         let found = tensor.grad_remove(&mut self.0);
         found.map_or_else(|| vec![0.0; tensor.shape().num_elements()], values)

@@ -1,10 +1,10 @@
 //! The tape: tensors that record the operations that produced them, for losses without a hand-written gradient.
 //!
-//! [`Tensor`] is burn's, on its CPU backend *flex*. A learner takes [`Weights`] of its parameters, runs networks on
-//! them, computes a loss with the tensors' own operations, and reads the [`Gradients`] that it needs. A network is one
-//! entry on the tape, whatever its size, with a backward pass of its own.
+//! [`Tensor`] is burn's, on its CPU backend *flex*. A learner creates [`Weights`] from its parameters, runs networks on
+//! them, computes a loss with the tensors' own operations, and reads the [`Gradients`] that it needs. A network of any
+//! size is one entry on the tape, with its own backward pass.
 //!
-//! Losses with a closed-form gradient by the network's outputs, such as all those of Q-learning, use
+//! Losses with a closed-form gradient with respect to the network's outputs, such as all losses of Q-learning, use
 //! [`Network::gradient`](crate::Network::gradient) without a tape.
 //!
 //! Rules: the tape is for learning only (acting, evaluation and bootstrapping use

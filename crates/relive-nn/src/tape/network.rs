@@ -13,7 +13,7 @@ impl Weights<'_> {
     /// The outputs of a network for rows of inputs.
     ///
     /// # Panics
-    /// If the width of the rows is not that of the network's inputs, or the parameters have another layout.
+    /// If the rows do not have the width of the network's inputs, or the parameters have a different layout.
     pub fn run(&self, network: &Network, x: Tensor<2>) -> Tensor<2> {
         record(Arc::new(network.clone()), x, self.block(network.range()), |x, weights| {
             let x = Inputs::Floats(x);

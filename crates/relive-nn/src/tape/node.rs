@@ -1,4 +1,4 @@
-//! A custom operation as one entry on burn's tape: rows and a block of parameters in, rows out.
+//! A custom operation as one entry on burn's tape: a function from rows and a block of parameters to rows.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) weights: &'a [f32],
     /// The values that the forward pass kept.
     pub(crate) trace: &'a [f32],
-    /// The gradient by the output; the pass may overwrite it.
+    /// The gradient with respect to the output; the pass may overwrite it.
     pub(crate) dy: &'a mut [f32],
     pub(crate) dweights: Option<&'a mut [f32]>,
     pub(crate) dx: Option<&'a mut [f32]>,

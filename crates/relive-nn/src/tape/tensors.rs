@@ -8,15 +8,15 @@ pub(crate) fn device() -> Device {
 /// A tensor without a gradient.
 ///
 /// # Panics
-/// If the shape does not hold that many numbers.
+/// If the shape does not have this many numbers.
 pub fn constant<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, Shape::from(shape)), &device())
 }
 
-/// A tensor with a gradient: for example, actions, for the gradient of their values.
+/// A tensor with a gradient, such as actions with respect to which their values are differentiated.
 ///
 /// # Panics
-/// If the shape does not hold that many numbers.
+/// If the shape does not have this many numbers.
 pub fn variable<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
     constant(values, shape).require_grad()
 }
@@ -24,7 +24,7 @@ pub fn variable<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D
 /// Integer indices: actions for `gather`, rows for `select`.
 ///
 /// # Panics
-/// If one exceeds `i32::MAX`.
+/// If an index exceeds `i32::MAX`.
 pub fn indices(values: &[usize]) -> Tensor<1, Int> {
     let narrow = |index: &usize| i32::try_from(*index).expect("indices below 2^31");
     let values: Vec<i32> = values.iter().map(narrow).collect();
@@ -35,7 +35,7 @@ pub fn indices(values: &[usize]) -> Tensor<1, Int> {
 /// The numbers of a tensor, row-major.
 ///
 /// # Panics
-/// If it is not a tensor of f32, as all tensors of this crate are.
+/// If the elements are not f32, as in all tensors of this crate.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().expect("tensors of the tape are of f32")
 }

@@ -20,7 +20,8 @@ impl<'a> Weights<'a> {
         Self { params, tracked: true, used: RefCell::default() }
     }
 
-    /// Parameters that the loss does not train: gradients flow through their networks to the inputs, but not to them.
+    /// Parameters that the loss does not train: gradients flow through their networks to the inputs, but not to the
+    /// parameters.
     pub fn frozen(params: &'a Params) -> Self {
         Self { params, tracked: false, used: RefCell::default() }
     }

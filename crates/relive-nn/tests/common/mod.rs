@@ -1,4 +1,4 @@
-//! Networks written out with the tensors' own operations, to compare ours with.
+//! Networks written with the tensors' own operations, for comparison with this crate's.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use relive_nn::tape::{Tensor, Weights, activation};

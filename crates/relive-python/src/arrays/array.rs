@@ -47,7 +47,7 @@ impl<'py> Value<'py> {
             |error| {
                 let py = object.py();
                 if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                    // The object's own error, or Ctrl-C.
+                    // The object's own exception, or that of Ctrl-C.
                     return error;
                 }
                 PyTypeError::new_err(format!(
@@ -103,10 +103,10 @@ impl<'py> Value<'py> {
             Value::Array { array, .. } if array.len() > 0 => {
                 let len = array.len() * array.dtype().itemsize();
                 // SAFETY: the array was C-contiguous, so its elements are the `len` bytes from its data pointer on.
-                // Pointer and length are read together, so they also match for an array that was resized. The elements
-                // live as long as the array, which `self` keeps alive, and no Python code runs while they are borrowed.
-                // If another thread writes to them without the interpreter, the values may be torn, as with a copy by
-                // numpy.
+                // Pointer and length are read together, so they match even if the array was resized. The elements live
+                // as long as the array, which `self` keeps alive, and no Python code runs while they are borrowed. If
+                // another thread writes to them without the interpreter, the values may be torn, as in a copy that
+                // numpy makes.
                 unsafe {
                     let object = array.as_array_ptr();
                     std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
@@ -134,7 +134,7 @@ impl<'py> Value<'py> {
     /// The values of several steps, counted by the leading dimension; `None` for scalars.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
+    /// As for [`step`](Self::step).
     pub(crate) fn steps(&self) -> PyResult<Option<Rows<'_>>> {
         match self {
             Value::Tensor(tensor) => Ok(Rows::steps(tensor)),
@@ -165,7 +165,7 @@ fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>>
         Bound::from_owned_ptr_or_err(py, descr.cast())?
     };
     let descr = descr.cast_into::<PyArrayDescr>()?;
-    // For types that packages add, numpy returns a pointer to the value.
+    // For types that other packages add, numpy returns a pointer to the value.
     let is_own = descr.num() < FIRST_ADDED_TYPE && descr.itemsize() <= MAX_SCALAR_BYTES;
     let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some() && is_own);
     let Some(dtype) = dtype else { return Ok(None) };
@@ -340,7 +340,7 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let py = object.py();
     let given = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
     match kind_of(&given.cast::<PyUntypedArray>()?.dtype()) {
-        // numpy would convert `None` to NaN, and text to the number that it shows.
+        // numpy would convert `None` to NaN, and text to the number that it spells.
         b'O' => {
             let all = given.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
             return all.try_iter()?.map(|number| number?.extract()).collect();
@@ -396,7 +396,7 @@ pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'p
     from_elements(py, keys)
 }
 
-/// A one-dimensional array of truth values.
+/// Booleans as a one-dimensional array.
 pub(crate) fn from_bools<'py>(py: Python<'py>, values: &[bool]) -> PyResult<Bound<'py, PyAny>> {
     let mut block = buffer::zeroed(values.len())?;
     block.bytes_mut().iter_mut().zip(values).for_each(|(place, value)| *place = u8::from(*value));

@@ -1,5 +1,5 @@
-//! Memory that Rust or a server that shares it fills and numpy then owns. It returns for the next batch when numpy
-//! releases it.
+//! Memory that Rust, or a server over shared memory, fills and that numpy then owns. When numpy releases it, it is
+//! reused for a later batch.
 #![expect(unsafe_code, reason = "numpy's C interface takes pointers; each block says why it is sound")]
 
 use numpy::npyffi::{self, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API};
@@ -91,15 +91,15 @@ impl<'py> Shared<'py> {
 
 /// A tensor that arrays view.
 #[pyclass(frozen, module = "relive._native")]
-struct Seen(Tensor);
+struct TensorOwner(Tensor);
 
 /// A numeric tensor as a read-only array, in place; `None` for strings, and if its elements are not laid out as numpy
 /// requires.
 pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
-    let seen = Bound::new(py, Seen(tensor.clone()))?;
+    let seen = Bound::new(py, TensorOwner(tensor.clone()))?;
     match seen.get().0.bytes() {
-        // numpy aligns complex numbers by their parts, and no type is wider than those.
+        // numpy aligns complex numbers like their parts, so no type needs more than 8 bytes.
         Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
             // SAFETY: a tensor has as many bytes as its shape and dtype need. The tensor in `seen` keeps them alive by
             // a reference count, they are never written to, and the array is read-only.
@@ -135,8 +135,8 @@ unsafe fn array_over<'py>(
     let descr = descr_of(py, dtype)?;
     let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
     let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
-    // SAFETY: the memory is as the caller promises, and the array keeps its owner as its base. NewFromDescr steals
-    // the reference to the descriptor, SetBaseObject the one to the owner.
+    // SAFETY: the caller's contract; the array keeps its owner as its base. NewFromDescr steals the reference to the
+    // descriptor, and SetBaseObject steals the one to the owner.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -169,6 +169,6 @@ pub(crate) unsafe fn over_bytes<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
     assert_eq!(size, Some(len), "the bytes are exactly the array's");
-    // SAFETY: as the caller promises, and the length was checked.
+    // SAFETY: the caller's contract; the length was checked.
     unsafe { array_over(data, dtype, dims, NPY_ARRAY_CARRAY, owner) }
 }

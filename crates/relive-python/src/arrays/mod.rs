@@ -1,4 +1,4 @@
-//! numpy's arrays and their types: converted, read in place, and made of Rust's memory.
+//! numpy's arrays and their types: conversion, reading in place, and arrays over Rust's memory.
 
 pub(crate) mod array;
 pub(crate) mod buffer;

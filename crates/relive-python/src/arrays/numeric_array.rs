@@ -16,7 +16,7 @@ pub(crate) struct NumericArray<'py> {
 }
 
 impl<'py> NumericArray<'py> {
-    /// Converts an object to an array; without a copy if it is one with the right layout.
+    /// Converts an object to an array; does not copy an array that already has the right layout.
     ///
     /// # Errors
     /// Its elements have no fixed size, or numpy cannot convert it.
@@ -51,8 +51,8 @@ impl<'py> NumericArray<'py> {
         let len = self.array.len() * self.array.dtype().itemsize();
         // SAFETY: the array is C-contiguous, so its elements are the `len` bytes from its data pointer on; pointer and
         // length are read together. They live as long as the array, which `self` keeps alive: numpy refuses to resize
-        // an array with other references. If a thread writes to them meanwhile, the values may be torn, as with a copy
-        // by numpy.
+        // an array with other references. If another thread writes to them at the same time, the values may be torn, as
+        // in a copy that numpy makes.
         unsafe {
             let object = self.array.as_array_ptr();
             std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)

@@ -41,8 +41,8 @@ impl Client {
         Ok(Client::over(address, choice, timeout, as_reverb, security))
     }
 
-    /// The transport in use; the first call determines it. While no server answers, it is not known yet, and this
-    /// returns `tcp`, which the first request will use.
+    /// The transport in use; the first call determines it. Until a server has answered, the transport is unknown, and
+    /// this returns `tcp`, which the first request will use.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.connect(py)?;
@@ -57,7 +57,7 @@ impl Client {
         Ok(status::servers(&self.connect(py)?))
     }
 
-    /// The servers that were excluded or added again.
+    /// Log of the servers that were excluded or added again.
     fn server_changes(&self, py: Python<'_>) -> PyResult<Vec<status::ServerChange>> {
         Ok(status::server_changes(&self.connect(py)?))
     }
@@ -117,7 +117,7 @@ impl Client {
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
         let client = self.within(py, timeout)?;
         let call = client.change_table(table, change.into());
-        let changed = self.rules.forgotten_after(self.ask(py, "change_table", call))?.or_raise(py)?;
+        let changed = self.rules.invalidate_after(self.ask(py, "change_table", call))?.or_raise(py)?;
         changes::changed(py, &changed)
     }
 
@@ -129,12 +129,12 @@ impl Client {
         }
         let client = self.within(py, timeout)?;
         let call = client.add_table(table.config().clone());
-        self.rules.forgotten_after(self.ask(py, "add_table", call))?.or_raise(py)
+        self.rules.invalidate_after(self.ask(py, "add_table", call))?.or_raise(py)
     }
 
     fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let client = self.within(py, timeout)?;
-        self.rules.forgotten_after(self.ask(py, "drop_table", client.drop_table(table)))?.or_raise(py)
+        self.rules.invalidate_after(self.ask(py, "drop_table", client.drop_table(table)))?.or_raise(py)
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
@@ -218,7 +218,7 @@ impl Client {
         Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
     }
 
-    /// A writer that creates items by itself; `write::to_configs` defines the format of a configuration.
+    /// A writer that creates items automatically; `write::to_configs` defines the format of a configuration.
     #[pyo3(signature = (configs, *, codec = "auto"))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn structured_writer(
@@ -325,7 +325,7 @@ impl Client {
         Ok((items.collect(), page.next))
     }
 
-    /// The items of these keys as samples, `None` for each key without an item.
+    /// The items with these keys as samples; `None` for each key without an item.
     fn get_items<'py>(
         &self,
         py: Python<'py>,
@@ -339,7 +339,7 @@ impl Client {
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
-    /// The structure of `table`'s items, as far as the writers have declared it; `None` if it is not known.
+    /// The structure of `table`'s items, if writers have declared it; otherwise `None`.
     fn structure<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! What users choose by name: the transport of a client, the codec of a writer.
+//! Choices by name: the transport of a client, and the codec of a writer.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -11,7 +11,7 @@ use relive_engine::Engine;
 use super::choices::Choice;
 use super::rules::Rules;
 use crate::connection::address;
-use crate::connection::in_process::{self, Local};
+use crate::connection::in_process::{self, LocalServer};
 use crate::connection::security::ClientSecurity;
 use crate::error::OrRaise;
 use crate::interpreter::lock::Brief;
@@ -22,9 +22,9 @@ use crate::interpreter::wait::{self, seconds};
 pub(crate) struct Client {
     address: String,
     choice: Choice,
-    /// The timeout of calls without one of their own.
+    /// The timeout of calls that do not set one.
     pub(super) timeout: Duration,
-    /// Whether it behaves like dm-reverb's client where the two differ.
+    /// Whether the client behaves like dm-reverb's where the two differ.
     pub(super) as_reverb: bool,
     security: ClientSecurity,
     connected: Brief<Option<Connected>>,
@@ -64,10 +64,10 @@ impl Client {
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
         let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
-        let (local, is_stopped) = match place.map_or(Local::Unknown, in_process::at) {
-            Local::Serves(engine) => (Some(engine), false),
-            Local::Stopped => (None, true),
-            Local::Unknown => (None, false),
+        let (local, is_stopped) = match place.map_or(LocalServer::Unknown, in_process::at) {
+            LocalServer::Serves(engine) => (Some(engine), false),
+            LocalServer::Stopped => (None, true),
+            LocalServer::Unknown => (None, false),
         };
         let known = self.connected.with(|connected| {
             let current = connected.as_ref().filter(|current| current.process == process)?;
@@ -95,7 +95,7 @@ impl Client {
         if let Some(old) = old
             && old.process != process
         {
-            // The parent's connection: its tasks do not run here.
+            // After a fork, this is the parent's connection, whose tasks do not run in this process.
             std::mem::forget(old);
         }
         Ok(client)
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// A client whose calls may take `timeout` seconds, or as long as the client's own limit.
+    /// A client whose calls may take `timeout` seconds; without one, the client's own limit applies.
     pub(super) fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }

@@ -11,20 +11,21 @@ use crate::interpreter::lock::Brief;
 use crate::interpreter::wait;
 
 /// How long rules stay cached: they can change at any time.
-const KNOWN_FOR: Duration = Duration::from_secs(2);
+const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 
 /// A cache of the rules of all tables.
 #[derive(Default)]
-pub(crate) struct Rules(Brief<Option<Known>>);
+pub(crate) struct Rules(Brief<Option<CachedRules>>);
 
-struct Known {
-    asked_at: Instant,
-    /// By table: whether items stay after they are sampled.
+struct CachedRules {
+    fetched_at: Instant,
+    /// For each table: whether its items are never deleted by sampling.
     keep_sampled_items: HashMap<String, bool>,
 }
 
 impl Rules {
-    /// Whether sampling an item never deletes it. An unknown table is left to the call that requests its samples.
+    /// Whether sampling an item never deletes it. For an unknown table, the call that requests its samples reports the
+    /// error.
     pub(crate) fn keep_sampled_items(
         &self,
         py: Python<'_>,
@@ -39,22 +40,22 @@ impl Rules {
         let info = wait::wait(py, "sample", client.with_timeout(timeout).server_info())?.or_raise(py)?;
         let rules =
             info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1));
-        let known = Known { asked_at: Instant::now(), keep_sampled_items: rules.collect() };
+        let known = CachedRules { fetched_at: Instant::now(), keep_sampled_items: rules.collect() };
         let keep = known.keep_sampled_items(table).unwrap_or(false);
         self.0.replace(Some(known));
         Ok(keep)
     }
 
-    /// Clears the cache after a change of tables, whatever its outcome.
-    pub(crate) fn forgotten_after<T>(&self, outcome: T) -> T {
+    /// Clears the cache after a change of tables, whether or not the change succeeded.
+    pub(crate) fn invalidate_after<T>(&self, outcome: T) -> T {
         self.0.take();
         outcome
     }
 }
 
-impl Known {
+impl CachedRules {
     fn keep_sampled_items(&self, table: &str) -> Option<bool> {
-        let is_known = self.asked_at.elapsed() < KNOWN_FOR;
+        let is_known = self.fetched_at.elapsed() < CACHE_LIFETIME;
         self.keep_sampled_items.get(table).copied().filter(|_| is_known)
     }
 }

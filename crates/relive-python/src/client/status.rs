@@ -1,4 +1,4 @@
-//! What a server tells about itself, as data for Python's classes.
+//! A server's status, as data for Python's classes.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! The meaning of addresses beyond what the Rust client implements.
+//! Interprets addresses where Python supports more than the Rust client.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::error::raise_kind;
 /// How long to wait for a local port to accept a connection.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// Names of this machine, for which this very process may serve the address.
+/// Names of this machine; an address with one of them may be served by this process.
 const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
 
 /// The prefix of addresses of servers in this process that have no port.
 pub(crate) const IN_PROCESS: &str = "in-process:";
 
-/// The place of a server in this process, if this process may serve the address.
+/// The place of the server in this process that may serve the address; otherwise `None`.
 pub(crate) fn local_place(address: &str) -> Option<Place> {
     if let Some(number) = address.strip_prefix(IN_PROCESS) {
         return number.parse().ok();
@@ -28,8 +28,8 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// Returns an error unless another process listens at `address`, where a server of this process was: a wait for that
-/// server would never end.
+/// Returns an error unless another process listens at `address`, where a server of this process has stopped: a wait for
+/// the stopped server would never end.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());
     if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {
@@ -52,8 +52,8 @@ fn is_listened_at(port: u16) -> bool {
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
-/// Strips the prefix of gRPC's notation from the address of one server. A name that must be resolved may stand for
-/// several addresses, so its prefix stays, unless the name is this machine's or an IP address.
+/// Strips the scheme prefix of gRPC's notation from the address of a single server. A host name may resolve to several
+/// addresses, so its prefix is kept, unless it is a name of this machine or an IP address.
 pub(crate) fn of_one_server(address: &str) -> &str {
     let is_single = |rest: &&str| !rest.contains(',');
     let listed = ["ipv4:", "ipv6:"].iter().find_map(|prefix| address.strip_prefix(prefix)).filter(is_single);
@@ -64,7 +64,7 @@ pub(crate) fn of_one_server(address: &str) -> &str {
     listed.or(named).unwrap_or(address)
 }
 
-/// Without a `host`, both address families of the machine, as in dm-reverb.
+/// The address to listen on. Without a `host`, it covers both address families of the machine, as in dm-reverb.
 pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
     Address::of_host(host.unwrap_or("*"), port)
 }

@@ -10,16 +10,16 @@ use relive_engine::Engine;
 pub(crate) type Place = u32;
 
 /// What this process knows about a place.
-pub(crate) enum Local {
+pub(crate) enum LocalServer {
     /// A server in this process is running there.
     Serves(Engine),
     /// A server was there and has stopped.
     Stopped,
-    /// None was ever there; another process may have one.
+    /// No server of this process was ever there; another process may have one.
     Unknown,
 }
 
-/// The server at a place, in the process that put it there: after a fork, it is the parent's.
+/// The server at a place, and the process that registered it: after a fork, it is the parent's.
 struct Entry {
     process: u32,
     /// `None` once the server has stopped.
@@ -37,14 +37,14 @@ pub(crate) fn new_place() -> Place {
 }
 
 /// The state of `place`.
-pub(crate) fn at(place: Place) -> Local {
+pub(crate) fn at(place: Place) -> LocalServer {
     SERVERS.with(|servers| {
         let entry = servers.as_ref().and_then(|servers| servers.get(&place));
         match entry.filter(|entry| entry.process == std::process::id()) {
-            Some(Entry { engine: Some(engine), .. }) => Local::Serves(engine.clone()),
-            Some(Entry { engine: None, .. }) => Local::Stopped,
-            None if place > u32::from(u16::MAX) => Local::Stopped,
-            None => Local::Unknown,
+            Some(Entry { engine: Some(engine), .. }) => LocalServer::Serves(engine.clone()),
+            Some(Entry { engine: None, .. }) => LocalServer::Stopped,
+            None if place > u32::from(u16::MAX) => LocalServer::Stopped,
+            None => LocalServer::Unknown,
         }
     })
 }
@@ -56,7 +56,8 @@ pub(crate) fn put(place: Place, engine: Engine) {
     drop(before);
 }
 
-/// Records that the server of `engine` has stopped, unless another has its place now. The entry stays, and is small.
+/// Records that the server of `engine` has stopped, unless another server has its place now. The entry, which is small,
+/// remains.
 pub(crate) fn stop(place: Place, engine: &Engine) {
     let gone = SERVERS.with(|servers| {
         let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
@@ -65,7 +66,7 @@ pub(crate) fn stop(place: Place, engine: &Engine) {
             _ => None,
         })
     });
-    // This may drop the tables, which takes a while.
+    // This may drop the tables, which can take long.
     drop(gone);
 }
 

@@ -1,4 +1,4 @@
-//! Where servers are, in this process or elsewhere, and what proves who may connect.
+//! Addresses of servers, in this process or elsewhere, and the credentials of connections.
 
 pub(crate) mod address;
 pub(crate) mod in_process;

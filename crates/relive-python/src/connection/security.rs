@@ -14,7 +14,7 @@ use relive_server::tls::ServerTls;
 
 use super::address::address;
 
-/// What a server requires of its clients.
+/// The credentials that a server requires of its clients.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ServerSecurity {

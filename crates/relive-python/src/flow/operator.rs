@@ -26,7 +26,7 @@ pub(super) enum Operator {
     Batch(usize),
     /// Shuffles the items.
     Shuffle(usize, u64),
-    /// Applies a function from iterators to iterators.
+    /// Applies a function that maps an iterator to an iterator.
     Transform(String, Arc<Py<PyAny>>),
     /// Lists of consecutive items: the length, and the distance between their starts.
     Window(usize, usize),
@@ -63,7 +63,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
 }
 
 impl Operator {
-    /// Whether it has a thread of its own.
+    /// Whether the operator has a thread of its own.
     pub(super) fn has_a_thread(&self) -> bool {
         matches!(self, Operator::Prefetch(_))
     }

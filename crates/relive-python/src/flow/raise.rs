@@ -1,4 +1,4 @@
-//! Exceptions of operators on their way through a graph.
+//! Propagates exceptions of operators through a graph.
 
 use std::fmt;
 
@@ -32,10 +32,11 @@ pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
         // Python 3.10 has no notes.
         let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
         if raised.is_instance_of::<PyStopIteration>(py) {
-            // Unchanged, it would end the consumer and lose the remaining items; Python's generators convert it, too.
-            let told = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
-            told.set_cause(py, Some(raised.clone_ref(py)));
-            return told;
+            // If it stayed a StopIteration, it would silently end the consumer and lose the remaining items; Python's
+            // generators convert it for the same reason.
+            let runtime_error = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
+            runtime_error.set_cause(py, Some(raised.clone_ref(py)));
+            return runtime_error;
         }
         return raised.clone_ref(py);
     }

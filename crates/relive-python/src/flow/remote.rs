@@ -16,7 +16,7 @@ use relive_flow::{ErrorKind, Flow};
 /// Interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The number of bytes that a shard may be ahead.
+/// The number of bytes that a shard may be ahead of its reader.
 const WINDOW_BYTES: u64 = 32 << 20;
 
 /// The port on which the readers of this process listen, for writers with a token.
@@ -48,14 +48,14 @@ impl PyPort {
         self.0.address().to_string()
     }
 
-    /// The reader of a shard, which may be `messages` ahead.
+    /// The reader of a shard, which may be up to `messages` messages ahead.
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
         Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
-    /// Makes the reader of a shard that does not come back return this error.
+    /// Makes the reader of a shard that has failed permanently return this error.
     fn fail(&self, shard: u32, reason: &str) {
         self.0.fail(shard, reason);
     }
@@ -89,7 +89,7 @@ impl PyReader {
         }
     }
 
-    /// Tells the shard that no more messages are wanted.
+    /// Notifies the shard that no more messages are wanted.
     fn close(&self) {
         drop(self.0.take());
     }

@@ -45,7 +45,8 @@ impl Shards {
             }
         };
         let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
-        // Threads that acquire the interpreter for each item would constantly pass it to each other.
+        // Each thread holds the interpreter while it makes an item; otherwise, the threads would constantly pass it to
+        // each other.
         Shards::new(shards.around(|make| finalization::attach(|_| make())))
     }
 
@@ -76,13 +77,13 @@ impl Shards {
     }
 
     /// Merges items as they arrive; each shard may be `depth` items ahead. With `is_fresh`, a shard makes its next item
-    /// only after one was taken.
+    /// only after its previous one was taken.
     fn gather_async(&self, depth: usize, is_fresh: bool) -> PyResult<Stream> {
         let resubmit = if is_fresh { Resubmit::After } else { Resubmit::Before };
         Ok(Stream::new(self.taken()?.gather_async(Async { depth, resubmit })))
     }
 
-    /// Rounds of one item from each shard, as lists.
+    /// Yields lists with one item from each shard.
     fn batch_across_shards(&self) -> PyResult<Stream> {
         let rounds = self.taken()?.batch_across_shards().try_for_each(|round| {
             finalization::attach(|py| {

@@ -16,14 +16,14 @@ use crate::interpreter::lock::Brief;
 /// Interval between checks for signals while waiting for an item.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// A flow that one thread at a time pulls from, or a part of another flow.
+/// A flow from which one thread at a time pulls, or a part of another flow.
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
 pub(crate) struct Stream {
     flow: Brief<Option<Flow<Item>>>,
     /// No item is pulled after the end.
     is_over: AtomicBool,
-    /// Whether a pull may hold the interpreter: no other thread holds a lock of this graph while it waits for the
-    /// interpreter.
+    /// Whether a pull may hold the interpreter, because no other thread holds a lock of this graph while it waits for
+    /// the interpreter.
     is_apart: bool,
     monitor: Monitor,
 }
@@ -50,7 +50,7 @@ impl Stream {
         })
     }
 
-    /// An item that is ready, or that this very thread makes: this neither releases the interpreter nor waits.
+    /// An item that is ready or that this thread itself makes. Neither releases the interpreter nor waits.
     fn ready(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if !self.is_apart {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Stream {
         Ok(None)
     }
 
-    /// Pulls from the flow without the interpreter, which functions of the graph may acquire in other threads.
+    /// Pulls from the flow without the interpreter, because functions of the graph may need it in other threads.
     fn pull<T: Send>(&self, py: Python<'_>, pull: impl FnOnce(&mut Flow<Item>) -> T + Send) -> PyResult<T> {
         let mut flow = self.taken()?;
         let (flow, pulled) = py.detach(move || {
@@ -174,7 +174,7 @@ impl Stream {
         Ok(Stream::of_graph(Flow::union(flows, order), is_apart))
     }
 
-    /// Two flows in step.
+    /// Zips two flows.
     #[staticmethod]
     fn in_ratio(
         inserts: &Stream,

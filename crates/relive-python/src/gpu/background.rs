@@ -22,28 +22,28 @@ struct Job {
 /// The result. On failure, the trajectories are returned.
 type Done = std::result::Result<Batch, (Pinned, Failed)>;
 
-/// Why a batch was not made.
-pub(super) enum Unmade {
+/// The reason why a batch was not made.
+pub(super) enum BatchFailure {
     /// A signal handler raised; the batch is still in progress.
-    Interrupted(OnItsWay, PyErr),
+    Interrupted(PendingBatch, PyErr),
     /// The batch could not be collected.
     Failed(Pinned, Failed),
 }
 
 /// A batch in progress.
-pub(super) enum OnItsWay {
+pub(super) enum PendingBatch {
     /// Collection has not started.
     Pinned(Pinned),
     /// The thread is collecting it.
-    Given(Receiver<Done>),
+    Submitted(Receiver<Done>),
 }
 
-impl Unmade {
-    /// Its exception, for a caller that does not retry.
+impl BatchFailure {
+    /// The exception for a caller that does not retry.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         match self {
-            Unmade::Interrupted(_, error) => error,
-            Unmade::Failed(_, failed) => failed.raise(py),
+            BatchFailure::Interrupted(_, error) => error,
+            BatchFailure::Failed(_, failed) => failed.raise(py),
         }
     }
 }
@@ -72,13 +72,13 @@ impl Background {
         Ok(Background { collector, jobs: Some(jobs) })
     }
 
-    /// Starts collecting, if that happens in the background.
-    pub(super) fn begin(&self, pinned: Pinned, steps: &[u64]) -> OnItsWay {
-        let Some(jobs) = &self.jobs else { return OnItsWay::Pinned(pinned) };
+    /// Starts the collection if there is a background thread.
+    pub(super) fn begin(&self, pinned: Pinned, steps: &[u64]) -> PendingBatch {
+        let Some(jobs) = &self.jobs else { return PendingBatch::Pinned(pinned) };
         let (done, receiver) = mpsc::channel();
         match jobs.send(Job { pinned, steps: steps.to_vec(), done }) {
-            Ok(()) => OnItsWay::Given(receiver),
-            Err(mpsc::SendError(job)) => OnItsWay::Pinned(job.pinned),
+            Ok(()) => PendingBatch::Submitted(receiver),
+            Err(mpsc::SendError(job)) => PendingBatch::Pinned(job.pinned),
         }
     }
 
@@ -89,19 +89,22 @@ impl Background {
     pub(super) fn finish(
         &self,
         py: Python<'_>,
-        batch: OnItsWay,
+        batch: PendingBatch,
         steps: &[u64],
-    ) -> Result<Batch, Box<Unmade>> {
+    ) -> Result<Batch, Box<BatchFailure>> {
         let done = match batch {
-            OnItsWay::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)),
-            OnItsWay::Given(receiver) => match wait(py, receiver) {
+            PendingBatch::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)),
+            PendingBatch::Submitted(receiver) => match wait(py, receiver) {
                 (Ok(done), _) => done,
                 (Err(error), receiver) => {
-                    return Err(Box::new(Unmade::Interrupted(OnItsWay::Given(receiver), error)));
+                    return Err(Box::new(BatchFailure::Interrupted(
+                        PendingBatch::Submitted(receiver),
+                        error,
+                    )));
                 }
             },
         };
-        done.map_err(|(pinned, failed)| Box::new(Unmade::Failed(pinned, failed)))
+        done.map_err(|(pinned, failed)| Box::new(BatchFailure::Failed(pinned, failed)))
     }
 }
 

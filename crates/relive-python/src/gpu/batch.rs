@@ -14,17 +14,17 @@ use crate::arrays::buffer;
 
 /// The number of batches whose memory numpy uses.
 #[derive(Clone, Default)]
-pub(super) struct Lent(Arc<AtomicUsize>);
+pub(super) struct LentCount(Arc<AtomicUsize>);
 
-/// Their maximum: above it, batches are copied, so that a ring with this many extra buffers always has memory for the
-/// next one.
+/// Limit on the batches that numpy uses: further batches are copied, so that a ring with this many extra buffers always
+/// has memory for the next batch.
 pub(super) const MAX_LENT: usize = 3;
 
 /// A batch that arrays view. Its memory returns to the ring when all of them are gone.
 #[pyclass(frozen, module = "relive._native")]
 struct LentBatch {
     _batch: Batch,
-    lent: Lent,
+    lent: LentCount,
 }
 
 impl Drop for LentBatch {
@@ -42,7 +42,7 @@ pub(super) fn to_python<'py>(
     py: Python<'py>,
     batch: Batch,
     drawn: &Drawn,
-    lent: &Lent,
+    lent: &LentCount,
 ) -> PyResult<Parts<'py>> {
     let valid = (0..batch.columns()).map(|window| valid_of(py, &batch, window)).collect::<PyResult<_>>()?;
     let rows = rows_of(py, batch.rows(), drawn)?;
@@ -54,7 +54,7 @@ pub(super) fn to_python<'py>(
     Ok((arrays, valid, rows))
 }
 
-fn lend<'py>(py: Python<'py>, mut batch: Batch, lent: Lent) -> PyResult<Vec<Bound<'py, PyAny>>> {
+fn lend<'py>(py: Python<'py>, mut batch: Batch, lent: LentCount) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut windows = Vec::with_capacity(batch.columns());
     for window in 0..batch.columns() {
         let (dtype, dims) = (batch.column(window).or_raise(py)?.dtype, dims_of(py, &batch, window)?);
@@ -81,7 +81,7 @@ fn copy_of<'py>(py: Python<'py>, batch: &Batch, window: usize) -> PyResult<Bound
 
 fn dims_of(py: Python<'_>, batch: &Batch, window: usize) -> PyResult<Vec<usize>> {
     let shape = batch.shape(window).or_raise(py)?;
-    // The batch is in memory.
+    // The batch is in memory, so its sizes fit `usize`.
     Ok(shape.into_iter().map(|size| usize::try_from(size).unwrap_or(usize::MAX)).collect())
 }
 

@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 
 use relive_gpu::{Change, Reader, Store};
 
-use super::network::Serving;
+use super::network::ServedStore;
 use crate::interpreter::lock::Brief;
 
 /// The changes that a loader has not processed.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct PendingChanges {
     pub(super) changes: Vec<Change>,
-    /// There were more changes than rows, so reading all rows costs less.
+    /// There were more changes than rows, so reading all rows is cheaper.
     pub(super) is_overfull: bool,
 }
 
@@ -21,14 +21,14 @@ pub(super) struct Hub {
     /// Also reads the other ranks' stores once they are joined.
     reader: Brief<Reader>,
     /// Set if ranks on other machines read the store.
-    serving: Brief<Option<Serving>>,
-    followers: Brief<Vec<Weak<Brief<News>>>>,
+    serving: Brief<Option<ServedStore>>,
+    followers: Brief<Vec<Weak<Brief<PendingChanges>>>>,
 }
 
 /// A loader's queue of changes.
 pub(super) struct Follower {
     hub: Weak<Hub>,
-    news: Arc<Brief<News>>,
+    pending: Arc<Brief<PendingChanges>>,
 }
 
 impl Hub {
@@ -43,12 +43,12 @@ impl Hub {
     }
 
     /// Serves the store to other machines from now on.
-    pub(super) fn serve(&self, serving: Serving) {
+    pub(super) fn serve(&self, serving: ServedStore) {
         self.serving.replace(Some(serving));
     }
 
-    /// From now on, also reads these stores of other ranks: those in this machine's memory, and those at addresses on
-    /// other machines.
+    /// From now on, also reads the stores of other ranks: those of `others` in this machine's memory, and those at
+    /// `addresses` on other machines.
     ///
     /// # Errors
     /// A store is unreachable, or ranks are missing.
@@ -69,24 +69,24 @@ impl Hub {
 
     /// Subscribes to changes from now on.
     pub(super) fn follow(self: &Arc<Hub>) -> Follower {
-        let news = Arc::new(Brief::new(News::default()));
-        self.followers.with(|followers| followers.push(Arc::downgrade(&news)));
-        Follower { hub: Arc::downgrade(self), news }
+        let pending = Arc::new(Brief::new(PendingChanges::default()));
+        self.followers.with(|followers| followers.push(Arc::downgrade(&pending)));
+        Follower { hub: Arc::downgrade(self), pending }
     }
 
-    fn tell_all(&self) {
+    fn distribute(&self) {
         self.followers.with(|followers| {
             let changes = self.store.take_changes();
             followers.retain(|follower| {
-                let Some(news) = follower.upgrade() else { return false };
-                news.with(|news| news.add(&changes, self.store.capacity()));
+                let Some(pending) = follower.upgrade() else { return false };
+                pending.with(|pending| pending.add(&changes, self.store.capacity()));
                 true
             });
         });
     }
 }
 
-impl News {
+impl PendingChanges {
     fn add(&mut self, changes: &[Change], capacity: u64) {
         if (self.changes.len() + changes.len()) as u64 > capacity {
             self.is_overfull = true;
@@ -100,8 +100,8 @@ impl News {
 
 impl Follower {
     /// The changes since the last call; `None` if the store was closed.
-    pub(super) fn take(&self) -> Option<News> {
-        self.hub.upgrade()?.tell_all();
-        Some(self.news.take())
+    pub(super) fn take(&self) -> Option<PendingChanges> {
+        self.hub.upgrade()?.distribute();
+        Some(self.pending.take())
     }
 }

@@ -8,10 +8,10 @@ use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
-/// Rounds in which trajectories that were removed during the draw are replaced.
+/// Limit on the rounds in which trajectories that were removed during the draw are replaced.
 pub(super) const MAX_ROUNDS: usize = 64;
 
-/// The stream of random steps. Selectors use the first ones of the 256 for each seed and step.
+/// The stream of random numbers for steps. Selectors use the first of the 256 streams for each seed and step.
 const STEPS_STREAM: u32 = 0x80 << 24;
 
 /// How the current step of a drawn trajectory is chosen.
@@ -43,7 +43,7 @@ pub(super) struct Draws {
     /// Whether the weights are up to date: all rows at some time, plus the changes since. The first draw reads all
     /// rows, because a loader that only collects given trajectories needs no weights. So does each draw after refused
     /// changes.
-    has_looked: bool,
+    has_scanned: bool,
     /// The number of changes when all rows were read.
     changes: u64,
     pub(super) selector: Selector,
@@ -72,7 +72,7 @@ impl Draws {
         Ok(Draws {
             weights: Weights::new(config)?,
             inserted: vec![0; places],
-            has_looked: false,
+            has_scanned: false,
             changes: 0,
             selector: Selector::new(seed),
             reader,
@@ -92,17 +92,17 @@ impl Draws {
             let wanted = count - drawn.len();
             let selected = self.select(wanted)?;
             let (present, missing) = self.reader.pin_present(&selected.indices)?;
-            // If each index is selected once, a second selection could return the same ones.
+            // If a selection has distinct indices, a second selection could return indices of the first one.
             if missing.is_empty() || !self.selects_once() {
                 drawn.add(&selected, &missing);
                 pinned.append(present)?;
             }
             if drawn.len() == count {
-                self.weigh(&mut drawn, round);
+                self.compute_importance(&mut drawn, round);
                 self.complete(&mut drawn, &pinned, step, 0..);
                 return Ok((drawn, pinned));
             }
-            self.look_at_all()?;
+            self.scan_all()?;
         }
         Err(too_many_rounds(count))
     }
@@ -155,7 +155,7 @@ impl Draws {
 
     /// Pins earlier draws without counting them again, if the same trajectories still exist. A lost connection fails
     /// the first request; the second request reconnects.
-    pub(super) fn hold_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
+    pub(super) fn try_pin_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
         let held = match self.reader.hold(&drawn.indices) {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
             held => held,
@@ -171,15 +171,15 @@ impl Draws {
     }
 
     /// Computes the importance weights of a list that was drawn in several rounds.
-    pub(super) fn weigh(&self, drawn: &mut Drawn, round: usize) {
+    pub(super) fn compute_importance(&self, drawn: &mut Drawn, round: usize) {
         if let (Selection::Prioritized { beta, .. }, 1..) = (self.selection, round) {
-            // (N · p)^-β divided by the batch's largest is (the least p / p)^β.
+            // (N · p)^-β divided by the largest of the batch is (smallest p / p)^β.
             let least = drawn.probabilities.iter().copied().fold(f32::INFINITY, f32::min);
             drawn.importance = drawn.probabilities.iter().map(|p| power(least / p, beta)).collect();
         }
     }
 
-    /// Adds the data of the pinned trajectories, which have these positions in the whole list.
+    /// Adds the data of the pinned trajectories, whose positions in the whole list are given.
     pub(super) fn complete(
         &self,
         drawn: &mut Drawn,
@@ -199,16 +199,16 @@ impl Draws {
 
     /// Applies the changes since the last call.
     pub(super) fn follow(&mut self) -> Result<()> {
-        if self.follower.is_none() && self.has_looked && self.reader.changes() == self.changes {
+        if self.follower.is_none() && self.has_scanned && self.reader.changes() == self.changes {
             return Ok(());
         }
-        let news = self.follower.as_ref().and_then(Follower::take);
-        let Some(news) = news.filter(|news| self.has_looked && !news.is_overfull) else {
-            return self.look_at_all();
+        let pending = self.follower.as_ref().and_then(Follower::take);
+        let Some(pending) = pending.filter(|pending| self.has_scanned && !pending.is_overfull) else {
+            return self.scan_all();
         };
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
         let shard = self.reader.shard();
-        for Change { local, weight, inserted } in news.changes {
+        for Change { local, weight, inserted } in pending.changes {
             indices.push(shard.global(local));
             weights.push(weight);
             if let Some(place) = usize::try_from(local).ok().and_then(|at| self.inserted.get_mut(at)) {
@@ -216,15 +216,15 @@ impl Draws {
             }
         }
         // The refused changes are lost: the next call reads all rows.
-        self.has_looked = false;
+        self.has_scanned = false;
         self.weights.update(&indices, &weights)?;
-        self.has_looked = true;
+        self.has_scanned = true;
         Ok(())
     }
 
     /// Reads the weights of all rows.
-    pub(super) fn look_at_all(&mut self) -> Result<()> {
-        self.has_looked = false;
+    pub(super) fn scan_all(&mut self) -> Result<()> {
+        self.has_scanned = false;
         self.changes = self.reader.changes();
         let mut now = vec![0.0; self.inserted.len()];
         self.reader.read_weights(&mut now)?;
@@ -238,13 +238,13 @@ impl Draws {
                 weights.push(*new);
             }
         }
-        // Sums over all rows are built at once; single changes update them one by one.
+        // For many changes, building the sums over all rows anew is faster than updating them one by one.
         if indices.len() > now.len() / 4 {
             self.weights.load(&now)?;
         } else {
             self.weights.update(&indices, &weights)?;
         }
-        self.has_looked = true;
+        self.has_scanned = true;
         Ok(())
     }
 }
@@ -269,7 +269,7 @@ impl Drawn {
         self.indices.len() as u64
     }
 
-    /// Whether it has `rows` rows in all lists, which a restored state may not have.
+    /// Checks that all lists have `rows` rows, which a restored state may violate.
     pub(super) fn check(&self, rows: u64) -> Result<()> {
         let Drawn { indices, generations, steps, probabilities, importance } = self;
         let counts = [indices.len(), generations.len(), steps.len(), probabilities.len(), importance.len()];

@@ -15,8 +15,8 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Copies a trajectory into a store: one array per column of the schema, in order.
 ///
 /// # Errors
-/// An array does not fit its column, or the arrays differ in length; nothing is evicted then. Or no row became free in
-/// time.
+/// An array does not fit its column, or the arrays differ in length; in these cases, nothing is evicted. Or no row
+/// became free in time.
 pub(super) fn insert(
     py: Python<'_>,
     store: &Store,
@@ -60,7 +60,7 @@ fn copy(store: &Store, columns: &[&[u8]], length: u64, weight: f32, patience: Du
 /// Converts a weight to the store's type.
 ///
 /// # Errors
-/// The weight is negative, infinite, too large or NaN. A positive one that is too small stays positive.
+/// The weight is negative, infinite, too large or NaN. A positive weight that is too small for the type stays positive.
 pub(super) fn checked_weight(py: Python<'_>, weight: f64) -> PyResult<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "weights are rounded to f32, as documented")]
     let rounded = weight as f32;

@@ -7,8 +7,8 @@ use pyo3::types::PyBytes;
 use relive_gpu::select::{Selection, Selector};
 use relive_gpu::{CollectOptions, Collector, ErrorKind, Pinned, Reader};
 
-use super::background::{Background, OnItsWay, Unmade};
-use super::batch::{self, Lent, MAX_LENT, Parts, signed};
+use super::background::{Background, BatchFailure, PendingBatch};
+use super::batch::{self, LentCount, MAX_LENT, Parts, signed};
 use super::changes::Follower;
 use super::draw::{Drawn, Draws, Steps};
 use super::raise::{Failed, OrRaise, Result, invalid};
@@ -27,13 +27,13 @@ struct Work {
     together: Option<Together>,
     background: Background,
     /// The drawn batches that were not returned yet, in order.
-    queue: VecDeque<(Drawn, OnItsWay)>,
+    queue: VecDeque<(Drawn, PendingBatch)>,
     batch_size: u64,
     prefetch: usize,
-    lent: Lent,
+    lent: LentCount,
 }
 
-/// Why a drawn batch is lost.
+/// The error message when a drawn batch is lost.
 const TAKEN: &str = "trajectories of a batch were replaced while the connection to their rank was lost; the \
                      batch is lost, and the next call returns the next one";
 
@@ -81,7 +81,7 @@ impl GpuLoader {
             let background = Background::new(collector, prefetch > 0)?;
             let draws = Draws::new(reader, follower, (selection, exponent, max_weight), steps, seed)?;
             let together = share.map(|share| Together::new(batch_size, share)).transpose()?;
-            let (queue, lent) = (VecDeque::new(), Lent::default());
+            let (queue, lent) = (VecDeque::new(), LentCount::default());
             Ok::<_, Failed>(Work { draws, together, background, queue, batch_size, prefetch, lent })
         });
         Ok(GpuLoader(Owned::new("loader", made.or_raise(py)?)))
@@ -113,8 +113,8 @@ impl GpuLoader {
 
     /// The data that this rank sends to all others before they draw.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let told = self.with(py, |work| work.together(py, Together::summary))?;
-        Ok(PyBytes::new(py, &told))
+        let summary = self.with(py, |work| work.together(py, Together::summary))?;
+        Ok(PyBytes::new(py, &summary))
     }
 
     /// The draws that selected this rank's trajectories, given the data of all ranks.
@@ -124,7 +124,7 @@ impl GpuLoader {
         Ok(PyBytes::new(py, &part))
     }
 
-    /// Merges the draws of all ranks; returns false if another round is needed.
+    /// Merges the draws of all ranks. Returns false if another round is needed.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn share(&self, py: Python<'_>, parts: Vec<Vec<u8>>) -> PyResult<bool> {
         self.with(py, |work| {
@@ -147,8 +147,8 @@ impl GpuLoader {
         })
     }
 
-    /// The batch of these trajectories at these steps, outside of the drawn ones; step -1 means the position after the
-    /// last.
+    /// The batch of these trajectories at these steps, independent of the drawn batches; step -1 means the position
+    /// after the last step.
     fn collect<'py>(
         &self,
         py: Python<'py>,
@@ -177,7 +177,7 @@ impl GpuLoader {
         })
     }
 
-    /// Resumes from a `state`.
+    /// Resumes from the result of `state`.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
         let selector = Selector::from_bytes(selector).or_raise(py)?;
@@ -192,7 +192,7 @@ impl GpuLoader {
 }
 
 impl Work {
-    /// Works on a list of all ranks without the interpreter.
+    /// Runs `work` on a list that all ranks draw, without the interpreter.
     fn together<T: Send>(
         &mut self,
         py: Python<'_>,
@@ -206,7 +206,7 @@ impl Work {
 
     fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
         match py.detach(|| self.fill()) {
-            // Nothing more can be drawn at the moment; earlier draws are returned.
+            // Nothing more can be drawn at the moment, but earlier draws can be returned.
             Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => {}
             filled => filled.or_raise(py)?,
         }
@@ -218,32 +218,33 @@ impl Work {
             Err(unmade) => *unmade,
         };
         match unmade {
-            Unmade::Interrupted(batch, error) => {
+            BatchFailure::Interrupted(batch, error) => {
                 self.queue.push_front((drawn, batch));
                 Err(error)
             }
-            Unmade::Failed(pinned, failed) if failed.kind() == ErrorKind::Unavailable => {
-                self.once_more(py, drawn, pinned)
+            BatchFailure::Failed(pinned, failed) if failed.kind() == ErrorKind::Unavailable => {
+                self.retry(py, drawn, pinned)
             }
-            Unmade::Failed(pinned, failed) => Err(self.keep(py, drawn, pinned, failed)),
+            BatchFailure::Failed(pinned, failed) => Err(self.keep(py, drawn, pinned, failed)),
         }
     }
 
     /// Collects a batch over new connections after the ones that pinned its trajectories were lost. If that fails too,
-    /// the batch is lost, so that all continuing ranks have returned the same number.
-    fn once_more<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
-        let pinned = match py.detach(|| self.draws.hold_again(&drawn)) {
+    /// the batch is lost, so that all continuing ranks have returned the same number of batches.
+    fn retry<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
+        let pinned = match py.detach(|| self.draws.try_pin_again(&drawn)) {
             Ok(Some(pinned)) => pinned,
             Ok(None) => return Err(Failed::new(ErrorKind::Unavailable, TAKEN.to_owned()).raise(py)),
             Err(failed) if failed.kind() == ErrorKind::Unavailable => return Err(failed.raise(py)),
             Err(failed) => return Err(self.keep(py, drawn, lost, failed)),
         };
-        // Trajectories on this machine are pinned twice until here, so that they cannot be replaced in between.
+        // Trajectories on this machine stay pinned by the earlier pins until here, so that they cannot be replaced in
+        // between.
         drop(lost);
-        match self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps) {
+        match self.background.finish(py, PendingBatch::Pinned(pinned), &drawn.steps) {
             Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
             Err(unmade) => match *unmade {
-                Unmade::Failed(pinned, failed) if failed.kind() != ErrorKind::Unavailable => {
+                BatchFailure::Failed(pinned, failed) if failed.kind() != ErrorKind::Unavailable => {
                     Err(self.keep(py, drawn, pinned, failed))
                 }
                 unmade => Err(unmade.raise(py)),
@@ -253,7 +254,7 @@ impl Work {
 
     /// Leaves an unfinished batch to the next call.
     fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Pinned, failed: Failed) -> PyErr {
-        self.queue.push_front((drawn, OnItsWay::Pinned(pinned)));
+        self.queue.push_front((drawn, PendingBatch::Pinned(pinned)));
         failed.raise(py)
     }
 
@@ -280,7 +281,7 @@ impl Work {
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
         let drawn =
             Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
-        let batch = self.background.finish(py, OnItsWay::Pinned(pinned), &drawn.steps);
+        let batch = self.background.finish(py, PendingBatch::Pinned(pinned), &drawn.steps);
         batch::to_python(py, batch.map_err(|unmade| unmade.raise(py))?, &drawn, &self.lent)
     }
 

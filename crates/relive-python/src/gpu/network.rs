@@ -12,7 +12,7 @@ use crate::connection::security::{ClientCertificates, ServerCertificates};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct Settings {
-    /// The address that this one listens on.
+    /// The address that this rank listens on.
     listen: String,
     port: u16,
     token: String,
@@ -21,14 +21,14 @@ pub(super) struct Settings {
     client_tls: Option<ClientCertificates>,
 }
 
-/// A store that is served to other machines, and the means to reach theirs.
-pub(super) struct Serving {
+/// A store that is served to other machines, and the network for connections to their stores.
+pub(super) struct ServedStore {
     network: Network,
     server: RowServer,
 }
 
-impl Serving {
-    pub(super) fn new(py: Python<'_>, reader: &Reader, settings: Settings) -> PyResult<Serving> {
+impl ServedStore {
+    pub(super) fn new(py: Python<'_>, reader: &Reader, settings: Settings) -> PyResult<ServedStore> {
         let Settings { listen, port, token, timeout, tls, client_tls } = settings;
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
@@ -45,7 +45,7 @@ impl Serving {
         let made = py.detach(|| {
             let network = Network::new(options)?;
             let server = RowServer::start(&network, reader, (listen.as_str(), port))?;
-            Ok::<_, relive_gpu::Error>(Serving { network, server })
+            Ok::<_, relive_gpu::Error>(ServedStore { network, server })
         });
         made.or_raise(py)
     }

@@ -22,14 +22,14 @@ impl<T: Clone + Send> Shared<T> {
     /// The handle.
     ///
     /// # Errors
-    /// The handle was closed, or this is a child of its process.
+    /// The handle was closed, or this is a child of the process that owns it.
     pub(super) fn get(&self, py: Python<'_>) -> PyResult<T> {
         self.origin.check(py, self.what)?;
         let closed = || raise_kind(py, ErrorKind::Closed, format!("this {} was closed", self.what));
         self.value.get().ok_or_else(closed)
     }
 
-    /// Drops the handle; its other clones stay valid. A child of its process only forgets it.
+    /// Drops the handle; its other clones stay valid. In a child of the owning process, the handle is leaked instead.
     pub(super) fn close(&self, py: Python<'_>) {
         if self.origin.is_foreign() {
             return;

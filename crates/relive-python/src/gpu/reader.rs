@@ -7,7 +7,7 @@ use relive_gpu::{MetricsSnapshot, Reader};
 use super::loader::{GpuLoader, Settings};
 use super::owned::Shared;
 use super::raise::OrRaise;
-use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
+use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use crate::arrays::array::from_elements;
 
 /// Reads the store of another process.
@@ -39,7 +39,7 @@ impl GpuReader {
     }
 
     /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
     }

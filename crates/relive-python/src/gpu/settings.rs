@@ -15,9 +15,9 @@ pub(super) type GivenColumn<'py> = (String, Bound<'py, PyArrayDescr>, Vec<u64>);
 pub(super) type GivenWindow<'py> = (String, i64, u64, bool, f64, Option<(Bound<'py, PyArrayDescr>, f32)>);
 
 /// Name, dtype and shape of a step, for Python.
-type ToldColumn<'py> = (String, Bound<'py, PyAny>, Vec<u64>);
+type SchemaColumn<'py> = (String, Bound<'py, PyAny>, Vec<u64>);
 /// The columns, the maximum number of steps, and the capacity.
-pub(super) type ToldSchema<'py> = (Vec<ToldColumn<'py>>, u64, u64);
+pub(super) type SchemaFields<'py> = (Vec<SchemaColumn<'py>>, u64, u64);
 
 /// A schema of these columns.
 pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: u64) -> PyResult<Schema> {
@@ -29,7 +29,7 @@ pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: 
 }
 
 /// The columns and maximum number of steps of a schema, for Python.
-pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<ToldColumn<'py>>> {
+pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<SchemaColumn<'py>>> {
     let column =
         |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
     schema.columns().iter().map(column).collect()

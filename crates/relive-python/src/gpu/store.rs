@@ -11,13 +11,13 @@ use relive_gpu::{Changed, Checkpoint, Inserted, Reader, Reweigh, State, Store, S
 use super::changes::Hub;
 use super::given::{checked_weight, insert};
 use super::loader::{GpuLoader, Settings};
-use super::network::{self, Serving};
+use super::network::{self, ServedStore};
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::reader::{GpuReader, metrics_of, weights_of};
 use super::removal::{Raised, callback, removal_of};
 use super::serve;
-use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
+use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use crate::arrays::array::{floats, keys};
 
 /// A store of trajectories.
@@ -79,14 +79,15 @@ impl GpuStore {
         };
         let store = py.detach(|| match name {
             Some(name) => Store::create_named(name, schema, options),
-            // No other process could reach it, and private memory has huge pages, unlike shared memory.
+            // No other process can attach to a store without a name, and private memory can have huge pages, unlike
+            // shared memory.
             None => Store::create_private(schema, options),
         });
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// Loads a store from a folder. If its removal was a function, one is given with the capacity and the maximum
-    /// number of selectable trajectories.
+    /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, with the
+    /// capacity and the maximum number of selectable trajectories.
     #[staticmethod]
     #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
     fn load(
@@ -124,7 +125,7 @@ impl GpuStore {
     }
 
     /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         let hub = self.hub.get(py)?;
         let schema = hub.store().schema();
         Ok((columns_of(py, schema)?, schema.max_steps(), hub.store().capacity()))
@@ -147,7 +148,7 @@ impl GpuStore {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
         let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
-        // An exception from the caller's removal takes precedence: it may be why no row was free.
+        // An exception from the caller's removal takes precedence: it may be the reason why no row was free.
         match self.raised.take() {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
@@ -267,14 +268,14 @@ impl GpuStore {
     /// Serves the store's rows to ranks on other machines; returns the port.
     fn serve(&self, py: Python<'_>, settings: network::Settings) -> PyResult<u16> {
         let hub = self.hub.get(py)?;
-        let serving = Serving::new(py, hub.store().reader(), settings)?;
+        let serving = ServedStore::new(py, hub.store().reader(), settings)?;
         let port = serving.port();
         hub.serve(serving);
         Ok(port)
     }
 
-    /// From now on, also reads the stores of the other ranks, which share one index space with this one. Those on other
-    /// machines are given by address.
+    /// From now on, also reads the stores of the other ranks, which share one index space with this one. Stores on
+    /// other machines are given by address.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(
         &self,

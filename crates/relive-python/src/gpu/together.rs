@@ -1,9 +1,9 @@
-//! Draws that several ranks make together: each holds some of the trajectories, and takes its share of one list.
+//! Draws that several ranks make together: each rank holds some of the trajectories, and takes its share of one list.
 //!
 //! A round has two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
-//! ([`Together::summary`]). In the second, it sends which draws were its own ([`Together::part`]), after it has pinned
-//! them so that they cannot be replaced until all ranks have pinned their shares ([`Together::share`]). A rank knows
-//! that all have done so when they reach the next list.
+//! ([`Together::summary`]). In the second, it pins its own draws and then sends them ([`Together::part`]). These pins
+//! prevent the trajectories from being replaced until all ranks have pinned their shares ([`Together::share`]). A rank
+//! knows that all ranks have pinned their shares when they reach the next list.
 
 use relive_gpu::select::{Order, Part, Selector, Summary};
 use relive_gpu::{ErrorKind, Pinned};
@@ -11,7 +11,7 @@ use relive_gpu::{ErrorKind, Pinned};
 use super::draw::{Drawn, Draws, MAX_ROUNDS, too_many_rounds};
 use super::raise::{Failed, Result};
 
-/// Replaces the generation of a trajectory that was removed before it was pinned.
+/// Stands for the generation of a trajectory that was removed before it was pinned.
 const GONE: u64 = u64::MAX;
 
 /// Bytes of a number.
@@ -38,7 +38,7 @@ struct List {
 }
 
 impl Together {
-    /// For shares of `rows` rows each.
+    /// Creates the state for shares of `rows` rows each.
     ///
     /// # Errors
     /// The share does not exist, or the list is too long.
@@ -54,7 +54,7 @@ impl Together {
     /// The data that this rank sends to the others before a round.
     pub(super) fn summary(&mut self, draws: &mut Draws) -> Result<Vec<u8>> {
         match &self.list {
-            Some(_) => draws.look_at_all()?,
+            Some(_) => draws.scan_all()?,
             None => draws.follow()?,
         }
         let before = draws.selector.clone();
@@ -83,7 +83,7 @@ impl Together {
     /// until then, another round is needed.
     ///
     /// # Errors
-    /// The parts do not belong to this round. The list is abandoned; others may keep theirs.
+    /// The parts do not belong to this round. The list is abandoned here; other ranks may keep theirs.
     pub(super) fn share(&mut self, draws: &mut Draws, parts: &[Vec<u8>]) -> Result<Option<(Drawn, Pinned)>> {
         let mut list = self.list.take().ok_or_else(out_of_turn)?;
         list.take_in(draws, parts)?;
@@ -94,9 +94,9 @@ impl Together {
         if list.drawn.len() < self.total {
             return Err(too_many_rounds(self.total));
         }
-        draws.weigh(&mut list.drawn, list.rounds - 1);
+        draws.compute_importance(&mut list.drawn, list.rounds - 1);
         let mut own = list.drawn.every(self.replica, self.replicas);
-        let Some(pinned) = draws.hold_again(&own)? else {
+        let Some(pinned) = draws.try_pin_again(&own)? else {
             let text = "a rank replaced trajectories that were drawn from it before all ranks had pinned them, \
                         because it has closed its loader";
             return Err(Failed::new(ErrorKind::Unavailable, text.to_owned()));
@@ -117,8 +117,8 @@ impl Together {
 
 impl List {
     fn take_in(&mut self, draws: &Draws, parts: &[Vec<u8>]) -> Result<()> {
-        let told = parts.iter().map(|bytes| told(bytes)).collect::<Result<Vec<_>>>()?;
-        let (parts, generations): (Vec<Part>, Vec<Vec<u64>>) = told.into_iter().unzip();
+        let decoded = parts.iter().map(|bytes| decode_part(bytes)).collect::<Result<Vec<_>>>()?;
+        let (parts, generations): (Vec<Part>, Vec<Vec<u64>>) = decoded.into_iter().unzip();
         let selected = Selector::merge(&parts, draws.selection, Order::AsDrawn)?;
         let mut by_position = vec![GONE; selected.indices.len()];
         for (part, generations) in parts.iter().zip(&generations) {
@@ -128,7 +128,7 @@ impl List {
             }
         }
         let missing: Vec<usize> = (0..by_position.len()).filter(|&at| by_position[at] == GONE).collect();
-        // If each index is selected once, a second selection could return the same ones.
+        // If a selection has distinct indices, a second selection could return indices of the first one.
         if missing.is_empty() || !draws.selects_once() {
             self.drawn.add(&selected, &missing);
             self.drawn.generations.extend(by_position.into_iter().filter(|&generation| generation != GONE));
@@ -153,7 +153,7 @@ fn part_bytes(part: &Part, pinned: &Pinned, missing: &[usize]) -> Vec<u8> {
 }
 
 /// Decodes the output of [`part_bytes`].
-fn told(bytes: &[u8]) -> Result<(Part, Vec<u64>)> {
+fn decode_part(bytes: &[u8]) -> Result<(Part, Vec<u64>)> {
     let wrong =
         || Failed::new(ErrorKind::InvalidArgument, "a rank sent its part in an unexpected form".to_owned());
     let (size, rest) = bytes.split_first_chunk::<NUMBER>().ok_or_else(wrong)?;

@@ -7,15 +7,15 @@ use relive_gpu::{ErrorKind, Writer};
 
 use super::given::checked_weight;
 use super::raise::{OrRaise, invalid};
-use super::settings::{GivenColumn, ToldSchema, columns_of, schema_of};
+use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use super::steps::{check_step, column_at, dims};
 use super::store::GpuStore;
 use crate::arrays::buffer;
 use crate::arrays::numeric_array::NumericArray;
 use crate::interpreter::fork::Owned;
 
-/// Interval between checks for signals during a wait. Longer than a writer takes to notice that the store's process has
-/// ended.
+/// Interval between checks for signals during a wait. It is longer than a writer takes to notice that the store's
+/// process has ended.
 const SLICE: Duration = Duration::from_millis(200);
 
 /// Writes trajectories into a store, usually of another process.
@@ -49,7 +49,7 @@ impl GpuWriter {
 
     /// Name, dtype and shape of each column; the maximum number of steps; and the writer's number in place of the
     /// capacity.
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<ToldSchema<'py>> {
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         self.with(py, |writer| {
             let schema = writer.schema();
             Ok((columns_of(py, schema)?, schema.max_steps(), writer.id() as u64))
@@ -145,10 +145,10 @@ fn wait(
     let begin = Instant::now();
     loop {
         let slice = patience.saturating_sub(begin.elapsed()).min(SLICE);
-        let asked = Instant::now();
+        let started = Instant::now();
         match py.detach(|| act(slice)) {
-            // Before the end of the slice, the cause is not a timeout.
-            Err(error) if error.kind() == ErrorKind::Unavailable && asked.elapsed() >= slice => {
+            // An error before the end of the slice is not a timeout.
+            Err(error) if error.kind() == ErrorKind::Unavailable && started.elapsed() >= slice => {
                 py.check_signals()?;
                 if begin.elapsed() >= patience {
                     let text = format!(

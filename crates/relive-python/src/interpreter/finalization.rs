@@ -2,7 +2,7 @@
 //!
 //! Before Python 3.14, a finalizing interpreter ends each thread that asks for it with `pthread_exit`. With glibc, that
 //! unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python from Rust
-//! therefore blocks instead, as it does since Python 3.14, and the process ends with its own exit code.
+//! therefore blocks instead, as threads do since Python 3.14, and the process ends with its own exit code.
 #![expect(unsafe_code, reason = "a cleanup handler is registered with glibc")]
 
 use std::thread;
@@ -12,18 +12,18 @@ use pyo3::prelude::*;
 
 /// [`Python::attach`] for a thread that may outlive the interpreter: it then blocks here.
 pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
-    stay_when_ended();
-    Python::try_attach(call).unwrap_or_else(|| stay())
+    park_when_finalized();
+    Python::try_attach(call).unwrap_or_else(|| park_forever())
 }
 
 /// From now on, this thread blocks instead of being ended.
-pub(crate) fn stay_when_ended() {
-    // A thread whose thread-locals are gone is about to end anyway.
-    let _ = glibc::STAYS.try_with(|_| ());
+pub(crate) fn park_when_finalized() {
+    // A thread whose thread-local variables are destroyed is about to end anyway.
+    let _ = glibc::PARK_ON_UNWIND.try_with(|_| ());
 }
 
 /// Blocks a thread that must not continue.
-fn stay() -> ! {
+fn park_forever() -> ! {
     loop {
         thread::sleep(Duration::from_hours(1));
     }
@@ -54,14 +54,14 @@ mod glibc {
 
     thread_local! {
         /// Lives as long as the thread.
-        pub(super) static STAYS: Stays = Stays::begin();
+        pub(super) static PARK_ON_UNWIND: ParkOnUnwind = ParkOnUnwind::begin();
     }
 
-    /// A handler that glibc calls before it unwinds the first frame: a handler whose buffer is on the stack is called
-    /// when its frame is reached, and this one is not on the stack.
-    pub(super) struct Stays(*mut Buffer);
+    /// A handler that glibc calls before it unwinds the first frame. Handlers whose buffers are on the stack are called
+    /// when unwinding reaches their frame; this handler's buffer is not on the stack.
+    pub(super) struct ParkOnUnwind(*mut Buffer);
 
-    impl Stays {
+    impl ParkOnUnwind {
         fn begin() -> Self {
             let buffer = Buffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let buffer = Box::into_raw(Box::new(buffer));
@@ -71,7 +71,7 @@ mod glibc {
         }
     }
 
-    impl Drop for Stays {
+    impl Drop for ParkOnUnwind {
         fn drop(&mut self) {
             // SAFETY: it was pushed in this thread, and all handlers pushed after it belong to calls that have
             // returned: this thread is about to end.
@@ -84,14 +84,14 @@ mod glibc {
     }
 
     extern "C" fn ended(_: *mut c_void) {
-        super::stay()
+        super::park_forever()
     }
 }
 
-/// Elsewhere threads end without unwinding.
+/// On other platforms, threads end without unwinding.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod glibc {
     thread_local! {
-        pub(super) static STAYS: () = const { () };
+        pub(super) static PARK_ON_UNWIND: () = const { () };
     }
 }

@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-/// A value of one process that one thread at a time uses, until it is taken out.
+/// A value that belongs to one process and that one thread at a time uses, until it is taken out.
 pub(crate) struct Owned<T> {
     value: Exclusive<Option<T>>,
     what: &'static str,
@@ -69,14 +69,14 @@ impl<T> Owned<T> {
     /// The value, `None` once it was taken out.
     ///
     /// # Errors
-    /// Fails in a child of its process, and while another thread uses it: a wait that holds the interpreter might never
-    /// end.
+    /// Fails in a child of the owning process, and while another thread uses the value: a wait that holds the
+    /// interpreter might never end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;
         self.value.lock()
     }
 
-    /// Takes the value out and drops it without the interpreter. A child only forgets it.
+    /// Takes the value out and drops it without the interpreter. In a child process, the value is leaked instead.
     ///
     /// # Errors
     /// Fails while another thread uses it.

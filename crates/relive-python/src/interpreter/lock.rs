@@ -23,7 +23,8 @@ impl<T> Brief<T> {
         work(&mut self.0.lock())
     }
 
-    /// Replaces the value with `value` and returns the old one. Dropping that may run Python code, which is then safe.
+    /// Replaces the value with `value` and returns the old one. Dropping the old value may run Python code, which is
+    /// safe outside the lock.
     pub(crate) fn replace(&self, value: T) -> T {
         std::mem::replace(&mut *self.0.lock(), value)
     }
@@ -60,7 +61,7 @@ impl<T: Send> Detached<T> {
     }
 }
 
-/// A value that one thread at a time uses, which may run Python code meanwhile. Other threads get an error.
+/// A value that one thread at a time uses. This thread may run Python code in the meantime; other threads get an error.
 pub(crate) struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {

@@ -1,7 +1,7 @@
 //! Passes events of the Rust crates to Python's `logging`.
 //!
 //! Events come from any thread, and some threads hold locks, so they must not wait for the interpreter. They enter a
-//! queue instead, and a thread of its own hands them to the logger `relive`.
+//! queue instead, and a dedicated thread passes them to the logger `relive`.
 
 use std::fmt::{self, Write};
 use std::sync::LazyLock;
@@ -17,11 +17,11 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::finalization;
 use super::lock::Brief;
 
-/// Maximum number of queued records; further ones are dropped, since no one could read them anyway.
+/// Maximum number of queued records; further records are dropped, since nobody could read so many anyway.
 const MAX_WAITING: usize = 1_000;
 
 /// How long the end of the process waits for the last records.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Names of the crates whose events are passed on.
 const TARGET_PREFIX: &str = "relive";
@@ -36,7 +36,7 @@ enum Message {
     Flush(Sender<()>),
 }
 
-/// The queue and its process: the thread that empties it does not survive a fork.
+/// The queue, and the process that it belongs to: the thread that empties the queue does not survive a fork.
 static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
 
 /// The latest noteworthy events, for programs that observe a run of this process from outside.
@@ -61,8 +61,8 @@ pub(crate) fn flush_logs(py: Python<'_>) {
     if let Some(queue) = queue {
         let (done, delivered) = channel();
         if queue.try_send(Message::Flush(done)).is_ok() {
-            // A timeout means that no one reads the records; nothing is left to do.
-            let _ = py.detach(move || delivered.recv_timeout(LAST_WORDS));
+            // A timeout means that no one reads the records; nothing else can be done.
+            let _ = py.detach(move || delivered.recv_timeout(FLUSH_TIMEOUT));
         }
     }
 }
@@ -90,7 +90,7 @@ fn send_to(queue: &mut Option<(u32, SyncSender<Message>)>, process: u32, message
 }
 
 fn deliver(messages: &Receiver<Message>) {
-    finalization::stay_when_ended();
+    finalization::park_when_finalized();
     while let Ok(message) = messages.recv() {
         match message {
             Message::Flush(done) => drop(done.send(())),
@@ -144,7 +144,7 @@ impl Subscriber for ToPython {
         let mut text = Text::default();
         event.record(&mut text);
         let target = event.metadata().target();
-        // The one logger that users look for; the crate is a child of it.
+        // Users configure the logger `relive`; each crate's logger is a child of it.
         let target = match target {
             target if target.split("::").next() == Some("relive") => "relive".to_owned(),
             crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),

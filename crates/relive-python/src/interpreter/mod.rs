@@ -1,6 +1,6 @@
-//! Threads beside the interpreter: locks and waits without it, its signals, forks and end, and the log.
+//! Threads and the interpreter: locks and waits without it, its signals, forks and finalization, and the log.
 //!
-//! Nothing here knows arrays, tables or writers.
+//! This module does not depend on arrays, tables or writers.
 
 pub(crate) mod finalization;
 pub(crate) mod fork;

@@ -19,10 +19,10 @@ use crate::error::{invalid, raise_kind};
 /// Interval between runs of Python's signal handlers during a wait: the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The duration after which a wait is first logged; each further message comes after twice as long.
+/// The duration after which a wait is first logged; the time between messages doubles.
 const FIRST_NOTICE: Duration = Duration::from_secs(5);
 
-/// How much later than its limit an answer may arrive.
+/// How long after its limit an answer may still arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Threads of the runtime: one can decode messages while the other waits for a socket.
@@ -33,7 +33,7 @@ static RUNTIME: Brief<Option<(u32, Arc<Runtime>)>> = Brief::new(None);
 
 /// The runtime of this process, started on first use.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
-    finalization::stay_when_ended();
+    finalization::park_when_finalized();
     let process = std::process::id();
     let runtime = RUNTIME.with(|current| {
         if let Some((owner, runtime)) = current
@@ -82,12 +82,12 @@ where
     F::Output: Send,
 {
     let runtime = runtime()?;
-    let mut notices = Notices::new(what);
-    wait_in_slices(py, &runtime, future, || notices.tell_if_due(py, &runtime, &reason))
+    let mut wait_log = WaitLog::new(what);
+    wait_in_slices(py, &runtime, future, || wait_log.log_if_due(py, &runtime, &reason))
 }
 
-/// Waits for a call that blocks its thread for one slice at a time. The server should keep the limit itself; since an
-/// unreachable server cannot, the wait ends slightly after the limit.
+/// Waits for a call that blocks its thread for one slice at a time. The server normally ends the call at its limit;
+/// since an unreachable server cannot, the wait ends slightly after the limit.
 pub(crate) fn wait_by<'r, T: Send>(
     py: Python<'_>,
     what: &str,
@@ -97,7 +97,7 @@ pub(crate) fn wait_by<'r, T: Send>(
 ) -> PyResult<T> {
     let runtime = runtime()?;
     let started = Instant::now();
-    let mut notices = Notices::new(what);
+    let mut wait_log = WaitLog::new(what);
     loop {
         if let Some(done) = py.detach(|| wait(SLICE)) {
             return Ok(done);
@@ -110,7 +110,7 @@ pub(crate) fn wait_by<'r, T: Send>(
             );
             return Err(raise_kind(py, ErrorKind::Timeout, text));
         }
-        notices.tell_if_due(py, &runtime, &reason);
+        wait_log.log_if_due(py, &runtime, &reason);
     }
 }
 
@@ -174,26 +174,26 @@ impl Wake for Unpark {
 }
 
 /// Logs a long wait.
-struct Notices<'a> {
+struct WaitLog<'a> {
     what: &'a str,
     started: Instant,
     next: Duration,
 }
 
-impl<'a> Notices<'a> {
-    fn new(what: &'a str) -> Notices<'a> {
-        Notices { what, started: Instant::now(), next: FIRST_NOTICE }
+impl<'a> WaitLog<'a> {
+    fn new(what: &'a str) -> WaitLog<'a> {
+        WaitLog { what, started: Instant::now(), next: FIRST_NOTICE }
     }
 
-    fn tell_if_due<'r>(&mut self, py: Python<'_>, runtime: &Runtime, reason: &impl Fn() -> Reason<'r>) {
+    fn log_if_due<'r>(&mut self, py: Python<'_>, runtime: &Runtime, reason: &impl Fn() -> Reason<'r>) {
         if self.started.elapsed() >= self.next {
-            tell(py, runtime, self.what, self.next, reason());
+            log_wait(py, runtime, self.what, self.next, reason());
             self.next *= 2;
         }
     }
 }
 
-fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason: Reason<'_>) {
+fn log_wait(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason: Reason<'_>) {
     let reason =
         py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
     let reason = reason.unwrap_or_else(|_| "the server does not answer".to_owned());

@@ -9,7 +9,7 @@ use crate::arrays::array;
 use crate::arrays::dtypes;
 use crate::error::{OrRaise, raise_kind};
 
-/// References that an error shows; more would obscure its message.
+/// Limit on the references that an error shows; more would obscure its message.
 pub(crate) const MAX_SHOWN_CELLS: usize = 16;
 
 /// The error for a column with steps that have no data. Programs for dm-reverb compare its first sentence.

@@ -1,5 +1,5 @@
-//! Nests of Python's containers: their values, structure and signature. The columns of future items are here because
-//! they are leaves of nests.
+//! Nests of Python containers: their values, structure and signature. The columns of future items are here because they
+//! are leaves of nests.
 
 pub(crate) mod column;
 pub(crate) mod nest;

@@ -54,8 +54,8 @@ impl<'py> Container<'py> {
     }
 }
 
-/// Whether the object is one of the common leaves. Python code decides whether another object is a mapping, which takes
-/// time, and from which a thread does not return if the interpreter is finalized meanwhile.
+/// Whether the object is one of the common leaves. For other objects, Python code must decide whether they are
+/// mappings. This takes time, and the call does not return if the interpreter is finalized in the meantime.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
     object.is_none()
         || object.is_instance_of::<PyUntypedArray>()
@@ -109,8 +109,8 @@ fn is_python_number(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyBool>()
 }
 
-/// The step with lists of numbers replaced by arrays, except for the step itself. Returns the same object if it has
-/// none.
+/// The step with lists of numbers replaced by arrays; the step itself is never replaced. Returns the same object if it
+/// has no such lists.
 pub(crate) fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     joined(step, 0)
 }

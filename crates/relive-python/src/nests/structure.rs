@@ -57,8 +57,8 @@ fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     }
 }
 
-/// The structure around the leaves of `object`. `None` if a mapping has keys that are not text: as text they could be
-/// ordered differently.
+/// The structure around the leaves of `object`. `None` if a mapping has keys that are not text, since their order as
+/// text could differ.
 pub(crate) fn structure_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Nest<()>>> {
     at_depth(object, 0)
 }
@@ -110,8 +110,8 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     Ok(step)
 }
 
-/// A structure for Python in which everything but a container is a leaf: zeros for columns, and no places without a
-/// column. `None` if a named tuple cannot have the names.
+/// A structure for Python in which everything except containers is a leaf. Columns are zeros, and places without a
+/// column are left out. `None` if a named tuple cannot have the names.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));

@@ -87,7 +87,7 @@ pub(crate) struct Presenter {
     names: Brief<Option<Arc<Names>>>,
 }
 
-/// The names of a batch's columns; `None` in Python if Python cannot represent them.
+/// The names of a batch's columns, in Rust and in Python; the latter is `None` if Python cannot represent them.
 struct Names {
     kept: Arc<Nest<()>>,
     shown: Option<Py<PyAny>>,
@@ -112,8 +112,8 @@ impl Presenter {
         Ok(shown)
     }
 
-    /// `(info arrays, column arrays, lengths, names)`: no lengths if all samples have the same, no names if no writer
-    /// has declared them.
+    /// `(info arrays, column arrays, lengths, names)`: `lengths` is `None` if all samples have the same length, and
+    /// `names` if no writer has declared names.
     pub(crate) fn show<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {

@@ -12,7 +12,7 @@ use crate::arrays::array;
 use crate::arrays::buffer::{self, OutOfMemory};
 use crate::error::raise;
 
-/// Why samples cannot become arrays.
+/// The reason why samples cannot become arrays.
 pub(crate) enum Failure {
     Samples(Error),
     Memory(OutOfMemory),
@@ -66,7 +66,7 @@ impl Gathered {
     }
 }
 
-/// A column and, if samples differ in length, the number of rows of each.
+/// A column and, if samples differ in length, the number of rows of each sample.
 pub(crate) type Column = (Gathered, Option<Vec<i64>>);
 
 /// The destinations of columns: the caller's memory, or blocks of a pool.
@@ -144,7 +144,7 @@ pub(crate) fn stacked(
     Ok(columns.into_iter().map(|column| (column, None)).collect())
 }
 
-/// The columns of a one-sample batch as `[rows, ..cell]`; squeezed ones are `[..cell]` unless rows are kept.
+/// The columns of a one-sample batch as `[rows, ..cell]`; squeezed columns are `[..cell]` unless rows are kept.
 pub(crate) fn single(batch: &SampleBatch, keep_rows: bool) -> Result<Vec<Gathered>> {
     let layouts = batch.columns()?;
     let mut columns = gather(batch, &layouts, &[], Places { pool: None, given: Vec::new() })?;

@@ -1,4 +1,4 @@
-//! Samplers and batches: samples to arrays, new ones or the caller's.
+//! Samplers and batches, which write samples to new arrays or to the caller's.
 
 mod batches;
 mod gather;

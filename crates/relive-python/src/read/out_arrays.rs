@@ -14,14 +14,14 @@ use super::gather::dims;
 use crate::arrays::dtypes::{descr_of, dtype_of};
 use crate::interpreter::lock::Brief;
 
-/// One array per column, or `None` where a new one is created.
+/// One array per column; `None` for columns that get a new array.
 pub(crate) struct Out {
-    columns: Vec<Option<Given>>,
+    columns: Vec<Option<OutArray>>,
     batch_size: usize,
 }
 
-struct Given {
-    /// Its path in the caller's structure.
+struct OutArray {
+    /// The array's path in the caller's structure.
     path: String,
     array: Py<PyUntypedArray>,
 }
@@ -47,7 +47,7 @@ impl Out {
         leaves: Vec<(String, Bound<'_, PyAny>)>,
         batch_size: usize,
     ) -> PyResult<Out> {
-        let given = |(path, leaf)| Given::new(path, &leaf, batch_size);
+        let given = |(path, leaf)| OutArray::new(path, &leaf, batch_size);
         let out = Out { columns: leaves.into_iter().map(given).collect::<PyResult<_>>()?, batch_size };
         out.check_apart(py)?;
         Ok(out)
@@ -104,8 +104,8 @@ impl Out {
     }
 }
 
-impl Given {
-    fn new(path: String, leaf: &Bound<'_, PyAny>, batch_size: usize) -> PyResult<Option<Given>> {
+impl OutArray {
+    fn new(path: String, leaf: &Bound<'_, PyAny>, batch_size: usize) -> PyResult<Option<OutArray>> {
         if leaf.is_none() {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Given {
                 "{path} has the shape {shape}, but the first dimension must be batch_size, {batch_size}"
             )));
         }
-        Ok(Some(Given { path, array: array.clone().unbind() }))
+        Ok(Some(OutArray { path, array: array.clone().unbind() }))
     }
 
     /// The array's memory, if its type and shape match the column.
@@ -207,8 +207,8 @@ impl Writing {
             // SAFETY: the range is that of an array that was C-contiguous, writable and numeric, and which this value
             // keeps alive. numpy frees or moves the memory of an array only with its last reference (`resize` refuses
             // an array with other references, unless the check is disabled). No other call of this module has a slice
-            // of it (`IN_USE`), and ranges of one value do not overlap. Python code that accesses it meanwhile sees the
-            // same as with any numpy call that has an `out`.
+            // of it (`IN_USE`), and ranges of one value do not overlap. Python code that accesses it concurrently sees
+            // the same as with any numpy call with an `out` argument.
             Some(unsafe {
                 std::slice::from_raw_parts_mut(
                     std::ptr::with_exposed_provenance_mut(range.start),

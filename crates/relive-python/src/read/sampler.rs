@@ -28,8 +28,8 @@ pub(crate) struct Sampler {
 }
 
 enum Source {
-    /// Prefetches in the background. An error that came after samples is kept for the next call.
-    Stream { sampler: RustSampler, put_off: Option<Error> },
+    /// Prefetches in the background. An error that occurred after samples arrived is kept for the next call.
+    Stream { sampler: RustSampler, deferred_error: Option<Error> },
     /// Requests one sample at a time, up to this number.
     Calls { left: usize },
 }
@@ -37,7 +37,7 @@ enum Source {
 impl Sampler {
     pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
-        Sampler::over(Source::Stream { sampler, put_off: None }, client, table, timeout)
+        Sampler::over(Source::Stream { sampler, deferred_error: None }, client, table, timeout)
     }
 
     /// Samples `count` items, each on demand.
@@ -49,7 +49,7 @@ impl Sampler {
         Sampler { source: Owned::new("sampler", source), client, table, timeout, keep_rows: false }
     }
 
-    /// The same, with or without squeezing columns.
+    /// The same sampler, with or without squeezing of columns.
     pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
         self.keep_rows = keep_rows;
         self
@@ -87,10 +87,10 @@ impl Sampler {
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let timeout = seconds(timeout)?;
         let mut source = self.source.lock(py)?;
-        let Some(Source::Stream { sampler, put_off }) = source.as_mut() else {
+        let Some(Source::Stream { sampler, deferred_error }) = source.as_mut() else {
             return Err(PyStopIteration::new_err("the sampler is closed"));
         };
-        let ready = ready_within(sampler, put_off, max_samples, timeout);
+        let ready = ready_within(sampler, deferred_error, max_samples, timeout);
         let Some(samples) = wait::now_or_wait(py, "sample", ready, || self.why())? else {
             return Err(PyStopIteration::new_err(()));
         };
@@ -108,8 +108,10 @@ impl Sampler {
     fn next_within<'py>(&self, py: Python<'py>, timeout: Duration) -> PyResult<Bound<'py, PyTuple>> {
         let mut source = self.source.lock(py)?;
         let sample = match source.as_mut() {
-            Some(Source::Stream { sampler, put_off }) => {
-                match wait::now_or_wait(py, "sample", next_of(sampler, put_off, timeout), || self.why())? {
+            Some(Source::Stream { sampler, deferred_error }) => {
+                match wait::now_or_wait(py, "sample", next_of(sampler, deferred_error, timeout), || {
+                    self.why()
+                })? {
                     Some(sample) => {
                         sample.map_err(|error| raise_limited(py, &error, timeout != wait::FOREVER))?
                     }
@@ -144,8 +146,8 @@ impl Sampler {
     }
 }
 
-/// Requests `count` samples at once and waits for them; returns those that have arrived by the limit, or why there are
-/// none.
+/// Requests `count` samples at once and waits for them; returns the samples that arrive within the limit, or the error
+/// if none arrives.
 pub(crate) fn call(
     py: Python<'_>,
     what: &str,
@@ -174,10 +176,10 @@ pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> P
 
 async fn next_of(
     sampler: &mut RustSampler,
-    put_off: &mut Option<Error>,
+    deferred_error: &mut Option<Error>,
     timeout: Duration,
 ) -> Option<relive_client::Result<Sample>> {
-    if let Some(error) = put_off.take() {
+    if let Some(error) = deferred_error.take() {
         return Some(Err(error));
     }
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
@@ -187,11 +189,11 @@ async fn next_of(
 /// waits.
 async fn ready_within(
     sampler: &mut RustSampler,
-    put_off: &mut Option<Error>,
+    deferred_error: &mut Option<Error>,
     max_samples: usize,
     timeout: Duration,
 ) -> Option<relive_client::Result<Vec<Sample>>> {
-    if let Some(error) = put_off.take() {
+    if let Some(error) = deferred_error.take() {
         return Some(Err(error));
     }
     let first = match tokio::time::timeout(timeout, sampler.next()).await {
@@ -205,10 +207,10 @@ async fn ready_within(
         match now(sampler.next()).await {
             Some(Some(Ok(sample))) => samples.push(sample),
             Some(Some(Err(error))) => {
-                *put_off = Some(error);
+                *deferred_error = Some(error);
                 break;
             }
-            // At the end, the next call returns here.
+            // At the end, the next call takes this branch again.
             Some(None) | None => break,
         }
     }

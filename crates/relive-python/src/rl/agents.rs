@@ -1,4 +1,4 @@
-//! The agents of Python's calls, native ones with settings or Python ones, and settings to and from JSON.
+//! Agents that Python passes, which are native ones with settings or Python ones, and settings as JSON.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(A
     Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
 }
 
-/// Runs `work` so that Python code, if there is any, sees one thread state throughout: otherwise, its thread-local data
+/// Runs `work`. If the agent is Python code, it sees one thread state throughout; otherwise, its thread-local data
 /// would be lost between calls.
 pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
     if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
@@ -38,7 +38,7 @@ pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> 
     relive_agents::preset(agent, name).map_err(|error| raise(py, &error))
 }
 
-/// All settings of an agent, as a JSON object: the given ones, and the defaults of the others.
+/// All settings of an agent as a JSON object: the given settings, and defaults for all others.
 #[pyfunction]
 pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyResult<String> {
     let made = relive_agents::from_json(agent, config).and_then(|agent| agent.validate().map(|()| agent));

@@ -21,8 +21,10 @@ pub(crate) fn check_environment(
     };
     let spec = new(0)?.spec().clone();
     let checked = py.detach(|| {
-        conformance::check(|seed| Made {
-            alone: new(seed).map_err(|error| EnvError::Failed(raised.keep(error))).and_then(Alone::new),
+        conformance::check(|seed| CreatedEnvironment {
+            environment: new(seed)
+                .map_err(|error| EnvError::Failed(raised.keep(error)))
+                .and_then(SingleEnvironment::new),
             spec: spec.clone(),
         })
     });
@@ -34,15 +36,15 @@ pub(crate) fn check_environment(
 }
 
 /// The only environment of a batch.
-struct Alone {
+struct SingleEnvironment {
     batch: ForeignEnvironments,
     observation: Buffer,
     action: Buffer,
 }
 
-impl Alone {
-    fn new(batch: ForeignEnvironments) -> Result<Alone, EnvError> {
-        Ok(Alone { observation: batch.observations()?, action: batch.actions()?, batch })
+impl SingleEnvironment {
+    fn new(batch: ForeignEnvironments) -> Result<SingleEnvironment, EnvError> {
+        Ok(SingleEnvironment { observation: batch.observations()?, action: batch.actions()?, batch })
     }
 
     /// A step, or a reset without an action.
@@ -66,21 +68,21 @@ impl Alone {
     }
 }
 
-/// An environment, or why it could not be created.
-struct Made {
-    alone: Result<Alone, EnvError>,
+/// An environment, or the error of its creation.
+struct CreatedEnvironment {
+    environment: Result<SingleEnvironment, EnvError>,
     spec: EnvironmentSpec,
 }
 
-impl Made {
+impl CreatedEnvironment {
     fn answer(&mut self, action: Option<Action<'_>>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.alone.as_mut().map_err(|error| error.clone())?.answer(action, observation)
+        self.environment.as_mut().map_err(|error| error.clone())?.answer(action, observation)
     }
 }
 
-impl Environment for Made {
+impl Environment for CreatedEnvironment {
     fn spec(&self) -> &EnvironmentSpec {
-        self.alone.as_ref().map_or(&self.spec, |alone| alone.batch.spec())
+        self.environment.as_ref().map_or(&self.spec, |environment| environment.batch.spec())
     }
 
     fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {

@@ -11,7 +11,7 @@ use relive_rl::run::Stop;
 
 use super::agents::{agent_of, within};
 use super::foreign::Raised;
-use super::processes::Serving;
+use super::processes::ServedTables;
 use super::raise::raise;
 use super::source::Source;
 use crate::error::invalid;
@@ -32,9 +32,9 @@ pub(crate) fn measure_costs(
     let raised = Raised::default();
     let seconds = Duration::try_from_secs_f64(seconds).map_err(invalid)?;
     let ((agent, is_foreign), source) = (agent_of(agent, &raised)?, Source::of(environment)?);
-    finalization::stay_when_ended();
-    let (serving, stop) = (Serving::start(py, None)?, Stop::new());
-    let (tell, told) = channel();
+    finalization::park_when_finalized();
+    let (serving, stop) = (ServedTables::start(py, None)?, Stop::new());
+    let (sender, receiver) = channel();
     let (run_raised, run_stop, is_foreign) =
         (raised.clone(), stop.clone(), is_foreign || source.is_foreign());
     let work = move || {
@@ -43,15 +43,15 @@ pub(crate) fn measure_costs(
         let probe =
             Probe { agent: &agent, environment: &name, make: &make, watch, address, seconds, stop: run_stop };
         // After a second Ctrl-C, the receiver is gone.
-        let _ = tell.send(within(is_foreign, || probe.measure()));
+        let _ = sender.send(within(is_foreign, || probe.measure()));
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
     let mut interrupted = None;
-    let (mut told, mut waited) = (told, Err(RecvTimeoutError::Timeout));
+    let (mut receiver, mut waited) = (receiver, Err(RecvTimeoutError::Timeout));
     while matches!(waited, Err(RecvTimeoutError::Timeout)) {
-        (told, waited) = py.detach(move || {
-            let waited = told.recv_timeout(SLICE);
-            (told, waited)
+        (receiver, waited) = py.detach(move || {
+            let waited = receiver.recv_timeout(SLICE);
+            (receiver, waited)
         });
         if let Err(error) = py.check_signals() {
             if interrupted.is_some() {

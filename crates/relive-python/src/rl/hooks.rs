@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::processes::Layouts;
-use relive_rl::run::{AfterBatch, Hooks, Seen};
+use relive_rl::run::{AfterBatch, Hooks, LearnerInput};
 use relive_rl::{Learnt, Rollout};
 
 use super::foreign::{Raised, Rollouts};
@@ -15,7 +15,7 @@ use crate::read::Presenter;
 pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {
     let mut hooks = Hooks::default();
     if let Some(bridge) = on_step {
-        let (mut shown, raised) = (Shown::new(bridge), raised.clone());
+        let (mut shown, raised) = (BatchConverter::new(bridge), raised.clone());
         hooks = hooks.on_rollout(move |rollout, layouts| {
             raised.call(|py| {
                 let seen = shown.rollout(py, rollout, layouts)?;
@@ -24,47 +24,48 @@ pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, rai
         });
     }
     if let Some(bridge) = on_batch {
-        let (mut shown, raised) = (Shown::new(bridge), raised.clone());
+        let (mut shown, raised) = (BatchConverter::new(bridge), raised.clone());
         hooks = hooks.on_batch(move |seen, layouts| {
             let (seen, bridge) = raised
-                .call(|py| Ok((shown.seen(py, seen, layouts)?.unbind(), shown.bridge.clone_ref(py))))?;
+                .call(|py| Ok((shown.to_python(py, seen, layouts)?.unbind(), shown.bridge.clone_ref(py))))?;
             let raised = raised.clone();
-            let tell: AfterBatch = Box::new(move |learnt| raised.call(|py| tell(py, &bridge, seen, learnt)));
-            Ok(tell)
+            let after_batch: AfterBatch =
+                Box::new(move |learnt| raised.call(|py| call_after_batch(py, &bridge, seen, learnt)));
+            Ok(after_batch)
         });
     }
     hooks
 }
 
 /// Reports the learner's results for an observed batch to its bridge.
-fn tell(py: Python<'_>, bridge: &Py<PyAny>, seen: Py<PyAny>, learnt: &Learnt) -> PyResult<()> {
+fn call_after_batch(py: Python<'_>, bridge: &Py<PyAny>, seen: Py<PyAny>, learnt: &Learnt) -> PyResult<()> {
     let metrics = PyDict::new(py);
     learnt.metrics.iter().try_for_each(|(name, value)| metrics.set_item(*name, *value))?;
     bridge.bind(py).call1((seen, metrics)).map(drop)
 }
 
 /// Converts observed data to Python objects.
-struct Shown {
+struct BatchConverter {
     bridge: Py<PyAny>,
-    /// `None` before the first one.
+    /// `None` before the first rollout.
     rollouts: Option<Rollouts>,
     batches: Presenter,
 }
 
-impl Shown {
-    fn new(bridge: Py<PyAny>) -> Shown {
-        Shown { bridge, rollouts: None, batches: Presenter::new(true) }
+impl BatchConverter {
+    fn new(bridge: Py<PyAny>) -> BatchConverter {
+        BatchConverter { bridge, rollouts: None, batches: Presenter::new(true) }
     }
 
-    fn seen<'py>(
+    fn to_python<'py>(
         &mut self,
         py: Python<'py>,
-        seen: Seen<'_>,
+        seen: LearnerInput<'_>,
         layouts: &Layouts,
     ) -> PyResult<Bound<'py, PyAny>> {
         match seen {
-            Seen::Rollout(rollout) => self.rollout(py, rollout, layouts),
-            Seen::Samples(batches) => {
+            LearnerInput::Rollout(rollout) => self.rollout(py, rollout, layouts),
+            LearnerInput::Samples(batches) => {
                 let shown = batches.iter().map(|batch| self.batches.show(py, batch));
                 let shown = shown.collect::<PyResult<Vec<_>>>()?;
                 self.bridge.bind(py).call_method1(intern!(py, "batches"), (shown,))

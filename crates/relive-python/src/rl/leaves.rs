@@ -13,7 +13,7 @@ use crate::nests::nest;
 pub(super) struct Leaves {
     nest: Nest<ArraySpec>,
     leaves: Vec<(String, ArraySpec)>,
-    /// Observations or actions, and their source, for messages.
+    /// States in messages whether the values are observations or actions, and their source.
     what: String,
 }
 
@@ -24,7 +24,7 @@ impl Leaves {
         Leaves { nest, leaves, what: what.to_owned() }
     }
 
-    /// Sets the method that returns them, for messages.
+    /// Sets the method that returns the values, for messages.
     pub(super) fn given_by(mut self, method: &str) -> Leaves {
         self.what = format!("{method}: {}", self.what);
         self

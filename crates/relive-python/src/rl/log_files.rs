@@ -1,5 +1,5 @@
-//! The files of Python loggers, which belong to the checkpoints of a run. The run's thread asks, and the thread that
-//! waits for it answers: only that one calls loggers.
+//! The files of Python loggers, which belong to the checkpoints of a run. The run's thread sends requests, and the
+//! thread that waits for the run answers them: only this thread calls loggers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,20 +18,20 @@ pub(super) enum Event {
     /// The run has ended.
     Ended(Box<Outcome>),
     /// A request about the loggers.
-    Asked(Asked),
+    FileRequest(FileRequest),
 }
 
 /// Names of files, with their sizes in bytes.
 type Sizes = BTreeMap<String, u64>;
 
 /// A request about the loggers' files.
-pub(super) struct Asked {
+pub(super) struct FileRequest {
     /// Truncates the files to these sizes; without them, the request asks for the sizes.
     cut_back: Option<Sizes>,
     answer: SyncSender<Result<Sizes>>,
 }
 
-impl Asked {
+impl FileRequest {
     /// Executes the request. The run also receives an error, and then ends.
     pub(super) fn answer(self, reports: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reports.py();
@@ -39,35 +39,37 @@ impl Asked {
             Some(sizes) => reports.call_method1(intern!(py, "cut_back"), (sizes,)).map(|_| Sizes::new()),
             None => reports.call_method0(intern!(py, "mark")).and_then(|sizes| sizes.extract()),
         };
-        let (told, raised) = match done {
+        let (sizes, raised) = match done {
             Ok(sizes) => (Ok(sizes), Ok(())),
             Err(error) => (Err(RlError::Foreign(error.to_string())), Err(error)),
         };
-        // A run that has ended does not listen.
-        let _ = self.answer.send(told);
+        // A run that has ended does not receive the answer.
+        let _ = self.answer.send(sizes);
         raised
     }
 
-    /// The loggers have failed: the run is not saved with an incomplete log.
+    /// The loggers have failed. Answers with an error, so that the run is not saved with an incomplete log.
     pub(super) fn refuse(self) {
         let _ = self.answer.send(Err(RlError::Stopped));
     }
 }
 
-/// The loggers of a run, of which only the files are known here; reports take another path.
+/// The files of a run's loggers. Reports are passed to the loggers elsewhere.
 pub(super) struct Files {
-    tell: SyncSender<Event>,
+    events: SyncSender<Event>,
 }
 
 impl Files {
-    pub(super) fn new(tell: SyncSender<Event>) -> Files {
-        Files { tell }
+    pub(super) fn new(events: SyncSender<Event>) -> Files {
+        Files { events }
     }
 
     fn ask(&self, cut_back: Option<Sizes>) -> Result<Sizes> {
         let (answer, answered) = sync_channel(1);
-        // The waiting thread may be gone, as after a second Ctrl-C.
-        self.tell.send(Event::Asked(Asked { cut_back, answer })).map_err(|_| RlError::Stopped)?;
+        // The waiting thread may have ended, as after a second Ctrl-C.
+        self.events
+            .send(Event::FileRequest(FileRequest { cut_back, answer }))
+            .map_err(|_| RlError::Stopped)?;
         answered.recv().map_err(|_| RlError::Stopped)?
     }
 }

@@ -20,8 +20,8 @@ use crate::connection::security::ClientSecurity;
 use crate::error::{invalid, raise_host};
 use crate::interpreter::finalization;
 
-/// Workers in Python: `hold(numbers, address)` runs those with these numbers, which receive weights at the address;
-/// `watch()` returns how many are running and how many were restarted.
+/// Workers in Python: `hold(numbers, address)` runs the workers with these numbers, which receive weights from the
+/// address; `watch()` returns how many are running and how many were restarted.
 struct PythonWorkers {
     object: Py<PyAny>,
     near: String,
@@ -52,7 +52,7 @@ impl NodeWorkers for PythonWorkers {
 }
 
 /// Runs a node of the run at an address until the run ends, with room for `actors` workers; returns the largest number
-/// that it had, and how many were restarted.
+/// of workers that it had, and how many were restarted.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
 #[expect(clippy::too_many_arguments, reason = "what a node is, named in Python")]

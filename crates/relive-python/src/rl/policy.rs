@@ -54,8 +54,8 @@ impl Policy {
         let acted = self
             .policy
             .with(py, |policy| policy.act(seen.view(), action.view_mut()).map(|()| policy.extra(extra)));
-        let told = acted.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))?;
-        Ok((action, told))
+        let output = acted.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))?;
+        Ok((action, output))
     }
 
     fn loaded(

@@ -1,4 +1,4 @@
-//! Runs whose workers are Python processes: how their tables are served, and what each process does.
+//! Runs whose workers are Python processes: the server of their tables, and the entry points of the processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::interpreter::logs;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct OtherMachines {
-    /// The address of this machine as they know it.
+    /// The address at which other machines reach this one.
     host: IpAddr,
-    /// The token that they must send.
+    /// The token that the workers must send.
     token: String,
 }
 
 /// Serves the tables of a run on a free port while it lives.
-pub(super) struct Serving {
+pub(super) struct ServedTables {
     _background: Background,
     serve: Serve,
     address: SocketAddr,
 }
 
-impl Serving {
-    /// Serves this machine, or other machines as well.
-    pub(super) fn start(py: Python<'_>, others: Option<OtherMachines>) -> PyResult<Serving> {
+impl ServedTables {
+    /// Serves only this machine, or other machines as well.
+    pub(super) fn start(py: Python<'_>, others: Option<OtherMachines>) -> PyResult<ServedTables> {
         let background = Background::new().map_err(|error| raise_host(py, error))?;
         let endpoint = match others {
             Some(OtherMachines { host, token }) => {
@@ -53,7 +53,7 @@ impl Serving {
         let bound = background.bind(endpoint).map_err(|error| raise_host(py, error))?;
         let address = bound.address();
         let serve = background.serving(bound, None, ServerOptions::default(), "the run's tables");
-        Ok(Serving { _background: background, serve, address })
+        Ok(ServedTables { _background: background, serve, address })
     }
 
     /// The address of the tables.
@@ -61,13 +61,13 @@ impl Serving {
         self.address.to_string()
     }
 
-    /// Serves the tables that it is called with.
+    /// Returns a function that serves the tables passed to it.
     pub(super) fn watch(&self) -> Watch {
         let serve = Arc::clone(&self.serve);
         Watch::new(move |engine| serve(engine))
     }
 
-    /// Calls a Python function with the address when the run can be joined.
+    /// Returns a function that calls a Python function with the address once the run can be joined.
     pub(super) fn begun(&self, start: Py<PyAny>, raised: &Raised, stop: &Stop) -> Begun {
         let (address, raised, stop) = (self.address.to_string(), raised.clone(), stop.clone());
         Begun::new(move || {
@@ -79,18 +79,18 @@ impl Serving {
 }
 
 /// The agent and the environments of a process that joins a run: the given ones, or the native ones that the run names.
-struct Given {
+struct JoinInputs {
     agent: Option<Arc<dyn Agent>>,
     make: Option<MakeEnvironment>,
     raised: Raised,
 }
 
-impl Given {
-    fn of(agent: Option<&Bound<'_, PyAny>>, environment: Option<&Bound<'_, PyAny>>) -> PyResult<Given> {
+impl JoinInputs {
+    fn of(agent: Option<&Bound<'_, PyAny>>, environment: Option<&Bound<'_, PyAny>>) -> PyResult<JoinInputs> {
         let raised = Raised::default();
         let agent = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
         let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
-        Ok(Given { agent, make, raised })
+        Ok(JoinInputs { agent, make, raised })
     }
 
     fn agent(&self, name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
@@ -119,7 +119,7 @@ pub(crate) fn work_for_run(
     token: Option<String>,
     weights_from: Option<String>,
 ) -> PyResult<(u64, u64)> {
-    let (given, lines) = (Given::of(agent, environment)?, logs::lines());
+    let (given, lines) = (JoinInputs::of(agent, environment)?, logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let worked = py.detach(|| {
         within(true, || {
@@ -138,7 +138,7 @@ pub(crate) fn work_for_run(
 }
 
 /// Learns in the run at an address as the learner of a rank, until the run ends; returns the gradient steps. As for
-/// workers, the defaults are native.
+/// workers, agent and environment default to the native ones that the run names.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, rank, token = None))]
 pub(crate) fn learn_for_run(
@@ -149,7 +149,7 @@ pub(crate) fn learn_for_run(
     rank: u32,
     token: Option<String>,
 ) -> PyResult<u64> {
-    let given = Given::of(agent, environment)?;
+    let given = JoinInputs::of(agent, environment)?;
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let learnt = py.detach(|| {
         within(true, || {

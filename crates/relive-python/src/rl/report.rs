@@ -11,35 +11,38 @@ use crate::interpreter::lock::Brief;
 
 /// The reports of a run so far. Clones share them.
 #[derive(Clone)]
-pub(super) struct Told(Arc<Brief<Episodes>>);
+pub(super) struct RunReports(Arc<Brief<Episodes>>);
 
 #[derive(Default)]
 struct Episodes {
     actors: Vec<EpisodeReport>,
     evaluator: Vec<EpisodeReport>,
-    /// Reports that were not passed on yet; `None` without a listener.
+    /// Reports that have not been passed on yet; `None` without a listener.
     pending: Option<Vec<Report>>,
 }
 
-impl Told {
-    /// No reports yet. Reports are queued if there is a listener.
-    pub(super) fn new(is_heard: bool) -> Told {
-        Told(Arc::new(Brief::new(Episodes { pending: is_heard.then(Vec::new), ..Episodes::default() })))
+impl RunReports {
+    /// Starts without reports. Later reports are queued if there is a listener.
+    pub(super) fn new(has_listener: bool) -> RunReports {
+        RunReports(Arc::new(Brief::new(Episodes {
+            pending: has_listener.then(Vec::new),
+            ..Episodes::default()
+        })))
     }
 
     /// The reports since the last call.
     pub(super) fn pending(&self) -> Vec<Report> {
-        self.0.with(|told| told.pending.as_mut().map(std::mem::take).unwrap_or_default())
+        self.0.with(|episodes| episodes.pending.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
     pub(super) fn note(&self, report: &Report) {
-        self.0.with(|told| {
-            if let Some(pending) = &mut told.pending {
+        self.0.with(|episodes| {
+            if let Some(pending) = &mut episodes.pending {
                 pending.push(report.clone());
             }
             match report {
-                Report::Actor(episode) => told.actors.push(episode.clone()),
-                Report::Evaluator(episode) => told.evaluator.push(episode.clone()),
+                Report::Actor(episode) => episodes.actors.push(episode.clone()),
+                Report::Evaluator(episode) => episodes.evaluator.push(episode.clone()),
                 Report::Learner(_) => {}
             }
         });
@@ -47,12 +50,13 @@ impl Told {
 
     /// The newest episode of an actor, unless its number is `known`.
     pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
-        self.0.with(|told| told.actors.last().filter(|episode| episode.episode != known).cloned())
+        self.0.with(|episodes| episodes.actors.last().filter(|episode| episode.episode != known).cloned())
     }
 
     /// The columns of all episodes of the actors and of the evaluator.
     pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
-        let (actors, evaluator) = self.0.with(|told| (told.actors.clone(), told.evaluator.clone()));
+        let (actors, evaluator) =
+            self.0.with(|episodes| (episodes.actors.clone(), episodes.evaluator.clone()));
         Ok([columns(py, &actors)?, columns(py, &evaluator)?])
     }
 }

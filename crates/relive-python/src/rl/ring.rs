@@ -49,7 +49,7 @@ impl Ring {
                 0 => Meeting::open(&address, options).and_then(|meeting| meeting.ring(|| Ok(()))),
                 _ => reduce::Ring::join(&address, rank, options),
             };
-            // After Ctrl-C, the receiver is gone: the ring is dropped, which notifies the others.
+            // After Ctrl-C, the receiver is gone; then the ring is dropped, which notifies the other members.
             let _ = done.send(ring);
         };
         std::thread::Builder::new().name("relive-meeting".to_owned()).spawn(join)?;
@@ -95,14 +95,14 @@ impl Ring {
     ) -> PyResult<()> {
         let numbers = numbers.as_slice_mut().map_err(invalid)?;
         let reduction = if is_mean { Reduction::Mean } else { Reduction::Sum };
-        self.told(py, py.detach(|| self.ring.all_reduce(numbers, reduction)))
+        self.raise_ring_error(py, py.detach(|| self.ring.all_reduce(numbers, reduction)))
     }
 
     /// Replaces this member's bytes with those of member 0, which must have the same length.
     fn broadcast(&self, py: Python<'_>, mut data: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
         let own = data.as_slice_mut().map_err(invalid)?;
         let mut bytes = own.to_vec();
-        self.told(py, py.detach(|| self.ring.broadcast(&mut bytes)))?;
+        self.raise_ring_error(py, py.detach(|| self.ring.broadcast(&mut bytes)))?;
         if bytes.len() != own.len() {
             let text = format!("member 0 broadcasts {} bytes, but the array has {}", bytes.len(), own.len());
             return Err(invalid(text));
@@ -114,7 +114,7 @@ impl Ring {
     /// The numbers of all members, by rank.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn gather(&self, py: Python<'_>, numbers: Vec<f64>) -> PyResult<Vec<Vec<f64>>> {
-        self.told(py, py.detach(|| self.ring.gather(&numbers)))
+        self.raise_ring_error(py, py.detach(|| self.ring.gather(&numbers)))
     }
 
     fn leave(&self, py: Python<'_>) {
@@ -127,7 +127,7 @@ impl Ring {
 }
 
 impl Ring {
-    fn told<T>(&self, py: Python<'_>, result: Result<T, RingError>) -> PyResult<T> {
+    fn raise_ring_error<T>(&self, py: Python<'_>, result: Result<T, RingError>) -> PyResult<T> {
         result.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))
     }
 }

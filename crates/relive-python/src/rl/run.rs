@@ -17,11 +17,11 @@ use relive_rl::{RlError, SavedPolicy};
 use super::agents::{agent_of, within};
 use super::foreign::Raised;
 use super::hooks::hooks;
-use super::log_files::{Asked, Event, Files, Outcome};
+use super::log_files::{Event, FileRequest, Files, Outcome};
 use super::policy::Policy;
-use super::processes::Serving;
+use super::processes::ServedTables;
 use super::raise::raise;
-use super::report::{Told, episode_dict, pass_on, summary_dict};
+use super::report::{RunReports, episode_dict, pass_on, summary_dict};
 use super::source::Source;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::{finalization, logs};
@@ -29,7 +29,7 @@ use crate::interpreter::{finalization, logs};
 /// Interval between checks for signals and deadlines, and the shortest interval between progress reports.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Time that a call of Python code may take before the log names it.
+/// How long a call of Python code may take before it is logged.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Trains an agent and returns the result of the run. `agent` is a native name with its settings in JSON, or a bridge;
@@ -59,11 +59,11 @@ pub(crate) fn train_agent<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let (agent, is_foreign) = agent_of(agent, &raised)?;
-    finalization::stay_when_ended();
-    let (tell, events) = sync_channel(1);
+    finalization::park_when_finalized();
+    let (event_sender, events) = sync_channel(1);
     let mut loggers = Loggers::new();
     if reports.is_some() {
-        loggers.add(Files::new(tell.clone()));
+        loggers.add(Files::new(event_sender.clone()));
     }
     let (stop, serving) = (Stop::new(), supervisor.as_ref().map(served).transpose()?);
     let begun = serving.as_ref().zip(supervisor.as_ref()).map(|(serving, supervisor)| {
@@ -78,7 +78,7 @@ pub(crate) fn train_agent<'py>(
         environment: name,
         loggers,
         hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
-        watch: serving.as_ref().map(Serving::watch),
+        watch: serving.as_ref().map(ServedTables::watch),
         begun: begun.transpose()?,
         processes: if are_processes { supervisor.as_ref().map(processes).transpose()? } else { None },
         learners: Some(learners),
@@ -92,11 +92,11 @@ pub(crate) fn train_agent<'py>(
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
     };
-    let mut watch = Watch {
+    let mut watch = RunWatch {
         raised: raised.clone(),
         silent_until: Instant::now() + SILENCE,
         stop: options.stop.clone(),
-        told: Told::new(reports.is_some()),
+        run_reports: RunReports::new(reports.is_some()),
         deadline: deadline(timeout)?,
         progress,
         reports,
@@ -104,19 +104,19 @@ pub(crate) fn train_agent<'py>(
         shown: 0,
         failed: None,
     };
-    let (told, source) = (watch.told.clone(), Source::of(environment)?);
+    let (run_reports, source) = (watch.run_reports.clone(), Source::of(environment)?);
     let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign() || looks_on);
-    let alive = Alive::of(&watch.stop);
+    let live_run = LiveRun::of(&watch.stop);
     let work = move || {
-        let _alive = alive;
+        let _alive = live_run;
         let make = source.maker(run_raised);
         let trained = within(is_foreign, || {
-            let trained = train(&agent, &options, &make, &mut |report| told.note(report))?;
+            let trained = train(&agent, &options, &make, &mut |report| run_reports.note(report))?;
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok::<_, RlError>((trained.summary, policy))
         });
         // After a second Ctrl-C, the receiver is gone.
-        let _ = tell.send(Event::Ended(Box::new(trained)));
+        let _ = event_sender.send(Event::Ended(Box::new(trained)));
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
     let ended = watch.wait(py, events)?;
@@ -129,16 +129,16 @@ pub(crate) fn train_agent<'py>(
     result(py, &watch, trained, raised)
 }
 
-/// The actors are processes, or those of nodes, if `supervisor` starts nodes.
+/// The actors as processes of this machine, or as those of nodes if `supervisor` starts nodes.
 fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
     let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
     Ok(Processes { server: None, by_nodes })
 }
 
 /// Serves the tables of the run for the workers that `supervisor` starts.
-fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<Serving> {
+fn served(supervisor: &Bound<'_, PyAny>) -> PyResult<ServedTables> {
     let py = supervisor.py();
-    Serving::start(py, supervisor.getattr(intern!(py, "other_machines"))?.extract()?)
+    ServedTables::start(py, supervisor.getattr(intern!(py, "other_machines"))?.extract()?)
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
@@ -148,12 +148,12 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
 
 fn result<'py>(
     py: Python<'py>,
-    watch: &Watch<'py>,
+    watch: &RunWatch<'py>,
     (summary, policy): (Summary, SavedPolicy),
     raised: Raised,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = summary_dict(py, &summary)?;
-    let [actors, evaluator] = watch.told.columns(py)?;
+    let [actors, evaluator] = watch.run_reports.columns(py)?;
     dict.set_item("train", actors)?;
     dict.set_item("evaluation", evaluator)?;
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
@@ -165,18 +165,18 @@ fn result<'py>(
 static RUNS: Brief<BTreeMap<u64, Stop>> = Brief::new(BTreeMap::new());
 
 /// A run with a live thread.
-struct Alive(u64);
+struct LiveRun(u64);
 
-impl Alive {
-    fn of(stop: &Stop) -> Alive {
+impl LiveRun {
+    fn of(stop: &Stop) -> LiveRun {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         RUNS.with(|runs| runs.insert(number, stop.clone()));
-        Alive(number)
+        LiveRun(number)
     }
 }
 
-impl Drop for Alive {
+impl Drop for LiveRun {
     fn drop(&mut self) {
         RUNS.with(|runs| runs.remove(&self.0));
     }
@@ -198,12 +198,12 @@ pub(crate) fn end_runs(py: Python<'_>) {
 }
 
 /// The thread that started a run, while the run is in progress.
-struct Watch<'py> {
+struct RunWatch<'py> {
     stop: Stop,
     raised: Raised,
-    /// When the log next names the calls of Python code that the run waits for.
+    /// When to log again which calls of Python code the run is waiting for.
     silent_until: Instant,
-    told: Told,
+    run_reports: RunReports,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
     /// Receives all reports of the run.
@@ -212,12 +212,12 @@ struct Watch<'py> {
     supervisor: Option<Bound<'py, PyAny>>,
     /// The newest reported episode.
     shown: u64,
-    /// Why the run was stopped.
+    /// The exception that stopped the run.
     failed: Option<PyErr>,
 }
 
-impl Watch<'_> {
-    /// Waits for the run to end. Ctrl-C ends the run; after a second one, this no longer waits.
+impl RunWatch<'_> {
+    /// Waits for the run to end. Ctrl-C ends the run; after a second Ctrl-C, this stops waiting.
     fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
         loop {
             let waited;
@@ -227,11 +227,11 @@ impl Watch<'_> {
             });
             match waited {
                 Ok(Event::Ended(outcome)) => {
-                    self.tell(py);
+                    self.pass_reports(py);
                     return Ok(*outcome);
                 }
-                Ok(Event::Asked(asked)) => {
-                    self.answer(py, asked);
+                Ok(Event::FileRequest(request)) => {
+                    self.answer(py, request);
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
@@ -239,7 +239,7 @@ impl Watch<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.tell_waits(py);
+            self.log_waits(py);
             if let Err(error) = py.check_signals() {
                 if self.failed.is_some() {
                     return Err(error);
@@ -253,12 +253,12 @@ impl Watch<'_> {
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.stop.stop();
             }
-            self.tell(py);
+            self.pass_reports(py);
         }
     }
 
-    /// Logs the calls of Python code that have taken long and block the run.
-    fn tell_waits(&mut self, py: Python<'_>) {
+    /// Logs the calls of Python code that are taking long and block the run.
+    fn log_waits(&mut self, py: Python<'_>) {
         if Instant::now() < self.silent_until {
             return;
         }
@@ -271,14 +271,15 @@ impl Watch<'_> {
         });
     }
 
-    fn tell(&mut self, py: Python<'_>) {
+    fn pass_reports(&mut self, py: Python<'_>) {
         if let (Some(reports), None) = (&self.reports, &self.failed)
-            && let Err(error) = self.told.pending().iter().try_for_each(|report| pass_on(reports, report))
+            && let Err(error) =
+                self.run_reports.pending().iter().try_for_each(|report| pass_on(reports, report))
         {
             self.end(error);
         }
         let (Some(progress), None) = (&self.progress, &self.failed) else { return };
-        let Some(episode) = self.told.newest(self.shown) else { return };
+        let Some(episode) = self.run_reports.newest(self.shown) else { return };
         self.shown = episode.episode;
         if let Err(error) = episode_dict(py, &episode).and_then(|dict| progress.call1((dict,))) {
             self.end(error);
@@ -286,10 +287,10 @@ impl Watch<'_> {
     }
 
     /// Answers the run's requests about the loggers' files, after all earlier reports were written.
-    fn answer(&mut self, py: Python<'_>, asked: Asked) {
-        self.tell(py);
-        let (Some(reports), None) = (&self.reports, &self.failed) else { return asked.refuse() };
-        match asked.answer(reports) {
+    fn answer(&mut self, py: Python<'_>, request: FileRequest) {
+        self.pass_reports(py);
+        let (Some(reports), None) = (&self.reports, &self.failed) else { return request.refuse() };
+        match request.answer(reports) {
             Ok(()) => {}
             Err(error) => self.end(error),
         }

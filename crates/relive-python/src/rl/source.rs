@@ -25,7 +25,7 @@ impl Source {
         }
     }
 
-    /// Creates its environments; exceptions of Python code are stored.
+    /// Returns the function that creates the environments; it stores exceptions of Python code.
     pub(super) fn maker(self, raised: Raised) -> MakeEnvironment {
         match self {
             Source::Native(name) => MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)),

@@ -15,7 +15,7 @@ pub(crate) struct Checkpoints {
     path: String,
     /// dm-reverb's name for a feature that no checkpointer supports.
     group: String,
-    /// One checkpoint, or a folder of them, to load if the folder has none.
+    /// A checkpoint, or a folder of checkpoints, to load if `path` has none.
     fallback_checkpoint_path: Option<String>,
     format: String,
     keep: usize,
@@ -36,7 +36,7 @@ impl Checkpoints {
             .at_shutdown(self.at_shutdown)
             .rules(rules)
             .salvage(self.salvage)
-            // Several programs may read dm-reverb's folders, but only one may write to each.
+            // Several programs may read a folder of dm-reverb's checkpoints, but only one may write to it.
             .shared_until_written(format == Format::Reverb);
         if let Some(place) = self.fallback_checkpoint_path {
             settings = settings.fallback(place);

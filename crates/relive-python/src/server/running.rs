@@ -24,7 +24,7 @@ use crate::interpreter::lock::Brief;
 use crate::interpreter::wait::{self, seconds};
 use crate::tables::table::Table;
 
-/// Time that connections have to end when a server stops.
+/// How long connections may take to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The names of the arguments in messages.
@@ -38,23 +38,23 @@ const WORDS: Words = Words {
     load: |place| format!("{place:?} as the path"),
 };
 
-/// Tables served in this process, through memory, and on a port.
+/// Tables that are served to clients in this process and, with a port, to other processes.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Server {
-    /// Where clients in this process find it.
+    /// The place at which clients in this process find the server.
     place: Place,
     ports: OnceLock<Ports>,
     engine: Engine,
-    running: Brief<Option<Running>>,
+    running: Brief<Option<RunningServer>>,
     http_address: Option<String>,
     process: u32,
 }
 
-/// The entrances for other processes.
+/// The ports for other processes.
 #[derive(Clone, Copy)]
 struct Ports {
     port: u16,
-    /// The port of the open entrance, if there is one.
+    /// The port of the endpoint without TLS and tokens, if there is one.
     open_port: Option<u16>,
 }
 
@@ -69,7 +69,7 @@ struct Memory {
     spill_dir: Option<PathBuf>,
 }
 
-struct Running {
+struct RunningServer {
     server: relive_host::Server,
     /// The thread that accepts connections; `None` if no port is open.
     runtime: Option<Runtime>,
@@ -106,12 +106,15 @@ impl Server {
             Some(port) => {
                 let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
                 let server = py.detach(|| runtime.block_on(builder.bind(endpoint)));
-                Running { server: server.map_err(|error| raise_host(py, error))?, runtime: Some(runtime) }
+                RunningServer {
+                    server: server.map_err(|error| raise_host(py, error))?,
+                    runtime: Some(runtime),
+                }
             }
             None => {
                 let runtime = passing_runtime()?;
                 let server = py.detach(|| runtime.block_on(builder.in_process()));
-                Running { server: server.map_err(|error| raise_host(py, error))?, runtime: None }
+                RunningServer { server: server.map_err(|error| raise_host(py, error))?, runtime: None }
             }
         };
         let engine = running.server.engine().clone();
@@ -142,9 +145,9 @@ impl Server {
     ) -> PyResult<()> {
         let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
         self.check_listens_not(py, self.is_running())?;
-        // The lock is not held meanwhile: a thread that waits for it may hold the interpreter.
+        // The lock is not held during this wait, because a thread that waits for the lock may hold the interpreter.
         let bound = py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))?;
-        let listen = |running: &mut Running| {
+        let listen = |running: &mut RunningServer| {
             {
                 let _inside = runtime.enter();
                 running.server.listen(bound)?;
@@ -166,7 +169,7 @@ impl Server {
         self.ports.get().map(|ports| ports.port)
     }
 
-    /// The port of the open entrance, if there is one.
+    /// The port of the endpoint without TLS and tokens, if there is one.
     #[getter]
     fn open_port(&self) -> Option<u16> {
         self.ports.get().and_then(|ports| ports.open_port)
@@ -199,8 +202,8 @@ impl Server {
         self.end(py, running)
     }
 
-    /// Writes all tables, as of one moment, into the folder or bucket `path`, and replaces what was written there
-    /// before. Returns the checkpoint's location.
+    /// Writes all tables, as of one moment, into the folder or bucket `path`, and replaces the previous checkpoint
+    /// there. Returns the checkpoint's location.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
         let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
@@ -234,7 +237,7 @@ impl Server {
     }
 
     /// Lets clients in this process that connect to the port access the tables directly.
-    fn note_ports(&self, running: &Running) {
+    fn note_ports(&self, running: &RunningServer) {
         if running.runtime.is_some() {
             let port = running.server.address().port();
             let open_port = running.server.open_address().map(|address| address.port());
@@ -244,12 +247,12 @@ impl Server {
     }
 
     /// Accepts no more clients, ends waiting calls, and waits for the connections to end.
-    fn end(&self, py: Python<'_>, running: Running) -> PyResult<()> {
+    fn end(&self, py: Python<'_>, running: RunningServer) -> PyResult<()> {
         in_process::stop(self.place, &self.engine);
         if let Some(Ports { port, .. }) = self.ports.get() {
             in_process::stop(Place::from(*port), &self.engine);
         }
-        let Running { server, runtime } = running;
+        let RunningServer { server, runtime } = running;
         let runtime = runtime.map_or_else(passing_runtime, Ok)?;
         py.detach(move || runtime.block_on(server.stop())).map_err(|error| raise_host(py, error))
     }
@@ -258,7 +261,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // In a forked child: the threads are the parent's.
+            // In a forked child, the threads belong to the parent.
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
             // No caller can receive the error, which was logged.
@@ -297,7 +300,7 @@ fn listening_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }
 
-/// For work on the calling thread.
+/// A runtime for work on the calling thread.
 fn passing_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

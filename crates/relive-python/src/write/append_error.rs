@@ -6,8 +6,8 @@ use relive_client::{AppendFault, AppendMismatch, Error};
 use super::layout::{Leaves, Path};
 use crate::error::{raise, raise_kind};
 
-/// The exception for a refused step. It shows the column's path as in Python, the value that cannot be set twice, and
-/// names of types and shapes as in numpy or dm-reverb.
+/// The exception for a refused step. Its text shows the column's path in Python's notation, the value that cannot be
+/// set twice, and types and shapes in the notation of numpy or dm-reverb.
 pub(crate) fn raise_append(
     py: Python<'_>,
     error: &Error,
@@ -31,7 +31,7 @@ pub(crate) fn raise_append(
     raise_kind(py, error.kind(), text)
 }
 
-/// As [`raise_append`], for writers that identify columns by number only.
+/// Like [`raise_append`], for writers that identify columns only by number.
 pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> PyErr {
     let source = std::error::Error::source(error);
     match source.and_then(|source| source.downcast_ref::<AppendMismatch>()) {
@@ -43,17 +43,17 @@ pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> 
     }
 }
 
-/// Describes the fault of a value in numpy's terms.
+/// Describes the fault of a value in numpy's notation.
 fn fault_of(fault: &AppendFault) -> String {
-    let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+    let describe = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(
             "got {what} {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
         )
     };
     match fault {
-        AppendFault::DType { got, expected } => told("dtype", &got.numpy_name(), &expected.numpy_name()),
+        AppendFault::DType { got, expected } => describe("dtype", &got.numpy_name(), &expected.numpy_name()),
         AppendFault::Shape { got, expected } => {
-            told("shape", &got.display_numpy(), &expected.display_numpy())
+            describe("shape", &got.display_numpy(), &expected.display_numpy())
         }
         other => other.to_string(),
     }

@@ -29,7 +29,7 @@ pub(crate) enum Lists {
     /// As a nest of scalars, as in dm-reverb.
     #[default]
     Nests,
-    /// As a written-out array, unless the list is the step itself, or had other contents in an earlier step.
+    /// As a written-out array, unless the list is the step itself or was not such an array in an earlier step.
     Arrays,
 }
 
@@ -48,16 +48,16 @@ pub(crate) struct Path {
 
 #[derive(Default)]
 enum Node {
-    /// No value was seen here.
+    /// No value was seen at this place.
     #[default]
     Vacant,
-    /// Only `None` was seen here. It is a column until it turns out to be a container.
+    /// Only `None` was seen at this place. It is a column until it turns out to be a container.
     Empty(usize),
     Column(usize),
     List(Vec<Node>),
     Tuple(Vec<Node>),
     Named(Py<PyType>, Vec<Node>),
-    /// Like a mapping that was seen, with its parts in the order of first appearance.
+    /// A mapping of the seen kind, with its parts in the order of first appearance.
     Mapping(Like, Vec<(Py<PyAny>, Node)>),
 }
 

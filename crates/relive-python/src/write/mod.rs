@@ -1,4 +1,4 @@
-//! Writers: steps to columns, and items of them.
+//! Writers, which convert steps to columns and create items from them.
 
 mod append_error;
 mod column_history;

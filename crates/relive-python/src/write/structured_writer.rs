@@ -23,7 +23,7 @@ use crate::nests::structure;
 #[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
 pub(crate) struct StructuredWriter {
     inner: Owned<RustWriter>,
-    /// The timeout of calls without one of their own.
+    /// The timeout of calls that do not set one.
     limit: Duration,
     /// Whether errors name types and shapes as dm-reverb does, instead of as numpy does.
     as_reverb: bool,
@@ -34,7 +34,7 @@ impl StructuredWriter {
         StructuredWriter { inner: Owned::new("writer", writer), limit, as_reverb }
     }
 
-    /// A timeout in milliseconds with dm-reverb's meaning: 0 does not wait, and none waits forever unless the client
+    /// A timeout in milliseconds with dm-reverb's meaning: 0 means no wait, and `None` waits forever unless the client
     /// has a limit.
     fn timeout(&self, timeout_ms: Option<i64>) -> Duration {
         let given = |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis);
@@ -49,7 +49,7 @@ impl StructuredWriter {
 
 #[pymethods]
 impl StructuredWriter {
-    /// Appends the leaves of a step; `None` for the missing ones.
+    /// Appends the leaves of a step; missing leaves are `None`.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
         let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {

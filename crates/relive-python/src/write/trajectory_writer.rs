@@ -49,14 +49,14 @@ pub(crate) struct TrajectoryWriter {
 type Values<'py> = SmallVec<[(usize, Value<'py>); 8]>;
 type Cells<'a> = SmallVec<[(usize, Rows<'a>); 8]>;
 
-/// The data of a step, in an order of its own.
+/// Whether data is one step, a part of a step, or several steps.
 #[derive(Clone, Copy, PartialEq)]
-enum Given {
+enum DataKind {
     Step { partial: bool },
     Sequence,
 }
 
-/// A flag: any object, as in Python's `if`.
+/// A flag that accepts any object, as Python's `if` does.
 #[derive(Clone, Copy)]
 struct Truth(bool);
 
@@ -88,7 +88,7 @@ impl TrajectoryWriter {
         TrajectoryWriter { shared, history: Brief::new(None) }
     }
 
-    fn append_as(&self, data: &Bound<'_, PyAny>, given: Given) -> PyResult<()> {
+    fn append_as(&self, data: &Bound<'_, PyAny>, given: DataKind) -> PyResult<()> {
         let py = data.py();
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
@@ -133,8 +133,8 @@ impl TrajectoryWriter {
         nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
-    /// A timeout in milliseconds with dm-reverb's meaning: none, 0 and less wait forever, unless the client has a limit
-    /// of its own.
+    /// A timeout in milliseconds with dm-reverb's meaning: `None`, 0 and negative values wait forever, unless the
+    /// client has a limit of its own.
     fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
             None => limit,
@@ -144,15 +144,15 @@ impl TrajectoryWriter {
     }
 }
 
-impl Given {
-    /// The values as rows: one each, or as many as their leading dimension. The error is the number of a column that
-    /// lacks one.
+impl DataKind {
+    /// The values as rows: one row for each value, or as many as its leading dimension. The error is the number of a
+    /// column without a leading dimension.
     fn cells<'a>(self, values: &'a Values<'_>) -> PyResult<Result<Cells<'a>, usize>> {
         let mut cells = Cells::with_capacity(values.len());
         for (column, value) in values {
             let rows = match self {
-                Given::Step { .. } => Some(value.step()?),
-                Given::Sequence => value.steps()?,
+                DataKind::Step { .. } => Some(value.step()?),
+                DataKind::Sequence => value.steps()?,
             };
             let Some(rows) = rows else { return Ok(Err(*column)) };
             cells.push((*column, rows));
@@ -162,15 +162,15 @@ impl Given {
 
     fn check(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {
         match self {
-            Given::Step { .. } => writer.check_cells(cells),
-            Given::Sequence => writer.check_sequence_cells(cells),
+            DataKind::Step { .. } => writer.check_cells(cells),
+            DataKind::Sequence => writer.check_sequence_cells(cells),
         }
     }
 
     fn store(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {
         match self {
-            Given::Step { partial } => writer.append_cells(cells, partial),
-            Given::Sequence => writer.append_sequence_cells(cells),
+            DataKind::Step { partial } => writer.append_cells(cells, partial),
+            DataKind::Sequence => writer.append_sequence_cells(cells),
         }
     }
 }
@@ -191,15 +191,15 @@ fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
 
 #[pymethods]
 impl TrajectoryWriter {
-    /// Appends a step, or a part of one with `partial_step`.
+    /// Appends a step or, with `partial_step`, a part of a step.
     #[pyo3(signature = (data, *, partial_step = Truth(false)), text_signature = "($self, data, *, partial_step=False)")]
     fn append(&self, data: &Bound<'_, PyAny>, partial_step: Truth) -> PyResult<()> {
-        self.append_as(data, Given::Step { partial: partial_step.0 })
+        self.append_as(data, DataKind::Step { partial: partial_step.0 })
     }
 
     /// Appends as many steps as the leading dimension of the leaves.
     fn append_sequence(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.append_as(data, Given::Sequence)
+        self.append_as(data, DataKind::Sequence)
     }
 
     /// A column for each leaf, in the structure of the steps.
@@ -319,7 +319,7 @@ impl TrajectoryWriter {
     /// Appends a step and creates an item from it; returns the item's key.
     fn append_item(&self, table: &str, priority: f64, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let py = data.py();
-        self.append_as(data, Given::Step { partial: false })?;
+        self.append_as(data, DataKind::Step { partial: false })?;
         let newest = Windows::steps(&[-1]);
         let made = self.shared.lock(py)?.make_windows(py, "append_item", table, &[priority], newest)?;
         Ok(made.first().copied())
@@ -369,13 +369,13 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Closes the writer. Unconfirmed items are dropped, with a warning in the log. With `tell`, an exception also
-    /// reports their number, their tables, and the reason.
-    #[pyo3(signature = (*, tell = false))]
-    fn close(&self, py: Python<'_>, tell: bool) -> PyResult<()> {
+    /// Closes the writer. Unconfirmed items are dropped, with a warning in the log. With `report_loss`, an exception also
+    /// reports the number and the tables of these items, and the reason.
+    #[pyo3(signature = (*, report_loss = false))]
+    fn close(&self, py: Python<'_>, report_loss: bool) -> PyResult<()> {
         let mut writer = self.shared.lock(py)?.writer.take();
         let lost = py.detach(|| {
-            let lost = writer.as_mut().filter(|_| tell).and_then(RustWriter::loss);
+            let lost = writer.as_mut().filter(|_| report_loss).and_then(RustWriter::loss);
             drop(writer);
             lost
         });

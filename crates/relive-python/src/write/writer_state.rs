@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) writer: Option<RustWriter>,
     pub(crate) layout: Layout,
     pub(crate) client: Client,
-    /// The timeout of calls without one of their own.
+    /// The timeout of calls that do not set one.
     pub(crate) limit: Duration,
     pub(crate) origin: Origin,
     /// Whether steps and errors follow dm-reverb.

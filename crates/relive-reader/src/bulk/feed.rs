@@ -1,4 +1,4 @@
-//! Batches of a server, from the reader's side.
+//! Batches from a server, as seen by the reader.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use relive_connection::{Connection, Result, Timer};
 use tokio::task::JoinHandle;
 
-use super::shared::{Shared, Taken};
+use super::shared::{Shared, TakeResult};
 use super::task;
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
@@ -24,8 +24,9 @@ pub(crate) struct BulkFeed {
 pub(crate) enum Next {
     Batch(Result<SampleBatch>),
     End,
-    /// The server cannot be reached by the bulk path. Contains the samples of an incomplete batch that have arrived.
-    NoWay(Vec<Sample>),
+    /// The server cannot be reached over the bulk path. Contains the samples of an incomplete batch that have already
+    /// arrived.
+    BulkUnavailable(Vec<Sample>),
 }
 
 impl BulkFeed {
@@ -47,7 +48,7 @@ impl BulkFeed {
         &self.connection
     }
 
-    /// Returns how long the server may be away.
+    /// Returns how long the server may be unreachable.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()
     }
@@ -64,14 +65,14 @@ impl BulkFeed {
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         match self.shared.take(cx.waker()) {
-            Taken::Batch(batch) => {
+            TakeResult::Batch(batch) => {
                 self.timer.clear();
                 Poll::Ready(Next::Batch(Ok(batch)))
             }
-            Taken::NoMore => Poll::Ready(Next::End),
-            Taken::NoWay(samples) => Poll::Ready(Next::NoWay(samples)),
-            Taken::Error(error) => Poll::Ready(Next::Batch(Err(error))),
-            Taken::Nothing { give_up_at } => {
+            TakeResult::NoMore => Poll::Ready(Next::End),
+            TakeResult::BulkUnavailable(samples) => Poll::Ready(Next::BulkUnavailable(samples)),
+            TakeResult::Error(error) => Poll::Ready(Next::Batch(Err(error))),
+            TakeResult::Nothing { give_up_at } => {
                 self.timer.poll(give_up_at, cx).map(|()| Next::Batch(Err(self.shared.unavailable())))
             }
         }

@@ -1,12 +1,12 @@
 //! Batches over the bulk path, which the server gathers (`docs/protocol.md`).
 
 mod arrived;
-mod asking;
 mod feed;
-mod lent;
+mod request_sender;
 mod shared;
+mod shared_piece;
 mod task;
 
-pub use lent::note_fork;
+pub use shared_piece::note_fork;
 
 pub(crate) use feed::{BulkFeed, Next};

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use relive_connection::{Error, ErrorKind};
 use tokio::time::Instant;
 
-use super::asking::{Ask, Asking};
+use super::request_sender::{BatchRequest, RequestSender};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
@@ -25,14 +25,14 @@ pub(super) struct Shared {
     ahead: u64,
     patience: Duration,
     state: Mutex<Arrivals>,
-    asking: Asking,
+    requests: RequestSender,
 }
 
 #[derive(Debug, Default)]
 struct Arrivals {
     ready: VecDeque<Ready>,
-    /// The received part of an incomplete batch, and the number of its bytes that were not acknowledged to the server
-    /// yet.
+    /// The received part of an incomplete batch, and the number of its bytes that have not been acknowledged to the
+    /// server yet.
     part: (Vec<Sample>, u64),
     /// Number of batches that the connection may request.
     credits: u64,
@@ -42,7 +42,7 @@ struct Arrivals {
     left: Option<u64>,
     taken_bytes: u64,
     caller: Option<Waker>,
-    trouble: Option<(Instant, String)>,
+    outage: Option<(Instant, String)>,
     /// Whether any samples have arrived.
     has_delivered: bool,
     end: Option<End>,
@@ -54,21 +54,21 @@ pub(super) struct Ready {
     pub(super) bytes: u64,
 }
 
-/// Why no more batches come.
+/// Why there are no more batches.
 #[derive(Debug, Clone)]
 pub(super) enum End {
     Failed(Error),
-    /// The server cannot be reached by the bulk path at all.
-    NoWay,
+    /// The server cannot be reached over the bulk path.
+    BulkUnavailable,
 }
 
-/// What the reader gets.
+/// The result of an attempt to take a batch.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum TakeResult {
     Batch(SampleBatch),
     NoMore,
     /// The bulk path is unavailable. Contains the samples of an incomplete batch that have arrived.
-    NoWay(Vec<Sample>),
+    BulkUnavailable(Vec<Sample>),
     Error(Error),
     Nothing {
         give_up_at: Option<Instant>,
@@ -83,13 +83,13 @@ impl Shared {
             ahead,
             patience,
             state: Mutex::new(state),
-            asking: Asking::default(),
+            requests: RequestSender::default(),
         };
         shared.state.lock().allow(ahead);
         shared
     }
 
-    /// How long the server may be away.
+    /// How long the server may be unreachable.
     pub(super) fn patience(&self) -> Duration {
         self.patience
     }
@@ -105,21 +105,24 @@ impl Shared {
         (state.ready.len(), owed)
     }
 
-    /// Takes the next batch. Another batch may then be requested in its place; if none was requested, one is. Requests
-    /// go out for half of `ahead` at once: each wakes the server, and its answers wake the connection's task.
-    pub(super) fn take(&self, waker: &Waker) -> Taken {
+    /// Takes the next batch. Another batch may then be requested in its place; if no batch is requested yet, one is
+    /// requested. A request is for half of `ahead` batches, since each request wakes the server, and each answer wakes
+    /// the connection's task.
+    pub(super) fn take(&self, waker: &Waker) -> TakeResult {
         let mut state = self.state.lock();
         if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
             state.taken_bytes += bytes;
             state.allow(self.ahead.min(1));
             drop(state);
-            self.asking.now(|| self.ask());
-            return Taken::Batch(batch);
+            self.requests.now(|| self.ask());
+            return TakeResult::Batch(batch);
         }
         match &state.end {
-            Some(End::Failed(error)) => return Taken::Error(error.clone()),
-            Some(End::NoWay) => return Taken::NoWay(std::mem::take(&mut state.part).0),
-            None if state.is_over() => return Taken::NoMore,
+            Some(End::Failed(error)) => return TakeResult::Error(error.clone()),
+            Some(End::BulkUnavailable) => {
+                return TakeResult::BulkUnavailable(std::mem::take(&mut state.part).0);
+            }
+            None if state.is_over() => return TakeResult::NoMore,
             None => {}
         }
         state.caller = Some(waker.clone());
@@ -127,20 +130,20 @@ impl Shared {
         if is_first {
             state.allow(1);
         }
-        let give_up_at = state.trouble.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
+        let give_up_at = state.outage.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
         drop(state);
         if is_first {
-            self.asking.now(|| self.ask());
+            self.requests.now(|| self.ask());
         }
-        Taken::Nothing { give_up_at }
+        TakeResult::Nothing { give_up_at }
     }
 
     /// Returns the error for a server that stays away.
     pub(super) fn unavailable(&self) -> Error {
         let mut state = self.state.lock();
-        let text = state.trouble.as_ref().map_or_else(String::new, |(_, text)| text.clone());
-        // The next wait has the full time.
-        state.trouble = None;
+        let text = state.outage.as_ref().map_or_else(String::new, |(_, text)| text.clone());
+        // The next wait has the full timeout.
+        state.outage = None;
         let text = format!("sample: no server for table {:?} since {:?}: {text}", self.table, self.patience);
         Error::new(ErrorKind::Unavailable, text)
     }
@@ -148,38 +151,38 @@ impl Shared {
     // For the connection.
 
     /// Returns the sender of requests.
-    pub(super) fn asking(&self) -> &Asking {
-        &self.asking
+    pub(super) fn requests(&self) -> &RequestSender {
+        &self.requests
     }
 
     /// Returns the request to send now, if any. The caller must send it.
-    pub(super) fn ask(&self) -> Option<Ask> {
+    pub(super) fn ask(&self) -> Option<BatchRequest> {
         let mut state = self.state.lock();
         if !state.is_request_due(self.ahead) && !state.is_acknowledgement_due() {
             return None;
         }
         let batches = std::mem::take(&mut state.credits);
         state.outstanding += batches;
-        Some(Ask { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) })
+        Some(BatchRequest { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) })
     }
 
-    /// Delivers a batch. Returns false if it was not requested.
+    /// Delivers a batch. Returns false if the batch was not requested.
     pub(super) fn deliver(&self, ready: Ready) -> bool {
         let mut state = self.state.lock();
         let Some(outstanding) = state.outstanding.checked_sub(1) else { return false };
         state.outstanding = outstanding;
-        (state.trouble, state.has_delivered) = (None, true);
+        (state.outage, state.has_delivered) = (None, true);
         state.ready.push_back(ready);
         wake(state);
         true
     }
 
-    /// Samples of a batch that is not whole.
+    /// Returns the number of samples of an incomplete batch.
     pub(super) fn samples_at_hand(&self) -> usize {
         self.state.lock().part.0.len()
     }
 
-    /// Adds samples to the incomplete batch. Returns false if that many were not requested.
+    /// Adds samples to the incomplete batch. Returns false if fewer samples were requested.
     pub(super) fn deliver_part(
         &self,
         samples: impl Iterator<Item = Sample>,
@@ -188,7 +191,7 @@ impl Shared {
     ) -> bool {
         let batch = {
             let mut state = self.state.lock();
-            state.trouble = None;
+            state.outage = None;
             let (part, part_bytes) = &mut state.part;
             part.extend(samples);
             *part_bytes += bytes;
@@ -196,7 +199,7 @@ impl Shared {
                 if *part_bytes >= ACKNOWLEDGED_BYTES {
                     state.taken_bytes += std::mem::take(&mut state.part.1);
                     drop(state);
-                    self.asking.soon();
+                    self.requests.soon();
                 }
                 return true;
             }
@@ -206,18 +209,18 @@ impl Shared {
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
     }
 
-    /// Returns a lower bound of the table's inserts, from the samples that arrived since the last call.
+    /// Returns a lower bound on the table's inserts, from the samples that arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
 
-    /// Records that the connection broke. What it owed is requested again.
-    pub(super) fn broke(&self, text: String) {
+    /// Records that the connection broke. Outstanding batches are requested again.
+    pub(super) fn note_outage(&self, text: String) {
         let mut state = self.state.lock();
         state.credits += std::mem::take(&mut state.outstanding);
         (state.taken_bytes, state.part.1) = (0, 0);
-        let since = state.trouble.take().map_or_else(Instant::now, |(since, _)| since);
-        state.trouble = Some((since, text));
+        let since = state.outage.take().map_or_else(Instant::now, |(since, _)| since);
+        state.outage = Some((since, text));
         wake(state);
     }
 
@@ -243,13 +246,14 @@ impl Arrivals {
         }
     }
 
-    /// Whether enough batches may be requested, or no others will be added to them.
+    /// Whether enough batches may be requested, or no further ones will be added.
     fn is_request_due(&self, ahead: u64) -> bool {
         let is_last = self.outstanding == 0 || self.left == Some(0);
         self.credits > 0 && (self.credits * 2 >= ahead || is_last)
     }
 
-    /// Whether the server may need to know which bytes were taken, to send the rest of what was requested.
+    /// Whether the server may need an acknowledgement of the taken bytes before it can send the rest of the requested
+    /// batches.
     fn is_acknowledgement_due(&self) -> bool {
         self.outstanding > 0
             && (self.taken_bytes >= ACKNOWLEDGED_BYTES || (self.taken_bytes > 0 && self.credits == 0))
@@ -274,54 +278,60 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_is_told_when_there_is_nothing_left_to_ask_for() {
+    fn consumed_bytes_are_acknowledged_after_the_last_request() {
         let shared = Shared::new("t", 3, Some(2), Duration::ZERO);
-        assert_eq!(shared.ask(), Some(Ask { batches: 2, taken_bytes: 0 }));
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 2, taken_bytes: 0 }));
         assert_eq!(shared.ask(), None);
-        for taken in [Some(Ask { batches: 0, taken_bytes: 7 }), None] {
+        for taken in [Some(BatchRequest { batches: 0, taken_bytes: 7 }), None] {
             assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
-            assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
+            assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
             assert_eq!(shared.ask(), taken, "after the last one nobody waits");
         }
         assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
-        assert!(matches!(shared.take(Waker::noop()), Taken::NoMore));
+        assert!(matches!(shared.take(Waker::noop()), TakeResult::NoMore));
     }
 
     #[test]
-    fn batches_are_requested_by_halves_and_what_lacks_is_requested_at_once() {
+    fn batches_are_requested_in_halves_and_shortages_at_once() {
         let shared = Shared::new("t", 4, None, Duration::ZERO);
         let deliver = || assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
-        let take = || assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
-        assert_eq!(shared.ask(), Some(Ask { batches: 4, taken_bytes: 0 }));
+        let take = || assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 4, taken_bytes: 0 }));
         (0..3).for_each(|_| deliver());
         take();
         assert_eq!(shared.ask(), None, "one is not half of four");
         take();
-        assert_eq!(shared.ask(), Some(Ask { batches: 2, taken_bytes: 14 }));
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 2, taken_bytes: 14 }));
         take();
         (0..3).for_each(|_| deliver());
-        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: 7 }), "no other batch is on its way");
+        assert_eq!(
+            shared.ask(),
+            Some(BatchRequest { batches: 1, taken_bytes: 7 }),
+            "no other batch is on its way"
+        );
     }
 
     #[test]
-    fn many_taken_bytes_are_told_before_there_is_a_request() {
+    fn many_consumed_bytes_are_acknowledged_before_the_next_request() {
         let shared = Shared::new("t", 4, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(Ask { batches: 4, taken_bytes: 0 }));
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 4, taken_bytes: 0 }));
         assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: ACKNOWLEDGED_BYTES }));
-        assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
-        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: ACKNOWLEDGED_BYTES }));
+        assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 1, taken_bytes: ACKNOWLEDGED_BYTES }));
     }
 
     #[test]
-    fn the_bytes_of_a_batch_that_comes_bit_by_bit_are_told_before_it_is_whole() {
+    fn bytes_of_a_partial_batch_are_acknowledged_before_it_is_complete() {
         let shared = Shared::new("t", 1, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(Ask { batches: 1, taken_bytes: 0 }));
-        for told in [None, Some(Ask { batches: 0, taken_bytes: 2 * ACKNOWLEDGED_BYTES - 2 }), None] {
+        assert_eq!(shared.ask(), Some(BatchRequest { batches: 1, taken_bytes: 0 }));
+        for expected in
+            [None, Some(BatchRequest { batches: 0, taken_bytes: 2 * ACKNOWLEDGED_BYTES - 2 }), None]
+        {
             assert!(shared.deliver_part(std::iter::empty(), ACKNOWLEDGED_BYTES - 1, 1));
-            assert_eq!(shared.ask(), told);
+            assert_eq!(shared.ask(), expected);
         }
-        shared.broke("it is gone".to_owned());
-        let again = Some(Ask { batches: 1, taken_bytes: 0 });
+        shared.note_outage("it is gone".to_owned());
+        let again = Some(BatchRequest { batches: 1, taken_bytes: 0 });
         assert_eq!(shared.ask(), again, "another connection has sent nothing yet");
         assert!(shared.deliver_part(std::iter::empty(), 1, 1));
         assert_eq!(shared.ask(), None);

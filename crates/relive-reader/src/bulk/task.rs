@@ -21,36 +21,36 @@ use relive_wire::{Message, structure};
 use tokio::time::{Instant, sleep};
 
 use super::arrived::arrived;
-use super::asking::Line;
-use super::lent::{Freed, lent};
+use super::request_sender::SendHalf;
 use super::shared::{End, Ready, Shared};
+use super::shared_piece::{Freed, batch_in_shared_memory};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 use crate::stream::end_of_message;
 
-/// Bytes of batches that a server may send ahead, besides the first batch.
+/// Bytes of batches that a server may send ahead, in addition to the first batch.
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Why a connection ended.
-enum Broken {
-    /// It may be restored.
+enum ConnectionEnd {
+    /// The connection may be restored.
     Io(String),
-    /// There is no server now.
+    /// No server is reachable now.
     Away(String),
     /// A permanent error.
     Permanent(Error),
     /// The server only supports gRPC.
-    NoWay,
+    BulkUnavailable,
 }
 
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Broken {
-        Broken::Io(error.to_string())
+impl From<io::Error> for ConnectionEnd {
+    fn from(error: io::Error) -> ConnectionEnd {
+        ConnectionEnd::Io(error.to_string())
     }
 }
 
-impl From<ReadError> for Broken {
-    fn from(error: ReadError) -> Broken {
+impl From<ReadError> for ConnectionEnd {
+    fn from(error: ReadError) -> ConnectionEnd {
         match error {
             ReadError::Io(error) => error.into(),
             ReadError::Frame(error) => protocol(&error),
@@ -58,43 +58,43 @@ impl From<ReadError> for Broken {
     }
 }
 
-fn protocol(error: &dyn std::fmt::Display) -> Broken {
-    Broken::Permanent(Error::new(ErrorKind::Protocol, format!("sample: the server sent {error}")))
+fn protocol(error: &dyn std::fmt::Display) -> ConnectionEnd {
+    ConnectionEnd::Permanent(Error::new(ErrorKind::Protocol, format!("sample: the server sent {error}")))
 }
 
 fn out_of_memory(error: &relive_batch::BatchError) -> Error {
     Error::new(ErrorKind::ResourceExhausted, format!("sample: {error}"))
 }
 
-/// Keeps connections open until all batches have arrived, the server refuses permanently, or the task is ended.
+/// Keeps connections open until all batches have arrived, the server refuses permanently, or the task is aborted.
 pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size: u32) {
     let mut backoff = Backoff::default();
     let pool = Arc::default();
     let mut silent = 0;
     while !shared.is_done() {
         let started = Instant::now();
-        let mut has_spoken = false;
-        let ended = one_connection(&shared, &connection, batch_size, &pool, &mut has_spoken).await;
+        let mut has_answered = false;
+        let ended = one_connection(&shared, &connection, batch_size, &pool, &mut has_answered).await;
         connection.forget_dialer();
         match ended {
             Ok(()) => return,
-            Err(Broken::NoWay) => return shared.end(End::NoWay),
-            Err(Broken::Permanent(error)) if has_spoken || error.is_refusal() => {
+            Err(ConnectionEnd::BulkUnavailable) => return shared.end(End::BulkUnavailable),
+            Err(ConnectionEnd::Permanent(error)) if has_answered || error.is_refusal() => {
                 return shared.end(End::Failed(error));
             }
-            Err(Broken::Away(text)) => shared.broke(text),
-            Err(Broken::Io(text)) if has_spoken => {
+            Err(ConnectionEnd::Away(text)) => shared.note_outage(text),
+            Err(ConnectionEnd::Io(text)) if has_answered => {
                 silent = 0;
-                shared.broke(text);
+                shared.note_outage(text);
             }
-            // The server is just ending, or a proxy forwards nothing but gRPC.
-            Err(Broken::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
+            // The server is shutting down, or a proxy only forwards gRPC.
+            Err(ConnectionEnd::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
                 silent += 1;
-                shared.broke(text);
+                shared.note_outage(text);
             }
             Err(_) => {
                 connection.use_grpc_only();
-                return shared.end(End::NoWay);
+                return shared.end(End::BulkUnavailable);
             }
         }
         connection.watch_for_return(shared.take_known_inserts());
@@ -108,18 +108,18 @@ async fn one_connection(
     connection: &Connection,
     batch_size: u32,
     pool: &Arc<Pool>,
-    has_spoken: &mut bool,
-) -> Result<(), Broken> {
+    has_answered: &mut bool,
+) -> Result<(), ConnectionEnd> {
     let dialer = match connection.dialer().await {
-        Ok(dialer) => dialer.ok_or(Broken::NoWay)?,
-        Err(error) if error.is_refusal() => return Err(Broken::Permanent(error)),
-        Err(error) => return Err(Broken::Away(error.to_string())),
+        Ok(dialer) => dialer.ok_or(ConnectionEnd::BulkUnavailable)?,
+        Err(error) if error.is_refusal() => return Err(ConnectionEnd::Permanent(error)),
+        Err(error) => return Err(ConnectionEnd::Away(error.to_string())),
     };
-    let socket = dialer.dial().await.map_err(|error| Broken::Away(error.to_string()))?;
+    let socket = dialer.dial().await.map_err(|error| ConnectionEnd::Away(error.to_string()))?;
     let mut bulk = BulkConnection::open(socket, &dialer, shared, batch_size, pool).await?;
     let ended = bulk.run(shared).await;
-    shared.asking().hang_up();
-    *has_spoken |= bulk.has_spoken;
+    shared.requests().disconnect();
+    *has_answered |= bulk.has_answered;
     ended
 }
 
@@ -132,7 +132,7 @@ struct BulkConnection {
     /// The last received structure of items.
     structure: Option<Arc<ItemStructure>>,
     /// Whether a frame has arrived.
-    has_spoken: bool,
+    has_answered: bool,
 }
 
 impl BulkConnection {
@@ -161,23 +161,23 @@ impl BulkConnection {
             pool: Arc::clone(pool),
             batch_size,
             structure: None,
-            has_spoken: false,
+            has_answered: false,
         })
     }
 
-    /// Sends requests and reads concurrently, because the server may not read until its output is read.
-    async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
-        let line = Line::new(self.frames.writer(), Arc::clone(&self.freed));
-        let mut asking = pin!(shared.asking().over(line, || shared.ask()));
+    /// Sends requests and reads concurrently, because the server may stop reading until its output is read.
+    async fn run(&mut self, shared: &Shared) -> Result<(), ConnectionEnd> {
+        let send_half = SendHalf::new(self.frames.writer(), Arc::clone(&self.freed));
+        let mut requests = pin!(shared.requests().over(send_half, || shared.ask()));
         while !shared.is_done() {
             tokio::select! {
                 biased;
-                Err(error) = asking.as_mut() => return Err(error.into()),
+                Err(error) = requests.as_mut() => return Err(error.into()),
                 frame = self.frames.next() => {
                     let Some((header, head)) = frame? else {
-                        return Err(Broken::Io("the server ended the connection".to_owned()));
+                        return Err(ConnectionEnd::Io("the server ended the connection".to_owned()));
                     };
-                    self.has_spoken = true;
+                    self.has_answered = true;
                     self.take_in(shared, &header, &head).await?;
                 }
             }
@@ -185,7 +185,12 @@ impl BulkConnection {
         Ok(())
     }
 
-    async fn take_in(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+    async fn take_in(
+        &mut self,
+        shared: &Shared,
+        header: &FrameHeader,
+        head: &[u8],
+    ) -> Result<(), ConnectionEnd> {
         match header.kind {
             FrameKind::Batch => self.batch(shared, header, head).await,
             FrameKind::Samples => self.samples(shared, header).await,
@@ -195,7 +200,12 @@ impl BulkConnection {
         }
     }
 
-    async fn batch(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+    async fn batch(
+        &mut self,
+        shared: &Shared,
+        header: &FrameHeader,
+        head: &[u8],
+    ) -> Result<(), ConnectionEnd> {
         let head = BatchHead::decode(head).map_err(|error| protocol(&error))?;
         let view = BatchView::new(&head).map_err(|error| protocol(&error))?;
         if view.samples != self.batch_size as usize {
@@ -208,7 +218,7 @@ impl BulkConnection {
             Some(slot) => self.piece(slot)?,
             None if header.body_len() == view.data_bytes => {
                 let memory = self.pool.take(view.data_bytes);
-                let mut memory = memory.map_err(|error| Broken::Permanent(out_of_memory(&error)))?;
+                let mut memory = memory.map_err(|error| ConnectionEnd::Permanent(out_of_memory(&error)))?;
                 self.frames.read_body(memory.bytes_mut()).await?;
                 memory
             }
@@ -218,20 +228,20 @@ impl BulkConnection {
             self.pieces.remove(&dropped);
         }
         let bytes = view.data_bytes as u64;
-        let batch = arrived(Arc::clone(shared.table()), &view, memory).map_err(Broken::Permanent)?;
-        if let Some(told) = &head.structure {
-            self.structure = structure::items_of(told).map_err(|error| protocol(&error))?;
+        let batch = arrived(Arc::clone(shared.table()), &view, memory).map_err(ConnectionEnd::Permanent)?;
+        if let Some(message) = &head.structure {
+            self.structure = structure::items_of(message).map_err(|error| protocol(&error))?;
         }
         deliver(shared, SampleBatch::gathered(batch).of_items_like(self.structure.clone()), bytes)
     }
 
-    fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
+    fn piece(&self, slot: u32) -> Result<BatchMemory, ConnectionEnd> {
         let memory =
             self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that was not shared"))?;
-        Ok(lent(memory, slot, &self.freed))
+        Ok(batch_in_shared_memory(memory, slot, &self.freed))
     }
 
-    async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
+    async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), ConnectionEnd> {
         let body = self.frames.read_bytes(header.body_len()).await?;
         let (mut rest, mut received) = (Bytes::from(body), Vec::new());
         let (mut assembler, bytes) = (Assembler::of_items_like(self.structure.take()), rest.len() as u64);
@@ -250,7 +260,7 @@ impl BulkConnection {
         }
     }
 
-    fn share(&mut self, head: &[u8]) -> Result<(), Broken> {
+    fn share(&mut self, head: &[u8]) -> Result<(), ConnectionEnd> {
         let head = ShareMemory::decode(head).map_err(|error| protocol(&error))?;
         let len = usize::try_from(head.bytes).unwrap_or(usize::MAX);
         let descriptor = self.frames.take_descriptor();
@@ -261,7 +271,7 @@ impl BulkConnection {
     }
 }
 
-fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken> {
+fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), ConnectionEnd> {
     if shared.deliver(Ready { batch, bytes }) {
         Ok(())
     } else {
@@ -269,11 +279,11 @@ fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken
     }
 }
 
-fn refused(head: &[u8]) -> Broken {
+fn refused(head: &[u8]) -> ConnectionEnd {
     let status = refusal(head);
     if is_transient_status(&status) {
-        Broken::Io(status.message().to_owned())
+        ConnectionEnd::Io(status.message().to_owned())
     } else {
-        Broken::Permanent(status_error("sample", status))
+        ConnectionEnd::Permanent(status_error("sample", status))
     }
 }

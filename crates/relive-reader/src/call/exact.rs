@@ -14,19 +14,19 @@ use tokio::time::timeout_at;
 use super::remote::{GRACE, Progress};
 use super::stream::{Exchange, Stream};
 use crate::fleet::FleetFeed;
-use crate::options::{SamplerOptions, Wanted};
+use crate::options::{Requested, SamplerOptions};
 use crate::samples::Sample;
 
 /// Requests samples only while a caller waits for them, and only as many as are missing.
 ///
-/// Abandoning a wait withdraws its request. Samples that the server has taken for it until then still arrive and stay
+/// Abandoning a wait withdraws its request. Samples that the server has already taken for it still arrive and are kept
 /// for the next wait.
 pub(crate) struct ExactFeed {
     backend: Backend,
     table: Arc<str>,
-    /// How long servers may be away.
+    /// How long servers may be unreachable.
     patience: Duration,
-    /// The stream to one server. The next wait reuses it if this one succeeds.
+    /// The stream to one server. The next wait reuses it if the current wait succeeds.
     stream: Option<Stream>,
     /// Requests to many servers of an abandoned wait, which are not withdrawn.
     fleet: Option<Box<FleetFeed>>,
@@ -48,20 +48,20 @@ impl ExactFeed {
         self.ready.drain(..count.min(self.ready.len())).collect()
     }
 
-    /// Waits until `wanted` samples have arrived.
+    /// Waits until `requested` samples have arrived.
     ///
     /// # Errors
-    /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After both, it can be
-    /// called again. Any other error of the server.
-    pub(crate) async fn fill(&mut self, wanted: usize, timeout: Option<Duration>) -> Result<()> {
-        if self.ready.len() >= wanted {
+    /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After both, the call
+    /// can be repeated. Also, any other error of the server.
+    pub(crate) async fn fill(&mut self, requested: usize, timeout: Option<Duration>) -> Result<()> {
+        if self.ready.len() >= requested {
             return Ok(());
         }
         let backend = self.backend.clone();
         match backend.target() {
-            Target::Server(connection) => self.fill_from_one(&connection.channel(), wanted, timeout).await,
-            Target::Fleet(fleet) => self.fill_from_fleet(fleet, wanted, timeout).await,
-            // Tables of this process are read in another way.
+            Target::Server(connection) => self.fill_from_one(&connection.channel(), requested, timeout).await,
+            Target::Fleet(fleet) => self.fill_from_fleet(fleet, requested, timeout).await,
+            // Tables of this process are read by other code.
             Target::Process(_) => Ok(()),
         }
     }
@@ -69,39 +69,39 @@ impl ExactFeed {
     async fn fill_from_one(
         &mut self,
         channel: &GrpcChannel,
-        wanted: usize,
+        requested: usize,
         timeout: Option<Duration>,
     ) -> Result<()> {
         let ExactFeed { table, patience, stream, ready, .. } = self;
-        let wanted = Wanted { table: table.to_string(), samples: wanted, timeout };
-        let progress = Progress::new(wanted, std::mem::take(ready), Some(*patience));
-        Asked { stream, ready, progress }.run(channel).await
+        let requested = Requested { table: table.to_string(), samples: requested, timeout };
+        let progress = Progress::new(requested, std::mem::take(ready), Some(*patience));
+        PendingRequest { stream, ready, progress }.run(channel).await
     }
 
     async fn fill_from_fleet(
         &mut self,
         fleet: &Arc<Fleet>,
-        wanted: usize,
+        requested: usize,
         timeout: Option<Duration>,
     ) -> Result<()> {
         let deadline = timeout.map(Deadline::after);
         loop {
             let is_old = self.fleet.is_some();
             let left = deadline.and_then(Deadline::left).or(timeout);
-            let missing = wanted.saturating_sub(self.ready.len());
+            let missing = requested.saturating_sub(self.ready.len());
             let feed = match self.fleet.take() {
                 Some(feed) => feed,
                 None => Box::new(self.ask_fleet(fleet, missing, left)?),
             };
-            let filled = take_all(self.fleet.insert(feed), &mut self.ready, wanted);
-            // A reachable server reports the timeout itself, unless the request had another timeout.
+            let filled = take_all(self.fleet.insert(feed), &mut self.ready, requested);
+            // A reachable server reports the timeout itself, unless the request had a different timeout.
             let grace = if is_old { Duration::ZERO } else { GRACE };
             let filled = match left.map(|left| Deadline::after(left.saturating_add(grace))) {
                 Some(deadline) => deadline.run(filled).await.unwrap_or_else(|| Err(late())),
                 None => filled.await,
             };
             if let Some(mut over) = self.fleet.take() {
-                over.take_come(&mut self.ready, &mut Context::from_waker(Waker::noop()));
+                over.take_arrived(&mut self.ready, &mut Context::from_waker(Waker::noop()));
             }
             let has_time = deadline.is_none_or(|at| at.left().is_none_or(|left| !left.is_zero()));
             match filled {
@@ -122,15 +122,15 @@ impl ExactFeed {
 }
 
 /// A request to one server while a caller waits.
-struct Asked<'a> {
+struct PendingRequest<'a> {
     stream: &'a mut Option<Stream>,
     ready: &'a mut VecDeque<Sample>,
     progress: Progress,
 }
 
-impl Asked<'_> {
+impl PendingRequest<'_> {
     async fn run(mut self, channel: &GrpcChannel) -> Result<()> {
-        let Asked { stream, progress, .. } = &mut self;
+        let PendingRequest { stream, progress, .. } = &mut self;
         let give_up_at = progress.give_up_at();
         let filled = async {
             Stream::finish_taken_back(stream, progress.got()).await;
@@ -144,16 +144,16 @@ impl Asked<'_> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         Stream::take_back(self.stream, self.progress.take_back_request());
         self.ready.append(self.progress.got());
     }
 }
 
-/// Waits until `wanted` samples have arrived. Dropping the future loses nothing.
-async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, wanted: usize) -> Result<()> {
-    while ready.len() < wanted {
+/// Waits until `requested` samples have arrived. Dropping the future loses nothing.
+async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, requested: usize) -> Result<()> {
+    while ready.len() < requested {
         match poll_fn(|cx| feed.poll_take(0, ready, cx)).await {
             Some(taken) => taken?,
             None => return Err(late()),

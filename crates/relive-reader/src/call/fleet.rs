@@ -9,44 +9,44 @@ use relive_connection::{Deadline, Error, ErrorKind, Result};
 use relive_fleet::Fleet;
 
 use crate::fleet::FleetFeed;
-use crate::options::{SamplerOptions, Wanted};
+use crate::options::{Requested, SamplerOptions};
 use crate::samples::Sample;
 
 /// The streams are tasks of the runtime that watches the servers. The caller's thread waits for them.
 pub(super) struct FleetCall {
     fleet: Arc<Fleet>,
     feed: FleetFeed,
-    wanted: Wanted,
+    requested: Requested,
     started: Instant,
     got: VecDeque<Sample>,
 }
 
 impl FleetCall {
-    pub(super) fn new(fleet: &Arc<Fleet>, wanted: Wanted) -> Result<FleetCall> {
+    pub(super) fn new(fleet: &Arc<Fleet>, requested: Requested) -> Result<FleetCall> {
         let mut options = SamplerOptions::default()
-            .max_samples(wanted.samples)
-            .max_in_flight_samples_per_worker(wanted.samples);
-        if let Some(timeout) = wanted.timeout {
+            .max_samples(requested.samples)
+            .max_in_flight_samples_per_worker(requested.samples);
+        if let Some(timeout) = requested.timeout {
             options = options.rate_limiter_timeout(timeout);
         }
         options.validate()?;
-        let patience = wanted.timeout.unwrap_or(Duration::MAX);
-        let feed = FleetFeed::new(fleet, &wanted.table, &options, wanted.samples, patience)?;
+        let patience = requested.timeout.unwrap_or(Duration::MAX);
+        let feed = FleetFeed::new(fleet, &requested.table, &options, requested.samples, patience)?;
         Ok(FleetCall {
             fleet: Arc::clone(fleet),
             feed,
-            wanted,
+            requested,
             started: Instant::now(),
             got: VecDeque::new(),
         })
     }
 
-    pub(super) fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub(super) fn requested(&self) -> &Requested {
+        &self.requested
     }
 
     pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
-        let left = self.wanted.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
+        let left = self.requested.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
         let slice = left.map_or(at_most, |left| left.min(at_most));
         let fleet = Arc::clone(&self.fleet);
         let done = fleet.block_on(async { Deadline::after(slice).run(self.fill()).await });
@@ -60,7 +60,7 @@ impl FleetCall {
 
     /// Waits until all samples have arrived, or no more will.
     async fn fill(&mut self) -> Result<()> {
-        while self.got.len() < self.wanted.samples {
+        while self.got.len() < self.requested.samples {
             match poll_fn(|cx| self.feed.poll_take(0, &mut self.got, cx)).await {
                 Some(taken) => taken?,
                 None => break,
@@ -74,7 +74,7 @@ impl FleetCall {
         if !self.got.is_empty() {
             return Ok(self.got.drain(..).collect());
         }
-        let (table, waited) = (&self.wanted.table, self.started.elapsed());
+        let (table, waited) = (&self.requested.table, self.started.elapsed());
         let text = format!(
             "sample: Timeout exceeded: none of the servers {} returned samples of table {table:?} within {waited:?}",
             self.fleet.text()

@@ -10,25 +10,25 @@ use relive_connection::{Result, engine_error};
 use relive_engine::{EngineError, TableHandle};
 
 use crate::local::LocalFeed;
-use crate::options::Wanted;
+use crate::options::Requested;
 use crate::samples::Sample;
 
 pub(super) struct LocalCall {
     table: TableHandle,
     feed: LocalFeed,
-    wanted: Wanted,
+    requested: Requested,
     started: Instant,
     got: VecDeque<Sample>,
 }
 
 impl LocalCall {
-    pub(super) fn new(table: TableHandle, who: Arc<str>, wanted: Wanted) -> LocalCall {
+    pub(super) fn new(table: TableHandle, who: Arc<str>, requested: Requested) -> LocalCall {
         let feed = LocalFeed::new(table.clone(), who);
-        LocalCall { table, feed, wanted, started: Instant::now(), got: VecDeque::new() }
+        LocalCall { table, feed, requested, started: Instant::now(), got: VecDeque::new() }
     }
 
-    pub(super) fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub(super) fn requested(&self) -> &Requested {
+        &self.requested
     }
 
     pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
@@ -38,7 +38,7 @@ impl LocalCall {
         }
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let until = Instant::now().checked_add(at_most);
-        let deadline = self.wanted.timeout.and_then(|timeout| self.started.checked_add(timeout));
+        let deadline = self.requested.timeout.and_then(|timeout| self.started.checked_add(timeout));
         loop {
             if let Poll::Ready(done) = self.poll(&mut Context::from_waker(&waker)) {
                 return Some(done);
@@ -58,8 +58,8 @@ impl LocalCall {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Sample>>> {
-        while self.got.len() < self.wanted.samples {
-            let missing = self.wanted.samples - self.got.len();
+        while self.got.len() < self.requested.samples {
+            let missing = self.requested.samples - self.got.len();
             match self.feed.poll_take(missing, None, &mut self.got, cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) if !self.got.is_empty() => break,
@@ -84,7 +84,7 @@ impl LocalCall {
     }
 }
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Status;
 
 use super::stream::{Exchange, IdleStreams, OwnStream};
-use crate::options::Wanted;
+use crate::options::Requested;
 use crate::samples::Sample;
-use crate::stream::Broken;
+use crate::stream::StreamEnd;
 
-/// How much later than the server's rate limiter the client times out, so that the server's own report can arrive.
+/// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest wait. On some systems, later moments cannot be represented.
@@ -25,32 +25,37 @@ pub(super) struct RemoteCall {
     connection: Connection,
     /// Where idle streams are kept.
     idle: Arc<IdleStreams>,
-    /// Its own connection; `None` before the first wait.
+    /// The connection of this call; `None` before the first wait.
     stream: Option<OwnStream>,
     progress: Progress,
 }
 
 /// The progress of a call.
 pub(super) struct Progress {
-    wanted: Wanted,
+    requested: Requested,
     started: Instant,
     got: VecDeque<Sample>,
     backoff: Backoff,
-    /// How long a server may be away; `None` for no limit.
+    /// How long a server may be unreachable; `None` for no limit.
     patience: Option<Duration>,
     /// Why there is no stream, and when to try again.
-    trouble: Option<(Status, Instant)>,
-    /// Since when there is no stream.
+    last_error: Option<(Status, Instant)>,
+    /// The time since which there is no stream.
     away_since: Option<Instant>,
 }
 
 impl RemoteCall {
-    pub(super) fn new(connection: Connection, idle: Arc<IdleStreams>, wanted: Wanted) -> RemoteCall {
-        RemoteCall { connection, idle, stream: None, progress: Progress::new(wanted, VecDeque::new(), None) }
+    pub(super) fn new(connection: Connection, idle: Arc<IdleStreams>, requested: Requested) -> RemoteCall {
+        RemoteCall {
+            connection,
+            idle,
+            stream: None,
+            progress: Progress::new(requested, VecDeque::new(), None),
+        }
     }
 
-    pub(super) fn wanted(&self) -> &Wanted {
-        &self.progress.wanted
+    pub(super) fn requested(&self) -> &Requested {
+        &self.progress.requested
     }
 
     pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
@@ -79,9 +84,9 @@ impl RemoteCall {
 
 impl Progress {
     /// Creates the progress of a call that already has some of its samples.
-    pub(super) fn new(wanted: Wanted, got: VecDeque<Sample>, patience: Option<Duration>) -> Progress {
+    pub(super) fn new(requested: Requested, got: VecDeque<Sample>, patience: Option<Duration>) -> Progress {
         let (started, backoff) = (Instant::now(), Backoff::default());
-        Progress { wanted, started, got, backoff, patience, trouble: None, away_since: None }
+        Progress { requested, started, got, backoff, patience, last_error: None, away_since: None }
     }
 
     /// Returns the samples that have arrived.
@@ -89,11 +94,13 @@ impl Progress {
         &mut self.got
     }
 
-    /// Returns when to give up. A reachable server reports the limiter's timeout itself.
+    /// Returns when to give up. A reachable server itself reports the limiter's timeout.
     pub(super) fn give_up_at(&self) -> Option<Instant> {
-        let grace = if self.trouble.is_some() { Duration::ZERO } else { GRACE };
-        let late =
-            self.wanted.timeout.and_then(|timeout| self.started.checked_add(timeout.saturating_add(grace)));
+        let grace = if self.last_error.is_some() { Duration::ZERO } else { GRACE };
+        let late = self
+            .requested
+            .timeout
+            .and_then(|timeout| self.started.checked_add(timeout.saturating_add(grace)));
         let away =
             self.away_since.zip(self.patience).and_then(|(since, patience)| since.checked_add(patience));
         [late, away].into_iter().flatten().min()
@@ -108,44 +115,44 @@ impl Progress {
 
     /// Sends requests and receives until all samples have arrived. Dropping the future loses nothing.
     pub(super) async fn fill(&mut self, mut exchange: Exchange<'_>) -> Result<()> {
-        while self.got.len() < self.wanted.samples {
-            if let Some((_, again)) = &self.trouble
-                && exchange.owed() == 0
+        while self.got.len() < self.requested.samples {
+            if let Some((_, again)) = &self.last_error
+                && exchange.outstanding() == 0
             {
                 sleep_until(*again).await;
             }
-            if exchange.owed() == 0 {
-                let missing = self.wanted.samples - self.got.len();
+            if exchange.outstanding() == 0 {
+                let missing = self.requested.samples - self.got.len();
                 exchange.ask(missing, self.request(missing));
             }
             match exchange.receive(&mut self.got).await {
-                Ok(()) => (self.trouble, self.away_since) = (None, None),
-                Err(Broken::Status(status)) if is_transient_status(&status) => {
-                    if self.is_hopeless(status) {
+                Ok(()) => (self.last_error, self.away_since) = (None, None),
+                Err(StreamEnd::Status(status)) if is_transient_status(&status) => {
+                    if self.record_failure(status) {
                         return Err(self.no_answer());
                     }
                 }
-                Err(Broken::Status(status)) => return Err(status_error("sample", status)),
-                Err(Broken::Permanent(error)) => return Err(error),
+                Err(StreamEnd::Status(status)) => return Err(status_error("sample", status)),
+                Err(StreamEnd::Permanent(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Records that there is no stream, and when to retry. Returns whether the call times out before.
-    fn is_hopeless(&mut self, status: Status) -> bool {
+    /// Records that there is no stream, and when to retry. Returns whether the call times out before the retry.
+    fn record_failure(&mut self, status: Status) -> bool {
         tracing::debug!(%status, "sample stream broke");
         let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
-        self.trouble = Some((status, again));
+        self.last_error = Some((status, again));
         self.away_since.get_or_insert_with(Instant::now);
         self.give_up_at().is_some_and(|at| at <= again)
     }
 
     fn request(&self, samples: usize) -> SampleStreamRequest {
-        let left = self.wanted.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
+        let left = self.requested.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
         let milliseconds = left.map_or(-1, |left| i64::try_from(left.as_millis()).map_or(-1, |ms| ms.max(1)));
         SampleStreamRequest {
-            table: self.wanted.table.clone(),
+            table: self.requested.table.clone(),
             num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
             rate_limiter_timeout: Some(Timeout { milliseconds }),
             relive_codecs: codec::known(),
@@ -155,7 +162,7 @@ impl Progress {
 
     /// Returns the message that withdraws the previous request on the stream.
     pub(super) fn take_back_request(&self) -> SampleStreamRequest {
-        let table = self.wanted.table.clone();
+        let table = self.requested.table.clone();
         SampleStreamRequest { table, relive_take_back: true, ..SampleStreamRequest::default() }
     }
 
@@ -167,8 +174,8 @@ impl Progress {
 
     /// Returns the error for a server that did not answer in time.
     pub(super) fn no_answer(&self) -> Error {
-        let (table, waited) = (&self.wanted.table, self.started.elapsed());
-        match &self.trouble {
+        let (table, waited) = (&self.requested.table, self.started.elapsed());
+        match &self.last_error {
             Some((status, _)) => {
                 let text =
                     format!("sample: no server for table {table:?} since {waited:?}: {}", status.message());
@@ -183,8 +190,8 @@ impl Progress {
 }
 
 impl Drop for RemoteCall {
-    /// Closes a connection on which samples are outstanding, which withdraws the request. Any other connection is kept
-    /// for the next call.
+    /// Closes a connection with outstanding samples, which withdraws the request. Any other connection is kept for the
+    /// next call.
     fn drop(&mut self) {
         let Some(stream) = self.stream.take().filter(OwnStream::is_idle) else { return };
         self.idle.put(stream);

@@ -11,7 +11,7 @@ use super::fleet::FleetCall;
 use super::local::LocalCall;
 use super::remote::RemoteCall;
 use super::stream::IdleStreams;
-use crate::options::Wanted;
+use crate::options::Requested;
 use crate::samples::Sample;
 
 /// Longest single wait inside [`SampleCall::finish`].
@@ -19,8 +19,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A request for samples, for a caller that blocks its thread while it waits.
 ///
-/// It is faster than `Client::sample` for few samples. The caller can wait in several steps and do other work in
-/// between. Dropping it withdraws the request.
+/// For a small number of samples, it is faster than `Client::sample`. The caller can wait in several steps and do other
+/// work in between. Dropping it withdraws the request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,26 +68,26 @@ impl SampleCall {
         if num_samples == 0 {
             return Err(Error::invalid("sample: num_samples must be at least 1"));
         }
-        let wanted = Wanted { table: table.to_owned(), samples: num_samples, timeout };
+        let requested = Requested { table: table.to_owned(), samples: num_samples, timeout };
         let inner = match backend.target() {
             Target::Server(connection) => {
-                Inner::Remote(Box::new(RemoteCall::new(connection.clone(), Arc::clone(idle), wanted)))
+                Inner::Remote(Box::new(RemoteCall::new(connection.clone(), Arc::clone(idle), requested)))
             }
-            Target::Fleet(fleet) => Inner::Fleet(Box::new(FleetCall::new(fleet, wanted)?)),
+            Target::Fleet(fleet) => Inner::Fleet(Box::new(FleetCall::new(fleet, requested)?)),
             Target::Process(local) => {
                 let handle = local.table("sample", table)?;
-                Inner::Local(LocalCall::new(handle, Arc::clone(local.who()), wanted))
+                Inner::Local(LocalCall::new(handle, Arc::clone(local.who()), requested))
             }
         };
         Ok(SampleCall { inner })
     }
 
-    /// Waits for the samples, at most for `at_most`. Then returns `None`, and can be called again.
+    /// Waits for the samples, at most for `at_most`. Returns `None` after that time; the call can then be repeated.
     ///
     /// Blocks the thread, so do not call it inside a task of a Tokio runtime.
     ///
     /// # Errors
-    /// As `Client::sample`. The call is then complete, as it is after it has returned samples.
+    /// As `Client::sample`. The `SampleCall` is complete after an error, as it is after it has returned samples.
     ///
     /// # Panics
     /// Inside a task of a Tokio runtime.
@@ -117,11 +117,11 @@ impl SampleCall {
 
 impl fmt::Debug for SampleCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wanted = match &self.inner {
-            Inner::Remote(call) => call.wanted(),
-            Inner::Local(call) => call.wanted(),
-            Inner::Fleet(call) => call.wanted(),
+        let requested = match &self.inner {
+            Inner::Remote(call) => call.requested(),
+            Inner::Local(call) => call.requested(),
+            Inner::Fleet(call) => call.requested(),
         };
-        f.debug_struct("SampleCall").field("wanted", wanted).finish_non_exhaustive()
+        f.debug_struct("SampleCall").field("wanted", requested).finish_non_exhaustive()
     }
 }

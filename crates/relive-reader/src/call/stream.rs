@@ -14,12 +14,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::Status;
 
 use crate::samples::Sample;
-use crate::stream::Broken;
+use crate::stream::StreamEnd;
 use crate::stream::{Responses, SAMPLE_STREAM};
 
 /// A connection that makes progress only while a call waits on it.
 pub(super) struct OwnStream {
-    // Dropped before the runtime, because it uses a connection there.
+    // Dropped before the runtime, because it uses a connection of the runtime.
     stream: Option<Stream>,
     channel: GrpcChannel,
     runtime: OwnRuntime,
@@ -35,7 +35,7 @@ pub(super) struct Stream {
     assembler: Assembler,
     received: Vec<ReceivedSample>,
     /// Number of samples that were requested and have not arrived.
-    owed: usize,
+    outstanding: usize,
     /// Whether the outstanding request was withdrawn.
     is_taken_back: bool,
 }
@@ -68,7 +68,7 @@ impl OwnStream {
 
     /// Whether nothing is outstanding, so another call can use it.
     pub(super) fn is_idle(&self) -> bool {
-        self.stream.as_ref().is_none_or(|stream| !stream.owes())
+        self.stream.as_ref().is_none_or(|stream| !stream.has_outstanding())
     }
 }
 
@@ -99,7 +99,7 @@ impl IdleStreams {
     }
 }
 
-/// What a call does with a connection.
+/// A call's use of a connection.
 pub(super) struct Exchange<'a> {
     stream: &'a mut Option<Stream>,
     channel: &'a GrpcChannel,
@@ -110,22 +110,25 @@ impl<'a> Exchange<'a> {
         Exchange { stream, channel }
     }
 
-    /// Number of samples that were requested and have not arrived.
-    pub(super) fn owed(&self) -> usize {
-        self.stream.as_ref().map_or(0, |stream| stream.owed)
+    /// Returns the number of samples that were requested and have not arrived.
+    pub(super) fn outstanding(&self) -> usize {
+        self.stream.as_ref().map_or(0, |stream| stream.outstanding)
     }
 
     /// Requests samples, on the open stream or on a new one.
     pub(super) fn ask(&mut self, samples: usize, request: SampleStreamRequest) {
         let stream = self.stream.get_or_insert_with(|| Stream::open(self.channel));
-        stream.owed += samples;
+        stream.outstanding += samples;
         // If the other end is gone, reading the responses reports it.
         let _ = stream.requests.send(request);
     }
 
     /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error, the stream is
     /// closed.
-    pub(super) async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+    pub(super) async fn receive(
+        &mut self,
+        into: &mut VecDeque<Sample>,
+    ) -> std::result::Result<(), StreamEnd> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let received = stream.receive(into).await;
         if received.is_err() {
@@ -145,7 +148,7 @@ impl Stream {
             responses: Answers::Opening(Box::pin(opening)),
             assembler: Assembler::default(),
             received: Vec::new(),
-            owed: 0,
+            outstanding: 0,
             is_taken_back: false,
         }
     }
@@ -153,7 +156,8 @@ impl Stream {
     /// Withdraws the outstanding request on `slot` by sending `request`. The server ends the stream with the samples
     /// that it has taken until then. A server without support for this sends all requested samples.
     pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
-        if let Some(stream) = slot.as_mut().filter(|stream| stream.owes() && !stream.is_taken_back) {
+        if let Some(stream) = slot.as_mut().filter(|stream| stream.has_outstanding() && !stream.is_taken_back)
+        {
             stream.is_taken_back = true;
             // If the other end is gone, reading the responses reports it.
             let _ = stream.requests.send(request);
@@ -164,18 +168,18 @@ impl Stream {
     /// `into`. Dropping the future loses nothing.
     pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
         while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
-            if !stream.owes() || stream.receive(into).await.is_err() {
+            if !stream.has_outstanding() || stream.receive(into).await.is_err() {
                 *slot = None;
             }
         }
     }
 
-    /// Whether samples are outstanding.
-    fn owes(&self) -> bool {
-        self.owed > 0 || self.assembler.is_mid_sample()
+    /// Whether the stream has outstanding samples.
+    fn has_outstanding(&self) -> bool {
+        self.outstanding > 0 || self.assembler.is_mid_sample()
     }
 
-    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), StreamEnd> {
         let message = match &mut self.responses {
             Answers::Opening(opening) => {
                 self.responses = Answers::Open(opening.as_mut().await?);
@@ -185,8 +189,9 @@ impl Stream {
         };
         let message = message.ok_or_else(|| Status::unavailable("the server ended the stream"))?;
         self.assembler.push(&message, &mut self.received)?;
-        let owed = self.owed.checked_sub(self.received.len()).ok_or_else(Broken::too_many)?;
-        self.owed = owed;
+        let outstanding =
+            self.outstanding.checked_sub(self.received.len()).ok_or_else(StreamEnd::too_many)?;
+        self.outstanding = outstanding;
         into.extend(self.received.drain(..).map(Sample::received));
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Samples of many servers, from the reader's side.
+//! Samples from many servers, as seen by the reader.
 //!
 //! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so
-//! samples are delivered as they arrive: a slow server delays only its own samples, and no sample is fetched in vain.
-//! Requests to a server that is away, or that delivers nothing while others are idle, are withdrawn and drawn again.
+//! samples are delivered as they arrive: a slow server delays only its own samples, and no sample is fetched without
+//! being used. If a server is away, or delivers nothing while others are idle, its requests are withdrawn and servers
+//! are drawn for them again.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,15 +19,15 @@ use relive_fleet::{Fleet, Member};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::lane::{Given, Lane, Taken, at};
+use super::lane::{Lane, LaneOutput, LaneResult, at};
 use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// How often new samples are requested while as many samples as the capacity are taken.
+/// How many times new samples are requested while a full capacity of samples is taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
-/// How long the first draw waits for sizes. For a slower server, the draw uses its previous size.
+/// How long the first draw waits for sizes. For a slower server, the draw uses the previously reported size.
 const MAX_WAIT_FOR_SIZES: Duration = Duration::from_millis(200);
 
 /// Reads one table from all servers.
@@ -36,7 +37,7 @@ pub(crate) struct FleetFeed {
     options: SamplerOptions,
     patience: Duration,
     credit_batch: usize,
-    /// Draws ignore sizes from before this moment; `None` once newer ones are known.
+    /// Draws ignore sizes from before this moment; `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
     /// Number of credits for which no server was drawn yet.
@@ -48,9 +49,9 @@ pub(crate) struct FleetFeed {
     /// Whether there was a change that the lanes do not reflect yet.
     has_changed: bool,
     timer: Timer,
-    nobody_since: Option<Instant>,
-    /// Since when rate limiters have held samples back, if a server was replaced by another since. Each server alone
-    /// counts only from its request.
+    unavailable_since: Option<Instant>,
+    /// The time since which rate limiters have held samples back, if requests have moved to another server since then.
+    /// Each server itself only counts from its own request.
     held_since: Option<Instant>,
     /// The last error of a rate limiter that timed out.
     late: Option<Error>,
@@ -73,7 +74,7 @@ impl FleetFeed {
             )
         })?;
         let fresh_from = Some(Instant::now());
-        fleet.members().iter().for_each(|server| server.ask_now());
+        fleet.members().iter().for_each(|server| server.refresh_now());
         Ok(FleetFeed {
             table: table.to_owned(),
             left: options.max_samples,
@@ -87,7 +88,7 @@ impl FleetFeed {
             changes: Changes::new(fleet.watch()),
             has_changed: false,
             timer: Timer::default(),
-            nobody_since: None,
+            unavailable_since: None,
             held_since: None,
             late: None,
             failure: None,
@@ -104,12 +105,12 @@ impl FleetFeed {
         self.credit_batch
     }
 
-    /// Lets it request that many more samples.
+    /// Allows the feed to request that many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         self.credits += credits;
         let now = Instant::now();
         if self.may_draw(now) {
-            self.spend(now);
+            self.distribute_credits(now);
         }
     }
 
@@ -126,7 +127,7 @@ impl FleetFeed {
         credits: usize,
         into: &mut VecDeque<Sample>,
         cx: &mut Context<'_>,
-    ) -> Poll<Taken> {
+    ) -> Poll<LaneResult> {
         self.credits += credits;
         if let Some(failure) = &self.failure {
             return Poll::Ready(Some(Err(failure.clone())));
@@ -134,7 +135,7 @@ impl FleetFeed {
         loop {
             self.has_changed |= self.changes.poll(cx);
             if self.has_changed {
-                // Delivers samples that have arrived, whatever the state of their server.
+                // Delivers samples that have arrived, regardless of the state of their server.
                 if let Some(given) = self.give(into, cx) {
                     return given;
                 }
@@ -143,7 +144,7 @@ impl FleetFeed {
             }
             let now = Instant::now();
             if self.may_draw(now) {
-                self.spend(now);
+                self.distribute_credits(now);
                 let unspent = self.credits;
                 if let Some(given) = self.give(into, cx) {
                     return given;
@@ -155,7 +156,7 @@ impl FleetFeed {
                     continue;
                 }
             }
-            let wake_at = match self.end_of_patience(now) {
+            let wake_at = match self.unavailable_deadline(now) {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(wake_at) => wake_at,
             };
@@ -165,27 +166,27 @@ impl FleetFeed {
         }
     }
 
-    /// Appends the samples that have arrived to `into`, for a caller that takes no more afterwards.
-    pub(crate) fn take_come(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
-        // The caller already knows why no more arrived.
+    /// Appends the samples that have arrived to `into`, for a caller that takes no further samples.
+    pub(crate) fn take_arrived(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
+        // The caller already knows why no more samples arrived.
         let _ = self.collect(into, cx);
     }
 
     /// Appends the samples that have arrived to `into`; `None` if there are none.
-    fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<Taken>> {
+    fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<LaneResult>> {
         match self.collect(into, cx) {
             Ok(0) => return None,
             Err(error) => return Some(Poll::Ready(Some(Err(error)))),
             Ok(_) => {}
         }
         self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
-        (self.nobody_since, self.held_since) = (None, None);
+        (self.unavailable_since, self.held_since) = (None, None);
         self.timer.clear();
         Some(Poll::Ready(Some(Ok(()))))
     }
 
     /// Whether the servers and sizes for draws are known. The sizes must not be older than the beginning of reading, so
-    /// that they include everything confirmed before.
+    /// that they include all items confirmed before.
     fn may_draw(&mut self, now: Instant) -> bool {
         let Some(from) = self.fresh_from else { return true };
         let servers = self.fleet.members();
@@ -199,7 +200,7 @@ impl FleetFeed {
     }
 
     fn is_over(&self) -> bool {
-        self.left == Some(0) && self.lanes.iter().all(|lane| lane.owed == 0)
+        self.left == Some(0) && self.lanes.iter().all(|lane| lane.outstanding == 0)
     }
 
     /// Updates the lanes from the servers and the state of their tables.
@@ -207,9 +208,9 @@ impl FleetFeed {
         let servers = self.fleet.members();
         for lane in &mut self.lanes {
             if !lane.server.is_up() {
-                let owed = lane.take_back();
-                self.credits += owed;
-                self.left = self.left.map(|left| left + owed);
+                let outstanding = lane.take_back();
+                self.credits += outstanding;
+                self.left = self.left.map(|left| left + outstanding);
             }
         }
         self.lanes.retain(|lane| servers.iter().any(|server| server.number() == lane.server.number()));
@@ -222,7 +223,7 @@ impl FleetFeed {
     }
 
     /// Draws a server for each credit, and requests a sample from it.
-    fn spend(&mut self, now: Instant) {
+    fn distribute_credits(&mut self, now: Instant) {
         let samples = self.left.map_or(self.credits, |left| left.min(self.credits));
         if samples == 0 {
             return;
@@ -271,19 +272,19 @@ impl FleetFeed {
             let first = into.len();
             let Some(lane) = self.lanes.get_mut(place) else { continue };
             match lane.poll(into, cx) {
-                Given::Nothing | Given::Samples(0) => {}
-                Given::Samples(_) => self.adjust_to_all(place, into.range_mut(first..)),
-                Given::TimedOut(error) => {
+                LaneOutput::Nothing | LaneOutput::Samples(0) => {}
+                LaneOutput::Samples(_) => self.adjust_to_all(place, into.range_mut(first..)),
+                LaneOutput::TimedOut(error) => {
                     lane.timed_out = true;
                     self.late = Some(at(&lane.server, &error));
                     self.take_back(place);
                 }
-                Given::Away(error) => {
+                LaneOutput::Away(error) => {
                     let server = Arc::clone(&lane.server);
                     self.take_back(place);
                     self.fleet.failed(&server, &error.to_string());
                 }
-                Given::Failed(error) => {
+                LaneOutput::Failed(error) => {
                     let error = at(&lane.server, &error);
                     self.failure = Some(error.clone());
                     return Err(error);
@@ -295,12 +296,12 @@ impl FleetFeed {
 
     fn take_back(&mut self, place: usize) {
         let Some(lane) = self.lanes.get_mut(place) else { return };
-        let owed = lane.take_back();
-        self.credits += owed;
-        self.left = self.left.map(|left| left + owed);
+        let outstanding = lane.take_back();
+        self.credits += outstanding;
+        self.left = self.left.map(|left| left + outstanding);
     }
 
-    /// Converts a server's probabilities and table size to those of all servers together.
+    /// Converts a server's probabilities and table size to those over all servers.
     fn adjust_to_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
         let mut samples: Vec<&mut Sample> = samples.collect();
         let Some(lane) = self.lanes.get_mut(place) else { return };
@@ -322,29 +323,31 @@ impl FleetFeed {
         }
     }
 
-    /// Withdraws requests from servers that deliver nothing, if other servers are idle. Returns whether there were any.
+    /// Withdraws requests from servers that deliver nothing, if other servers are idle. Returns whether there were any
+    /// such requests.
     fn redraw(&mut self, now: Instant) -> bool {
-        let owing = self.places(|lane| lane.owed > 0);
+        let owing = self.places(|lane| lane.outstanding > 0);
         let all_empty = self.lanes.iter().all(|lane| lane.facts.size == 0);
-        let is_idle = |lane: &Lane| lane.owed == 0 && lane.is_open(now) && (all_empty || lane.facts.size > 0);
+        let is_idle =
+            |lane: &Lane| lane.outstanding == 0 && lane.is_open(now) && (all_empty || lane.facts.size > 0);
         let all_stalled = owing.iter().all(|place| self.is_stalled(*place, now));
         if owing.is_empty() || !all_stalled || !self.lanes.iter().any(is_idle) {
             return false;
         }
-        let asked = owing.iter().filter_map(|place| self.lanes.get(*place)).map(Lane::asked_since).min();
+        let asked = owing.iter().filter_map(|place| self.lanes.get(*place)).map(Lane::requested_since).min();
         self.held_since = self.held_since.or(asked);
         for place in owing {
             self.take_back(place);
             if let Some(lane) = self.lanes.get_mut(place) {
-                lane.pause_asking();
+                lane.pause_requests();
             }
         }
         true
     }
 
     /// Returns when to check again, or the error if the caller has waited long enough.
-    fn end_of_patience(&mut self, now: Instant) -> Result<Option<Instant>> {
-        let owes = self.lanes.iter().any(|lane| lane.owed > 0);
+    fn unavailable_deadline(&mut self, now: Instant) -> Result<Option<Instant>> {
+        let owes = self.lanes.iter().any(|lane| lane.outstanding > 0);
         if !owes
             && self.lanes.iter().any(|lane| lane.timed_out)
             && !self.lanes.iter().any(|lane| lane.is_open(now))
@@ -356,26 +359,26 @@ impl FleetFeed {
         }
         let held_until = self.held_until();
         if held_until.is_some_and(|until| until <= now) {
-            // The next wait has the full time.
+            // The next wait has the full timeout.
             self.held_since = None;
             return Err(self.held_back());
         }
         if self.lanes.iter().any(|lane| lane.server.is_up()) {
-            self.nobody_since = None;
+            self.unavailable_since = None;
             let opens = self.lanes.iter().filter_map(Lane::opens_at);
-            let stalls = self.lanes.iter().filter(|lane| lane.owed > 0).map(Lane::stalls_at);
+            let stalls = self.lanes.iter().filter(|lane| lane.outstanding > 0).map(Lane::stalls_at);
             let sizes = self.fresh_from.map(|from| from + MAX_WAIT_FOR_SIZES);
             return Ok(opens.chain(stalls).chain(sizes).chain(held_until).filter(|at| *at > now).min());
         }
-        let since = *self.nobody_since.get_or_insert(now);
+        let since = *self.unavailable_since.get_or_insert(now);
         let give_up_at = since.checked_add(self.patience);
         if give_up_at.is_some_and(|at| at <= now) {
-            // The next wait has the full time.
-            self.nobody_since = None;
+            // The next wait has the full timeout.
+            self.unavailable_since = None;
             let text = format!(
                 "sample: table {:?}: {} (for {:?})",
                 self.table,
-                self.fleet.why_nobody(),
+                self.fleet.no_server_reason(),
                 self.patience
             );
             return Err(Error::new(ErrorKind::Unavailable, text));
@@ -401,7 +404,7 @@ impl FleetFeed {
     }
 }
 
-/// Notifies a reader of changes of the servers.
+/// Notifies a reader of changes in the servers.
 struct Changes(Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>);
 
 impl Changes {

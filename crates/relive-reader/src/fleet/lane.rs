@@ -1,4 +1,4 @@
-//! One server of a reader of many servers.
+//! One of the servers that a reader uses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::options::SamplerOptions;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// A server with outstanding requests that has delivered nothing for this long gets no more requests while others
-/// deliver.
+/// If a server with outstanding requests has delivered nothing for this long while others deliver, it gets no more
+/// requests.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A server that has delivered nothing for this long is excluded from the mixture.
@@ -32,12 +32,12 @@ pub(super) struct Lane {
     /// Opened when the first sample is requested.
     feed: Option<RemoteFeed>,
     /// Number of samples that were or may be requested and have not arrived.
-    pub(super) owed: usize,
+    pub(super) outstanding: usize,
     pub(super) facts: TableFacts,
     pub(super) weight_per_item: Option<f64>,
-    /// Since when requests are outstanding and nothing was delivered.
-    asked_since: Instant,
-    /// Since when it has delivered nothing of what was requested, including withdrawn requests.
+    /// The time since which requests are outstanding and nothing was delivered.
+    requested_since: Instant,
+    /// The time since which the server has delivered no requested sample, counting withdrawn requests too.
     silent_since: Option<Instant>,
     paused_until: Option<Instant>,
     pause: Duration,
@@ -45,8 +45,8 @@ pub(super) struct Lane {
     pub(super) timed_out: bool,
 }
 
-/// What a lane has delivered.
-pub(super) enum Given {
+/// The output of a lane.
+pub(super) enum LaneOutput {
     Nothing,
     Samples(usize),
     /// Its rate limiter timed out.
@@ -62,10 +62,10 @@ impl Lane {
         Lane {
             server,
             feed: None,
-            owed: 0,
+            outstanding: 0,
             facts,
             weight_per_item: None,
-            asked_since: Instant::now(),
+            requested_since: Instant::now(),
             silent_since: None,
             paused_until: None,
             pause: FIRST_PAUSE,
@@ -83,18 +83,18 @@ impl Lane {
         self.paused_until
     }
 
-    /// Whether requests are outstanding and it delivers nothing. Samples that have arrived and are not taken do not
-    /// count against it.
+    /// Whether requests are outstanding and the server delivers nothing. A server with samples that have arrived but
+    /// were not taken is not stalled.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
-        self.owed > 0 && now >= self.stalls_at() && self.counts().0 == 0
+        self.outstanding > 0 && now >= self.stalls_at() && self.counts().0 == 0
     }
 
-    pub(super) fn asked_since(&self) -> Instant {
-        self.asked_since
+    pub(super) fn requested_since(&self) -> Instant {
+        self.requested_since
     }
 
     pub(super) fn stalls_at(&self) -> Instant {
-        self.asked_since + PATIENCE
+        self.requested_since + PATIENCE
     }
 
     /// Whether its table is a part of the mixture.
@@ -102,18 +102,18 @@ impl Lane {
         self.server.is_up() && self.silent_since.is_none_or(|since| now < since + LONG_SILENCE)
     }
 
-    /// Lets it request `samples` more.
+    /// Allows the lane to request `samples` more samples.
     pub(super) fn ask(&mut self, table: &str, options: &SamplerOptions, samples: usize) {
         let now = Instant::now();
-        if self.owed == 0 {
-            self.asked_since = now;
+        if self.outstanding == 0 {
+            self.requested_since = now;
         }
         self.silent_since.get_or_insert(now);
-        self.owed += samples;
+        self.outstanding += samples;
         match &self.feed {
             Some(feed) => feed.give_back(samples),
             None => {
-                // A broken connection is detected immediately, and other servers are used.
+                // With this, a broken connection is detected immediately, and other servers are used.
                 let connection = self.server.connection();
                 self.feed = Some(RemoteFeed::new(connection, table, options, samples, Duration::ZERO));
             }
@@ -121,25 +121,25 @@ impl Lane {
     }
 
     /// Appends the samples that have arrived to `into`.
-    pub(super) fn poll(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Given {
-        let Some(feed) = &mut self.feed else { return Given::Nothing };
+    pub(super) fn poll(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> LaneOutput {
+        let Some(feed) = &mut self.feed else { return LaneOutput::Nothing };
         let before = into.len();
         match feed.poll_take(0, into, cx) {
-            Poll::Pending => Given::Nothing,
-            Poll::Ready(None) => self.gave(0),
-            Poll::Ready(Some(Ok(()))) => self.gave(into.len() - before),
-            Poll::Ready(Some(Err(error))) if error.is_timeout() => Given::TimedOut(error),
-            Poll::Ready(Some(Err(error))) if error.is_transient() => Given::Away(error),
-            Poll::Ready(Some(Err(error))) => Given::Failed(error),
+            Poll::Pending => LaneOutput::Nothing,
+            Poll::Ready(None) => self.record_delivered(0),
+            Poll::Ready(Some(Ok(()))) => self.record_delivered(into.len() - before),
+            Poll::Ready(Some(Err(error))) if error.is_timeout() => LaneOutput::TimedOut(error),
+            Poll::Ready(Some(Err(error))) if error.is_transient() => LaneOutput::Away(error),
+            Poll::Ready(Some(Err(error))) => LaneOutput::Failed(error),
         }
     }
 
-    fn gave(&mut self, samples: usize) -> Given {
-        self.owed = self.owed.saturating_sub(samples);
-        self.asked_since = Instant::now();
-        self.silent_since = (self.owed > 0).then_some(self.asked_since);
+    fn record_delivered(&mut self, samples: usize) -> LaneOutput {
+        self.outstanding = self.outstanding.saturating_sub(samples);
+        self.requested_since = Instant::now();
+        self.silent_since = (self.outstanding > 0).then_some(self.requested_since);
         self.pause = FIRST_PAUSE;
-        Given::Samples(samples)
+        LaneOutput::Samples(samples)
     }
 
     /// Updates the weight of the table from a sample of the server.
@@ -153,10 +153,10 @@ impl Lane {
     /// Withdraws outstanding requests and returns their number. Ending the stream withdraws them at the server.
     pub(super) fn take_back(&mut self) -> usize {
         self.feed = None;
-        std::mem::take(&mut self.owed)
+        std::mem::take(&mut self.outstanding)
     }
 
-    /// Updates the facts about its table.
+    /// Updates the known facts about the server's table.
     pub(super) fn take_over(&mut self, facts: TableFacts) {
         if self.facts.size == 0 && facts.size > 0 {
             self.paused_until = None;
@@ -164,9 +164,10 @@ impl Lane {
         self.facts = facts;
     }
 
-    /// Pauses requests to it, longer each time that it delivers nothing. Meanwhile, asks it for the state of its table.
-    pub(super) fn pause_asking(&mut self) {
-        self.server.ask_now();
+    /// Pauses requests to the server, longer each time that it delivers nothing. In the meantime, asks the server for
+    /// the state of its table.
+    pub(super) fn pause_requests(&mut self) {
+        self.server.refresh_now();
         self.paused_until = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
@@ -183,5 +184,5 @@ pub(super) fn at(server: &Member, error: &Error) -> Error {
     Error::with_source(error.kind(), format!("{error} (at {})", server.address()), error.clone())
 }
 
-/// The result of a lane. A reader that continues with other servers has no use for errors.
-pub(super) type Taken = Option<Result<()>>;
+/// The result of a lane. A reader that continues with other servers ignores errors.
+pub(super) type LaneResult = Option<Result<()>>;

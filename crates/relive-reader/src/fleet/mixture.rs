@@ -1,8 +1,8 @@
-//! Weighted draws of the server that a sample comes from.
+//! Weighted draws of the server from which a sample is requested.
 //!
 //! A server's weight is the total weight of its selector: the number of items of its table or, for a prioritized
 //! selector, the sum of its priorities raised to the exponent. An item's probability is then the same as if all servers
-//! were one table. Servers do not report the sum; it follows from the priority and the probability of each sample.
+//! were one table. Servers do not report this sum; it is computed from the priority and the probability of a sample.
 
 use rand::{Rng, RngExt};
 use relive_batch::SampleInfo;
@@ -16,8 +16,8 @@ pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<
     (per_item.is_finite() && per_item > 0.0).then_some(per_item)
 }
 
-/// Converts size and average weight of the tables of all servers to the weight of each. A server with unknown average
-/// gets that of the others.
+/// Converts size and average weight of the tables of all servers to the weight of each. A server whose average is
+/// unknown gets the average of the others.
 pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     let known =
         tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));
@@ -41,7 +41,7 @@ pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
         }
         left -= weight;
     }
-    // Rounding has left a small rest.
+    // Rounding has left a small remainder.
     weights.iter().rposition(|weight| *weight > 0.0)
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_without_items_are_drawn_alike() {
+    fn servers_without_items_are_drawn_uniformly() {
         let counts = drawn(&[0.0; 4], 40_000, 3);
         let statistic = chi_square(&counts, &[1.0; 4]);
         assert!(statistic < 16.27, "{statistic}: {counts:?}");
@@ -103,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn a_prioritized_table_weighs_as_much_as_its_priorities() {
+    fn servers_are_weighted_by_the_sum_of_their_priorities() {
         let facts = TableFacts::new(4, SelectorKind::Prioritized { exponent: 0.5 });
-        // Priorities 1, 4, 9 and 16: their roots make 10.
+        // Priorities 1, 4, 9 and 16: their square roots add up to 10.
         let sample = |priority: f64, probability| SampleInfo {
             key: 1,
             probability,

@@ -1,4 +1,4 @@
-//! Samples of many servers: a lane for each server, and a draw of the server for each sample.
+//! Samples from many servers: a lane for each server, and a draw of a server for each sample.
 
 mod feed;
 mod lane;

@@ -14,13 +14,13 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// The largest number of rows of a padded sample whose cells have no bytes, such as those of shape `[0]`. No data backs
-/// such rows, so a few bytes from a server could announce 2^32 of them. Items have hundreds of steps.
+/// The largest number of rows of a padded sample whose cells have no bytes, such as those of shape `[0]`. Such rows
+/// have no data, so a few bytes from a server could announce 2^32 of them. Real items have hundreds of steps.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
 /// A batch of samples, each of whose columns can be decoded into one array.
 ///
-/// Data is decoded when it is requested, and not before. All methods work without a Tokio runtime and from any thread.
+/// Data is decoded only on request. All methods work without a Tokio runtime and from any thread.
 ///
 /// # Example
 ///
@@ -64,7 +64,7 @@ const MAX_EMPTY_ROWS: u32 = 1 << 16;
 /// batch: every method that needs columns then returns the same error, but [`samples`](Self::samples) still works.
 pub struct SampleBatch {
     content: Content,
-    /// Created on demand, unless the batch was created from them.
+    /// The samples, created on demand unless the batch was created from samples.
     samples: OnceLock<Vec<Sample>>,
     /// The structure of the table's items.
     structure: Option<Arc<ItemStructure>>,
@@ -80,7 +80,7 @@ enum Content {
 }
 
 impl SampleBatch {
-    /// Creates a batch from samples that were taken in another way.
+    /// Creates a batch from samples that were taken by other means.
     pub fn new(samples: Vec<Sample>) -> SampleBatch {
         let infos = || samples.iter().map(|sample| *sample.info()).collect();
         let content = match stored_samples(&samples) {
@@ -119,7 +119,7 @@ impl SampleBatch {
     }
 
     /// Returns the structure of the table's items when the batch was taken. Its leaves are the columns in order. `None`
-    /// if no writer has named the columns, and from a dm-reverb server: only the order of the columns is then known.
+    /// if no writer has named the columns, or if the server is dm-reverb. Then only the order of the columns is known.
     ///
     /// # Errors
     /// `InvalidArgument` if there are no valid names, because writers that do not check them
@@ -182,14 +182,14 @@ impl SampleBatch {
     }
 
     /// Returns the memory of a column, if the batch has been gathered and all samples have the same number of rows:
-    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. Nothing else writes to it.
+    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. No other code writes to this memory.
     pub fn column_memory(&self, column: usize) -> Option<ColumnMemory> {
         let Content::Gathered(batch) = &self.content else { return None };
         batch.columns().get(column).filter(|column| column.column.lengths.is_none())?;
         batch.column_memory(column)
     }
 
-    /// Iterates over key, probability and further facts of each sample.
+    /// Iterates over the sampling information of each sample: key, probability and further facts.
     pub fn infos(&self) -> impl ExactSizeIterator<Item = SampleInfo> {
         let info = |index: usize| match &self.content {
             Content::Planned { batch, .. } => batch.samples().get(index).map(SampleInfo::from),
@@ -220,7 +220,7 @@ impl SampleBatch {
     ///
     /// # Errors
     /// As [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells have no bytes
-    /// and a sample has more than 65,536 of them: no data backs such rows, so a server could make a reader allocate any
+    /// and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader allocate any
     /// amount of memory for them.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
@@ -251,8 +251,8 @@ impl SampleBatch {
     ///
     /// # Errors
     /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if `out` has
-    /// another size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of `out`
-    /// is then unspecified.
+    /// the wrong size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of
+    /// `out` is then unspecified.
     pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
         self.gather_columns_into([(column, out)])
     }
@@ -290,8 +290,8 @@ impl SampleBatch {
     ///
     /// # Errors
     /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has strings, if
-    /// a sample has more than `max_rows` rows, or if `out` or `mask` has another size. `DataLoss` for data that cannot
-    /// be decoded.
+    /// a sample has more than `max_rows` rows, or if `out` or `mask` has the wrong size. `DataLoss` for data that
+    /// cannot be decoded.
     pub fn gather_padded_into(
         &self,
         column: usize,

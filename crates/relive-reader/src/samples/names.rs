@@ -7,8 +7,8 @@ use relive_table::{ItemStructure, shown};
 
 use crate::samples::Sample;
 
-/// Returns the structure of the items of all `samples`, if it came with them. If servers report different structures,
-/// it is disputed.
+/// Returns the structure of the items of all `samples`, if it came with the samples. If servers report different
+/// structures, the structure is disputed.
 pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     let mut known = samples.iter().filter_map(Sample::structure);
     let first = known.next()?;
@@ -22,7 +22,7 @@ pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     })
 }
 
-/// Checks that the columns of a batch have valid names; the error says why not.
+/// Checks that the columns of a batch have valid names; otherwise, the error gives the reason.
 pub(super) fn check(structure: &ItemStructure, table: &str, columns: usize) -> Result<()> {
     let ItemStructure { names, is_signature, disputed_by } = structure;
     let advice = "give the table a signature, or use a separate table for each kind of item; single samples \

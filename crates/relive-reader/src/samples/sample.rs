@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 use relive_batch::{Gathered, SampleInfo};
 use relive_connection::{Error, ErrorKind, Result};
 use relive_table::{ItemData, ItemStructure, Sampled, Timestamp};
-use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
+use relive_tensor::{Chunk, ResidenceGuard, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
-/// A sampled item: its data, its key, its probability and its priority at that moment.
+/// A sampled item: its data and key, and its probability and priority at the time of sampling.
 ///
-/// The data is decoded when it is requested, and not before.
+/// The data is decoded only on request.
 ///
 /// # Example
 ///
@@ -58,29 +58,29 @@ enum SampleData {
     /// In the messages that carried it.
     Received(Box<ReceivedSample>),
     /// In chunks that a table of this process shares.
-    Stored { item: Arc<ItemData>, table: Arc<str>, at_hand: AtHand },
+    Stored { item: Arc<ItemData>, table: Arc<str>, residence_guard: ResidenceGuard },
     /// In a batch, at this position.
     Gathered { batch: Arc<Gathered>, at: usize },
 }
 
 impl Sample {
     pub(crate) fn received(received: ReceivedSample) -> Sample {
-        let told = received.info();
+        let received_info = received.info();
         let info = SampleInfo {
-            key: told.key,
-            probability: told.probability,
-            table_size: u64::try_from(told.table_size).unwrap_or(0),
-            priority: told.priority,
-            times_sampled: told.times_sampled,
-            rate_limited: told.rate_limited,
+            key: received_info.key,
+            probability: received_info.probability,
+            table_size: u64::try_from(received_info.table_size).unwrap_or(0),
+            priority: received_info.priority,
+            times_sampled: received_info.times_sampled,
+            rate_limited: received_info.rate_limited,
         };
         Sample { info, data: SampleData::Received(Box::new(received)) }
     }
 
     pub(crate) fn stored(sampled: Sampled, table: &Arc<str>) -> Sample {
         let info = SampleInfo::from(&sampled);
-        let Sampled { item, at_hand, .. } = sampled;
-        Sample { info, data: SampleData::Stored { item, table: Arc::clone(table), at_hand } }
+        let Sampled { item, residence_guard, .. } = sampled;
+        Sample { info, data: SampleData::Stored { item, table: Arc::clone(table), residence_guard } }
     }
 
     pub(crate) fn gathered(batch: &Arc<Gathered>, at: usize, info: SampleInfo) -> Sample {
@@ -88,13 +88,13 @@ impl Sample {
     }
 
     /// Adjusts the probability and table size for a table that is one of several: a sample comes from this table with
-    /// the probability `share`, and the others have `others` items.
+    /// the probability `share`, and the other tables have `others` items.
     pub(crate) fn scale_to_fleet(&mut self, share: f64, others: u64) {
         self.info.probability *= share;
         self.info.table_size = self.info.table_size.saturating_add(others);
     }
 
-    /// Returns key, probability and further facts.
+    /// Returns the sampling information: key, probability and further facts.
     pub fn info(&self) -> &SampleInfo {
         &self.info
     }
@@ -108,7 +108,7 @@ impl Sample {
         }
     }
 
-    /// Returns the structure of its table's items, if it came with the sample.
+    /// Returns the structure of its table's items, if the structure came with the sample.
     pub(crate) fn structure(&self) -> Option<&Arc<ItemStructure>> {
         match &self.data {
             SampleData::Received(received) => received.structure(),
@@ -164,8 +164,8 @@ impl Sample {
     ///
     /// The columns are in the flattening order of the trajectory given to `TrajectoryWriter::create_item`: lists in
     /// order, dicts sorted by name. `{"reward": .., "action": ..}` is read as action, then reward. Items do not contain
-    /// names: `Client::column_names` returns those of the table, and
-    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) puts the columns under them.
+    /// names: `Client::column_names` returns the names of the table's columns, and
+    /// [`Nest::unflatten`](relive_tensor::Nest::unflatten) arranges the columns under these names.
     ///
     /// # Errors
     /// `DataLoss` for data that cannot be decoded.
@@ -190,7 +190,7 @@ impl Sample {
 /// Converts samples to the form that tables of this process return. Chunks that they share are read once.
 ///
 /// # Errors
-/// `DataLoss` for the first that cannot be read.
+/// `DataLoss` for the first sample that cannot be read.
 pub(crate) fn stored_samples(samples: &[Sample]) -> Result<Vec<Sampled>> {
     let mut known = HashMap::new();
     samples.iter().map(|sample| sample.to_stored(&mut known)).collect()
@@ -198,20 +198,20 @@ pub(crate) fn stored_samples(samples: &[Sample]) -> Result<Vec<Sampled>> {
 
 impl Sample {
     fn to_stored(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Sampled> {
-        let (item, at_hand) = match &self.data {
-            SampleData::Stored { item, at_hand, .. } => (Arc::clone(item), at_hand.clone()),
+        let (item, residence_guard) = match &self.data {
+            SampleData::Stored { item, residence_guard, .. } => (Arc::clone(item), residence_guard.clone()),
             SampleData::Received(received) => {
                 let trajectory = received.trajectory_beside(known).map_err(|error| self.damaged(error))?;
                 let inserted_at = inserted_at(received).unwrap_or(Timestamp::EPOCH);
-                (self.item_of(trajectory, inserted_at), AtHand::default())
+                (self.item_of(trajectory, inserted_at), ResidenceGuard::default())
             }
             SampleData::Gathered { batch, at } => {
                 let inserted_at = batch.inserted_at(*at).unwrap_or(Timestamp::EPOCH);
-                (self.item_of(self.trajectory()?, inserted_at), AtHand::default())
+                (self.item_of(self.trajectory()?, inserted_at), ResidenceGuard::default())
             }
         };
         let SampleInfo { probability, table_size, priority, times_sampled, rate_limited, .. } = self.info;
-        Ok(Sampled { item, priority, probability, table_size, times_sampled, rate_limited, at_hand })
+        Ok(Sampled { item, priority, probability, table_size, times_sampled, rate_limited, residence_guard })
     }
 
     fn item_of(&self, trajectory: Trajectory, inserted_at: Timestamp) -> Arc<ItemData> {

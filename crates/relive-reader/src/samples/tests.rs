@@ -1,5 +1,5 @@
-//! Samples that lie, and ones that were damaged on their way: errors that say what is wrong, never a panic, never
-//! wrong data.
+//! Invalid samples and samples that were damaged in transit cause errors that state the fault, never a panic or wrong
+//! data.
 
 use proptest::prelude::*;
 use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
@@ -37,7 +37,7 @@ fn response(columns: Vec<Column>, chunks: &[ChunkData]) -> Vec<u8> {
 
 fn samples(message: Vec<u8>) -> Vec<Sample> {
     let mut received = Vec::new();
-    // What came before the damage is there all the same.
+    // Samples before the damage are still delivered.
     let _ = Assembler::default().push(&message.into(), &mut received);
     received.into_iter().map(Sample::received).collect()
 }
@@ -47,7 +47,7 @@ fn batch_of(slices: Vec<ChunkSlice>, squeeze: bool, chunks: &[ChunkData]) -> Sam
 }
 
 #[test]
-fn an_honest_sample_is_gathered() {
+fn a_valid_sample_is_gathered() {
     let batch = batch_of(vec![slice(1, 1, 2), slice(2, 3, 1)], false, &[chunk(1), chunk(2)]);
     let mut out = [0; 12];
     batch.gather_into(0, &mut out).unwrap();
@@ -55,7 +55,7 @@ fn an_honest_sample_is_gathered() {
 }
 
 #[test]
-fn trajectories_that_lie_are_refused_with_the_reason() {
+fn inconsistent_trajectories_are_refused_with_the_reason() {
     for (slices, squeeze, reason) in [
         (vec![slice(1, 3, 2)], false, "needs 2 rows from row 3 of chunk 1, which has 4 rows"),
         (vec![slice(1, 0, 0)], false, "needs 0 rows"),
@@ -78,7 +78,7 @@ fn trajectories_that_lie_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_few_bytes_cannot_ask_for_gigabytes() {
+fn a_few_bytes_cannot_allocate_gigabytes() {
     let mut lying = chunk(1);
     lying.data.as_mut().unwrap().tensors[0].tensor_shape.as_mut().unwrap().dim[0].size = 1 << 28;
     let error = batch_of(vec![slice(1, 0, 1 << 28)], false, &[lying]).columns().unwrap_err();
@@ -87,11 +87,11 @@ fn a_few_bytes_cannot_ask_for_gigabytes() {
 }
 
 #[test]
-fn a_broken_payload_shows_when_columns_are_asked_for() {
+fn a_corrupt_payload_is_detected_when_columns_are_decoded() {
     let mut broken = chunk(1);
     let tensor = &mut broken.data.as_mut().unwrap().tensors[0];
     let mut content = tensor.tensor_content.to_vec();
-    // The length stays, the first element becomes a copy of what is not there.
+    // The length is unchanged, and the first element becomes a copy of bytes that do not exist.
     content[1] = 0xfe;
     tensor.tensor_content = content.into();
     let batch = batch_of(vec![slice(1, 0, 4)], false, &[broken]);
@@ -102,7 +102,7 @@ fn a_broken_payload_shows_when_columns_are_asked_for() {
 }
 
 #[test]
-fn strings_that_are_listed_one_by_one() {
+fn individually_listed_strings_are_decoded() {
     let mut listed = chunk(1);
     let tensor = &mut listed.data.as_mut().unwrap().tensors[0];
     tensor.dtype = 7;
@@ -132,7 +132,8 @@ proptest! {
         let batch = SampleBatch::new(std::iter::repeat_n(one, copies).flatten().collect());
         let Ok(layouts) = batch.columns() else { return Ok(()) };
         for (column, layout) in layouts.iter().enumerate() {
-            // A batch does not read all that a trajectory reads: it may decode where the whole sample cannot be.
+            // A batch does not read everything that a trajectory reads, so it may decode even if the whole sample
+            // cannot be decoded.
             let Some(size) = layout.size_bytes(batch.len()).filter(|size| *size < 1 << 20) else { continue };
             let mut out = vec![0; size];
             if batch.gather_into(column, &mut out).is_err() {

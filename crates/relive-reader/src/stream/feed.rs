@@ -1,4 +1,4 @@
-//! Samples of a server, from the reader's side.
+//! Samples from a server, as seen by the reader.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use relive_connection::{Connection, Result, Timer};
 use tokio::task::JoinHandle;
 
-use super::shared::{Shared, Taken};
+use super::shared::{Shared, TakeResult};
 use super::worker;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
@@ -32,7 +32,7 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// As [`new`](Self::new), but checks whether a server that was away still has its previous content.
+    /// As [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,
@@ -69,7 +69,7 @@ impl RemoteFeed {
         self.shared.credit_batch()
     }
 
-    /// Lets the workers request that many more samples.
+    /// Allows the workers to request that many more samples.
     pub(crate) fn give_back(&self, credits: usize) {
         self.shared.give_back(credits);
     }
@@ -88,13 +88,13 @@ impl RemoteFeed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<()>>> {
         match self.shared.take(into, credits, cx.waker()) {
-            Taken::Samples => {
+            TakeResult::Samples => {
                 self.timer.clear();
                 Poll::Ready(Some(Ok(())))
             }
-            Taken::End => Poll::Ready(None),
-            Taken::Error(error) => Poll::Ready(Some(Err(error))),
-            Taken::Nothing { give_up_at } => {
+            TakeResult::End => Poll::Ready(None),
+            TakeResult::Error(error) => Poll::Ready(Some(Err(error))),
+            TakeResult::Nothing { give_up_at } => {
                 self.timer.poll(give_up_at, cx).map(|()| Some(Err(self.shared.unavailable())))
             }
         }

@@ -1,7 +1,7 @@
 //! The messages of a stream of samples.
 //!
-//! gRPC's framing is parsed here and not by a codec, so a message that is complete in one HTTP/2 frame, as messages of
-//! small items are, is passed on without a copy.
+//! gRPC's framing is parsed here and not by a codec. A message that is complete in one HTTP/2 frame, which is usual for
+//! small items, is therefore passed on without a copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = GRPC_HEADER_BYTES;
 /// The responses of a sample stream.
 pub(crate) struct Responses {
     body: Body,
-    /// The unread rest of the last frame.
+    /// The unread remainder of the last frame.
     frame: Bytes,
     /// The beginning of a message that spans frames, with its header.
     begun: BytesMut,
@@ -86,7 +86,7 @@ impl Responses {
         }
     }
 
-    /// Returns the result of the end of the stream.
+    /// Returns the result of a stream that has ended.
     fn end(&self, trailers: Option<&HeaderMap>) -> Result<Option<Bytes>, Status> {
         let status = trailers.and_then(Status::from_header_map).or_else(|| self.early_status.clone());
         match status {
@@ -124,7 +124,7 @@ impl Responses {
     fn set_aside(&mut self, most: usize) {
         let part = self.frame.split_to(most.min(self.frame.len()));
         if self.begun.is_empty() && !part.is_empty() {
-            // The announced length is trusted up to what servers pack; larger messages grow.
+            // The announced length is trusted up to the usual size of a message; the buffer of a larger message grows.
             let announced = end_of_message(&part).ok().flatten().unwrap_or(0);
             self.begun.reserve(announced.clamp(part.len(), MAX_RESERVED_BYTES.max(part.len())));
         }
@@ -132,7 +132,8 @@ impl Responses {
     }
 }
 
-/// The largest memory that is reserved for an announced length: what a server packs into a message, and one more chunk.
+/// The largest amount of memory that is reserved for an announced length: the usual size of a server's message, plus
+/// one chunk.
 const MAX_RESERVED_BYTES: usize = 4 << 20;
 
 /// Returns the end of the message at the beginning of `bytes`; `None` if its header is incomplete.
@@ -177,30 +178,30 @@ fn framed(request: &impl Message) -> Bytes {
 }
 
 /// Why a stream ended.
-pub(crate) enum Broken {
+pub(crate) enum StreamEnd {
     /// The server or the transport reported an error.
     Status(Status),
     /// The received data is invalid.
     Permanent(Error),
 }
 
-impl Broken {
+impl StreamEnd {
     /// The server sent more than was requested.
-    pub(crate) fn too_many() -> Broken {
+    pub(crate) fn too_many() -> StreamEnd {
         let text = "sample: the server sent more samples than requested";
-        Broken::Permanent(Error::new(ErrorKind::Protocol, text))
+        StreamEnd::Permanent(Error::new(ErrorKind::Protocol, text))
     }
 }
 
-impl From<Status> for Broken {
-    fn from(status: Status) -> Broken {
-        Broken::Status(status)
+impl From<Status> for StreamEnd {
+    fn from(status: Status) -> StreamEnd {
+        StreamEnd::Status(status)
     }
 }
 
-impl From<WireError> for Broken {
-    fn from(error: WireError) -> Broken {
+impl From<WireError> for StreamEnd {
+    fn from(error: WireError) -> StreamEnd {
         let text = format!("sample: {error}");
-        Broken::Permanent(Error::with_source(ErrorKind::Protocol, text, error))
+        StreamEnd::Permanent(Error::with_source(ErrorKind::Protocol, text, error))
     }
 }

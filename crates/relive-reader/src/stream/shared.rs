@@ -1,8 +1,8 @@
 //! State that a sampler and its workers share, behind one lock.
 //!
 //! A *credit* is the right to request one sample. A worker spends credits with each request; the sampler returns them
-//! when its caller takes samples. Invariant: credits + requested and not received + received and not taken = capacity,
-//! which is the total that the caller has granted and not used.
+//! when its caller takes samples. Invariant: the credits, the samples requested but not received, and the samples
+//! received but not taken add up to the capacity: the total that the caller has granted but not used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     limiter_timeout_ms: i64,
     unavailable_timeout: Duration,
     state: Mutex<Credits>,
-    /// Notifies that the caller waits for samples again.
+    /// Notifies workers that the caller waits for samples again.
     caller_is_back: Notify,
 }
 
@@ -47,16 +47,16 @@ struct Credits {
     left: Option<usize>,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
-    /// The limiter's timeout, returned once.
+    /// The limiter's timeout error, returned once.
     timeout: Option<Error>,
     caller: Option<Waker>,
-    trouble: Option<Trouble>,
+    outage: Option<Outage>,
     workers: Vec<StreamState>,
 }
 
 /// The server is away.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct Outage {
     since: Instant,
     text: String,
 }
@@ -66,32 +66,32 @@ struct StreamState {
     /// Number of the current stream.
     stream: u64,
     /// Number of samples requested on this stream.
-    asked: usize,
-    /// Number of samples requested and not received.
+    requested: usize,
+    /// Number of samples that were requested and not received.
     outstanding: usize,
     /// The sending half of the stream, while it has nothing to request.
     idle: Option<Waker>,
 }
 
-/// What a worker's stream does next.
+/// The next action of a worker's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextRequest {
     /// Request that many samples.
-    Ask(usize),
+    Request(usize),
     /// Wait for a change.
     Wait,
-    /// Close: everything that it may request has arrived.
+    /// Close: all samples that the worker may request have arrived.
     End,
 }
 
-/// What the caller gets.
-pub(super) enum Taken {
+/// The result of an attempt to take samples.
+pub(super) enum TakeResult {
     /// Samples were added to the caller's list.
     Samples,
     /// There are no more samples.
     End,
     Error(Error),
-    /// Nothing yet. If the server is away: when to give up on it.
+    /// No samples yet. If the server is unreachable, contains the time at which to give up.
     Nothing {
         give_up_at: Option<Instant>,
     },
@@ -113,7 +113,7 @@ impl Shared {
             failure: None,
             timeout: None,
             caller: None,
-            trouble: None,
+            outage: None,
             closed: false,
             has_delivered: false,
             workers: (0..workers).map(|_| StreamState::default()).collect(),
@@ -155,11 +155,11 @@ impl Shared {
     }
 
     /// Returns credits and takes all samples that are ready.
-    pub(super) fn take(&self, into: &mut VecDeque<Sample>, credits: usize, waker: &Waker) -> Taken {
+    pub(super) fn take(&self, into: &mut VecDeque<Sample>, credits: usize, waker: &Waker) -> TakeResult {
         let mut state = self.state.lock();
         state.credits += credits;
         let taken = state.take(into, self.unavailable_timeout);
-        state.caller = matches!(taken, Taken::Nothing { .. }).then(|| waker.clone());
+        state.caller = matches!(taken, TakeResult::Nothing { .. }).then(|| waker.clone());
         let waits = state.caller.is_some();
         self.wake_idle_workers(state);
         if waits {
@@ -170,7 +170,7 @@ impl Shared {
 
     /// Returns the error for a server that stays away.
     pub(super) fn unavailable(&self) -> Error {
-        let text = self.state.lock().trouble.take().map_or_else(String::new, |trouble| trouble.text);
+        let text = self.state.lock().outage.take().map_or_else(String::new, |outage| outage.text);
         let waited = self.unavailable_timeout;
         let text = format!("sample: no server for table {:?} since {waited:?}: {text}", self.table);
         Error::new(ErrorKind::Unavailable, text)
@@ -207,15 +207,15 @@ impl Shared {
         }
         let worker = state.workers.get_mut(worker)?;
         worker.stream += 1;
-        worker.asked = 0;
+        worker.requested = 0;
         Some(worker.stream)
     }
 
-    /// Reclaims the outstanding requests of a stream that ended. Returns whether there were any.
+    /// Reclaims the outstanding requests of a stream that ended. Returns whether there were any outstanding requests.
     pub(super) fn end_stream(&self, worker: usize) -> bool {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.get_mut(worker) else { return false };
-        // Requests polled from now on belong to no stream.
+        // Requests that are polled from now on do not belong to a stream.
         worker.stream += 1;
         worker.idle = None;
         let owed = std::mem::take(&mut worker.outstanding);
@@ -235,21 +235,21 @@ impl Shared {
     ) -> Poll<Option<SampleStreamRequest>> {
         let mut state = self.state.lock();
         // Requests are only polled on an established connection.
-        state.trouble = None;
+        state.outage = None;
         let plan = self.next_request(&state, worker);
         let closed = state.closed;
         let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream && !closed) else {
             return Poll::Ready(None);
         };
         let samples = match plan {
-            NextRequest::Ask(samples) => samples,
+            NextRequest::Request(samples) => samples,
             NextRequest::End => return Poll::Ready(None),
             NextRequest::Wait => {
                 mine.idle = Some(cx.waker().clone());
                 return Poll::Pending;
             }
         };
-        mine.asked += samples;
+        mine.requested += samples;
         mine.outstanding += samples;
         state.credits -= samples;
         if let Some(left) = &mut state.left {
@@ -268,14 +268,14 @@ impl Shared {
     fn next_request(&self, state: &Credits, worker: usize) -> NextRequest {
         let Some(mine) = state.workers.get(worker) else { return NextRequest::End };
         let left =
-            state.left.unwrap_or(usize::MAX).min(self.max_samples_per_stream.saturating_sub(mine.asked));
+            state.left.unwrap_or(usize::MAX).min(self.max_samples_per_stream.saturating_sub(mine.requested));
         let room = state.credits.min(self.max_in_flight.saturating_sub(mine.outstanding));
         let samples = left.min(room);
         let worth_it = mine.outstanding == 0 || samples >= self.credit_batch() || samples == left;
         match samples {
             0 if left == 0 && mine.outstanding == 0 => NextRequest::End,
             0 => NextRequest::Wait,
-            samples if worth_it => NextRequest::Ask(samples),
+            samples if worth_it => NextRequest::Request(samples),
             _ => NextRequest::Wait,
         }
     }
@@ -303,7 +303,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Records the limiter's timeout. The worker then pauses until the caller asks again, so a later wait does not get
+    /// Records the limiter's timeout. The worker then pauses until the caller waits again, so a later wait does not get
     /// an old timeout.
     pub(super) async fn limiter_timed_out(&self, status: Status) {
         {
@@ -327,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// Returns a lower bound of the table's inserts, from the samples that arrived since the last call.
+    /// Returns a lower bound on the table's inserts, from the samples that arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }
@@ -335,9 +335,9 @@ impl Shared {
     /// Records why a stream broke, before it is reopened.
     pub(super) fn stream_broke(&self, text: &str) {
         let mut state = self.state.lock();
-        let since = state.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
-        state.trouble = Some(Trouble { since, text: text.to_owned() });
-        // Wakes the caller so that it computes its deadline.
+        let since = state.outage.as_ref().map_or_else(Instant::now, |outage| outage.since);
+        state.outage = Some(Outage { since, text: text.to_owned() });
+        // Wakes the caller, so that it recomputes its deadline.
         let caller = state.caller.clone();
         drop(state);
         if let Some(caller) = caller {
@@ -358,7 +358,7 @@ impl Shared {
 }
 
 impl Credits {
-    fn take(&mut self, into: &mut VecDeque<Sample>, unavailable_timeout: Duration) -> Taken {
+    fn take(&mut self, into: &mut VecDeque<Sample>, unavailable_timeout: Duration) -> TakeResult {
         if !self.ready.is_empty() {
             self.timeout = None;
             if into.is_empty() {
@@ -366,20 +366,20 @@ impl Credits {
             } else {
                 into.append(&mut self.ready);
             }
-            return Taken::Samples;
+            return TakeResult::Samples;
         }
         if let Some(failure) = &self.failure {
-            return Taken::Error(failure.clone());
+            return TakeResult::Error(failure.clone());
         }
         if let Some(timeout) = self.timeout.take() {
-            return Taken::Error(timeout);
+            return TakeResult::Error(timeout);
         }
         if self.left == Some(0) && self.workers.iter().all(|worker| worker.outstanding == 0) {
-            return Taken::End;
+            return TakeResult::End;
         }
         let give_up_at =
-            self.trouble.as_ref().and_then(|trouble| trouble.since.checked_add(unavailable_timeout));
-        Taken::Nothing { give_up_at }
+            self.outage.as_ref().and_then(|outage| outage.since.checked_add(unavailable_timeout));
+        TakeResult::Nothing { give_up_at }
     }
 }
 

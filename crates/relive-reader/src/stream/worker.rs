@@ -8,13 +8,13 @@ use relive_connection::{
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
 
-use super::responses::{Broken, Responses, SAMPLE_STREAM};
+use super::responses::{Responses, SAMPLE_STREAM, StreamEnd};
 use super::shared::{Requests, Shared};
 use crate::samples::Sample;
 
 /// Opens streams until all samples have arrived, the server refuses permanently, or the sampler is gone.
 ///
-/// With `watched`, the connection checks after a stream broke whether the server still has its previous content.
+/// With `watched`, the connection checks whether the server still has its previous content after a stream has broken.
 pub(super) async fn run(
     shared: Arc<Shared>,
     worker: usize,
@@ -29,16 +29,16 @@ pub(super) async fn run(
         match ended {
             Ok(()) if !owed => continue,
             Ok(()) => shared.stream_broke("the server ended the stream"),
-            Err(Broken::Status(status)) if is_limiter_timeout(&status) => {
+            Err(StreamEnd::Status(status)) if is_limiter_timeout(&status) => {
                 shared.limiter_timed_out(status).await;
                 continue;
             }
-            Err(Broken::Status(status)) if is_transient_status(&status) => {
+            Err(StreamEnd::Status(status)) if is_transient_status(&status) => {
                 tracing::debug!(%status, "sample stream broke");
                 shared.stream_broke(status.message());
             }
-            Err(Broken::Status(status)) => return shared.fail(status_error("sample", status)),
-            Err(Broken::Permanent(error)) => return shared.fail(error),
+            Err(StreamEnd::Status(status)) => return shared.fail(status_error("sample", status)),
+            Err(StreamEnd::Permanent(error)) => return shared.fail(error),
         }
         if let Some(connection) = &watched {
             connection.watch_for_return(shared.take_known_inserts());
@@ -53,7 +53,7 @@ async fn one_stream(
     worker: usize,
     stream: u64,
     channel: &mut GrpcChannel,
-) -> Result<(), Broken> {
+) -> Result<(), StreamEnd> {
     let requests = Requests { shared: Arc::clone(shared), worker, stream };
     let mut responses = Responses::open(channel, SAMPLE_STREAM, requests).await?;
     let mut assembler = Assembler::default();
@@ -61,7 +61,7 @@ async fn one_stream(
     while let Some(message) = responses.message().await? {
         assembler.push(&message, &mut received)?;
         samples.extend(received.drain(..).map(Sample::received));
-        shared.deliver(worker, &mut samples).map_err(Broken::Permanent)?;
+        shared.deliver(worker, &mut samples).map_err(StreamEnd::Permanent)?;
     }
     Ok(())
 }

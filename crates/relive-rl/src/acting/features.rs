@@ -98,8 +98,8 @@ impl Features {
         }
     }
 
-    /// Writes the elements of leaf number `index` of many observations into the rows of `out`. They are
-    /// contiguous in `bytes`.
+    /// Writes the elements of leaf number `index` of many observations, which are contiguous in `bytes`, to the rows of
+    /// `out`.
     fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
         match self.leaves.as_slice() {
             [leaf] => convert(leaf.dtype, leaf.element_bytes, bytes, out),

@@ -25,14 +25,14 @@ pub struct Rollout {
     pub extras: Buffer,
     /// The environments' time steps, `[steps · rows]`.
     pub answers: Vec<TimeStep>,
-    /// The weights that the policy acted with; `None` if nothing was published yet. For rollouts side by
-    /// side, those of the first.
+    /// The weights with which the policy acted; `None` if nothing was published yet. Merged rollouts have the weights
+    /// of the first one.
     pub weights: Option<Weights>,
     /// The workers' reports on this rollout, one per worker.
     pub acted: Vec<Acted>,
 }
 
-/// What a worker has done since its last report.
+/// A worker's report on its work since the last report.
 #[derive(Debug, Clone, Default)]
 pub struct Acted {
     /// The number of the worker.
@@ -41,7 +41,7 @@ pub struct Acted {
     pub env_steps: u64,
     /// Episodes that have ended.
     pub episodes: Vec<Episode>,
-    /// The version of the weights that it acted with; `None` if it had no weights.
+    /// The version of the weights with which it acted; `None` if it had no weights.
     pub version: Option<u64>,
     /// The time spent on each part of the work.
     pub times: Times,
@@ -118,7 +118,7 @@ impl Rollout {
         Ok(joined)
     }
 
-    /// Copies these rows into a rollout of their own, without the workers' reports.
+    /// Copies these rows into a separate rollout, without the workers' reports.
     ///
     /// # Errors
     /// The rows are out of range.

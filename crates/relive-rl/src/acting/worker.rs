@@ -34,8 +34,8 @@ struct Row {
     length: u64,
     episode_return: f64,
     since: Instant,
-    /// How many of the next episodes to report.
-    tells: usize,
+    /// The number of further episodes to report.
+    episodes_to_report: usize,
 }
 
 impl RolloutWorker {
@@ -54,7 +54,13 @@ impl RolloutWorker {
         let row = || {
             let mut finite = FiniteCheck::new(environments.spec());
             finite.name(name);
-            Row { finite, length: 0, episode_return: 0.0, since: Instant::now(), tells: usize::MAX }
+            Row {
+                finite,
+                length: 0,
+                episode_return: 0.0,
+                since: Instant::now(),
+                episodes_to_report: usize::MAX,
+            }
         };
         Ok(RolloutWorker {
             observations: environments.observations()?,
@@ -114,17 +120,17 @@ impl RolloutWorker {
         self.begin()?;
         let of = self.rows.len();
         for (number, row) in self.rows.iter_mut().enumerate() {
-            row.tells = count / of + usize::from(number < count % of);
+            row.episodes_to_report = count / of + usize::from(number < count % of);
         }
         let mut lap = Lap::begin();
-        while self.rows.iter().any(|row| row.tells > 0) {
+        while self.rows.iter().any(|row| row.episodes_to_report > 0) {
             self.step(&mut lap)?;
         }
-        self.rows.iter_mut().for_each(|row| row.tells = usize::MAX);
+        self.rows.iter_mut().for_each(|row| row.episodes_to_report = usize::MAX);
         Ok(self.take_acted().episodes)
     }
 
-    /// Loads the newest weights, and resets the environments unless that was done before.
+    /// Loads the newest weights, and resets the environments unless they are already reset.
     fn begin(&mut self) -> Result<()> {
         if let Some(weights) = self.store.newer_than(self.version()) {
             let mut lap = Lap::begin();
@@ -149,8 +155,8 @@ impl RolloutWorker {
             environments, policy, observations, actions, extras, answers, rows, starts, acted, ..
         } = self;
         starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
-        let at_hand: Option<&mut dyn BatchEnvironment> = Some(&mut **environments);
-        policy.act(&mut ActStep { observations, starts, actions, extras, environments: at_hand })?;
+        let available: Option<&mut dyn BatchEnvironment> = Some(&mut **environments);
+        policy.act(&mut ActStep { observations, starts, actions, extras, environments: available })?;
         acted.times.add(Part::Act, lap.lap());
         environments.step(actions, observations, answers)?;
         acted.times.add(Part::Step, lap.lap());
@@ -166,8 +172,8 @@ impl RolloutWorker {
             self.acted.env_steps += 1;
             row.length += 1;
             row.episode_return += answer.reward;
-            if answer.last() && row.tells > 0 {
-                row.tells -= 1;
+            if answer.last() && row.episodes_to_report > 0 {
+                row.episodes_to_report -= 1;
                 self.acted.episodes.push(row.episode(self.steps));
             }
         }

@@ -9,7 +9,7 @@ use crate::{Result, RlError};
 /// In an episode, call `add_first`, then `add` until its step is LAST. That call creates the last items of
 /// the episode.
 pub trait Adder: Send {
-    /// Begins an episode with `observation`, and drops what is left of the previous one.
+    /// Begins an episode with `observation`, and drops the unfinished rest of the previous one.
     ///
     /// # Errors
     /// The observation cannot be written.
@@ -25,8 +25,8 @@ pub trait Adder: Send {
     /// action.
     ///
     /// # Errors
-    /// The same as for `add`; also extras that differ from those that the adder was created for. Most adders
-    /// accept none.
+    /// The same as for `add`; also extras that differ from those for which the adder was created. Most adders accept no
+    /// extras.
     fn add_with_extras(
         &mut self,
         action: View<'_>,

@@ -9,19 +9,19 @@ use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::step::Steps;
 use crate::{Result, RlError};
 
-/// Writes the rows of episodes. During an episode its newest row is open: it still lacks its action.
+/// Writes the rows of episodes. During an episode the newest row is open: it has no action yet.
 pub(super) struct EpisodeWriter {
     writer: TrajectoryWriter,
     steps: Steps,
-    /// Complete rows that the history keeps.
+    /// The number of complete rows that the history keeps.
     kept: usize,
-    /// Complete rows since the history was cleared.
+    /// The number of complete rows since the history was cleared.
     rows: usize,
     is_open: bool,
 }
 
 impl EpisodeWriter {
-    /// A writer that keeps the newest `kept` complete rows.
+    /// Creates a writer that keeps the newest `kept` complete rows.
     pub(super) fn new(
         client: &Client,
         steps: Steps,
@@ -113,7 +113,7 @@ impl EpisodeWriter {
         until_there_is_room(|| self.writer.flush(CONFIRMATION_TIMEOUT))
     }
 
-    /// Saves or restores the rows of the history, from which future items are made.
+    /// Saves or restores the rows of the history, from which future items are created.
     pub(super) fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
         let mut rows = u64::try_from(self.rows).unwrap_or(u64::MAX);
         state.field(&mut rows);
@@ -130,17 +130,17 @@ impl EpisodeWriter {
         let paths: Vec<_> =
             self.steps.zeros().flatten_with_paths().into_iter().map(|(path, _)| path.to_string()).collect();
         let mut cells = Vec::new();
-        let mut tell = |path: &str, at: i64| -> Result<()> {
+        let mut create_column = |path: &str, at: i64| -> Result<()> {
             let value = history.column(path)?.step(at)?.to_tensor()?;
             cells.push(value.bytes().map_or_else(Vec::new, |bytes| bytes.to_vec()));
             Ok(())
         };
         let open = i64::from(self.is_open);
         for behind in (1..=i64::try_from(self.rows.min(self.kept)).unwrap_or(i64::MAX)).rev() {
-            paths.iter().try_for_each(|path| tell(path, -behind - open))?;
+            paths.iter().try_for_each(|path| create_column(path, -behind - open))?;
         }
         if self.is_open {
-            paths.iter().filter(|path| Steps::is_begun(path)).try_for_each(|path| tell(path, -1))?;
+            paths.iter().filter(|path| Steps::is_begun(path)).try_for_each(|path| create_column(path, -1))?;
         }
         Ok(cells)
     }

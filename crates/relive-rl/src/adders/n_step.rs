@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_examples_hold() {
+    fn n_step_transitions_match_the_published_examples() {
         let short = with_rewards(&[1.0; 2], &[1.0, 0.0]);
         assert_eq!(episode(3, 1.0, &short), [(1.0, 1.0), (2.0, 0.0), (1.0, 0.0)]);
         let ones = with_rewards(&[1.0; 3], &[0.5, 0.5, 0.0]);
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_window_is_the_formula(
+        fn every_window_matches_the_formula(
             n in 1_usize..6,
             g in 0.0_f32..1.0,
             steps in prop::collection::vec((-2.0_f32..2.0, 0.0_f32..=1.0), 1..12),

@@ -9,8 +9,8 @@ use crate::Result;
 /// How long one call waits for confirmations before it is repeated.
 pub(super) const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Repeats a call until the rate limiter has room. A rate limiter may hold actors back indefinitely; the
-/// table reports which callers are waiting. Closing the table ends the wait. A lost server looks the same from here,
+/// Repeats a call until the rate limiter has room. A rate limiter may block actors indefinitely; the table reports
+/// which callers are waiting. Closing the table ends the wait. The client cannot distinguish this from a lost server,
 /// so every wait is logged.
 pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
     loop {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wait_is_told_and_what_is_no_wait_ends_it() {
+    fn each_wait_is_logged_and_other_errors_end_it() {
         let engine = Engine::builder().table(TableConfig::new("replay")).build().unwrap();
         let client = Client::in_process(engine.clone()).unwrap();
         let late = || client.with_timeout(Duration::ZERO).sample("replay", 1).map(drop);

@@ -30,7 +30,7 @@ impl RowColumns {
         self.0.unflatten(leaves).map_err(|error| RlError::setting("a nest", error, "as its spec says"))
     }
 
-    /// Creates tensors from the bytes of each leaf, which are the next of `cells`.
+    /// Creates tensors from the bytes of each leaf, the next elements of `cells`.
     pub(super) fn restored(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
         let mut of_leaf = |spec: &ArraySpec| {
             Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(cells.next().unwrap_or_default()))

@@ -16,10 +16,10 @@ use crate::{Result, RlError, Saveable, state};
 /// as many rows as a sequence, and then after every period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndOfEpisode {
-    /// Pads with rows of zeros until a sequence is due; this is the last sequence of the episode.
+    /// Pads with rows of zeros until a sequence is due; this sequence is the last one of the episode.
     #[default]
     ZeroPad,
-    /// Writes a shorter sequence, of the episode's rows that the next due sequence would have contained.
+    /// Writes a shorter sequence with the episode's rows that the next due sequence would have contained.
     Truncate,
     /// Writes a sequence of full length from the last rows. Episodes that are shorter write nothing.
     Write,
@@ -53,8 +53,8 @@ pub struct SequenceAdder {
 }
 
 impl SequenceAdder {
-    /// Writes sequences to `table` with priority 1. `extras` describes the actor's outputs beside actions, if
-    /// it has any.
+    /// Writes sequences to `table` with priority 1. `extras` describes the actor's outputs other than actions, if it
+    /// has any.
     ///
     /// # Errors
     /// A length or a period of 0, or the client cannot create a writer.
@@ -88,8 +88,8 @@ impl SequenceAdder {
         self
     }
 
-    /// Returns when all created items are in their tables. Where an episode ends with a sequence of its own,
-    /// the end of the episode does this.
+    /// Returns when all created items are in their tables. Unless sequences continue into the next episode, the end of
+    /// an episode flushes, too.
     ///
     /// # Errors
     /// The table is closed.
@@ -162,10 +162,10 @@ impl Adder for SequenceAdder {
     }
 }
 
-/// The name of the state's owner, for messages.
+/// The owner of the saved state, for error messages.
 const WHAT: &str = "an adder of sequences";
 
-/// Saves the rows that future sequences begin with, which lets an episode continue after a restore.
+/// Saves the rows with which future sequences begin, so that an episode can continue after a restore.
 impl Saveable for SequenceAdder {
     fn save(&mut self) -> Vec<u8> {
         // This adder wrote the history, so it is readable.

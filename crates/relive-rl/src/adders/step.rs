@@ -34,24 +34,24 @@ impl Steps {
         &self.zeros
     }
 
-    /// The beginning of a row.
+    /// The fields of a row that are known before its action.
     pub(super) fn begun(&self, observation: View<'_>, is_first: bool) -> Result<Nest<Tensor>> {
-        let flag = Tensor::from_bools(&[is_first], []).map_err(told)?;
+        let flag = Tensor::from_bools(&[is_first], []).map_err(state_error)?;
         let observation = self.observations.tensors(observation)?;
         Ok(Nest::dict([("observation", observation), ("start_of_episode", Nest::Leaf(flag))]))
     }
 
-    /// Whether a leaf is known at the beginning of its row.
+    /// Whether a leaf is known before the action of its row.
     pub(super) fn is_begun(path: &str) -> bool {
         matches!(path.split('/').next(), Some("observation" | "start_of_episode"))
     }
 
-    /// The number of such leaves.
+    /// The number of leaves that are known before the action.
     pub(super) fn begun_leaves(&self) -> usize {
         self.observations.len() + 1
     }
 
-    /// Restores the wanted fields of a row from the bytes of their leaves, which are the next of `cells`.
+    /// Restores the requested fields of a row from the bytes of their leaves, the next elements of `cells`.
     pub(super) fn restored(
         &self,
         cells: &mut impl Iterator<Item = Vec<u8>>,
@@ -70,7 +70,7 @@ impl Steps {
         Ok(Nest::dict(restored.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The rest of the row.
+    /// The remaining fields of the row.
     #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     pub(super) fn taken(&self, action: View<'_>, step: TimeStep, extras: View<'_>) -> Result<Nest<Tensor>> {
         let mut row = vec![
@@ -90,7 +90,7 @@ impl Steps {
         Ok(Nest::dict(row))
     }
 
-    /// The rest of the row of the last observation, which has no action: zeros.
+    /// The remaining fields of the last observation's row, which has no action: zeros.
     pub(super) fn untaken(&self) -> Nest<Tensor> {
         let Nest::Dict(mut fields) = self.zeros.clone() else { return Nest::None };
         fields.retain(|name, _| name != "observation" && name != "start_of_episode");
@@ -116,9 +116,9 @@ pub fn step_spec(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Ne
 
 fn zero(spec: &ArraySpec) -> Result<Tensor> {
     let bytes = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
-    Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(vec![0; bytes])).map_err(told)
+    Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(vec![0; bytes])).map_err(state_error)
 }
 
-fn told(error: impl std::fmt::Display) -> RlError {
+fn state_error(error: impl std::fmt::Display) -> RlError {
     RlError::setting("a value of the environment", error, "as its spec says")
 }

@@ -17,7 +17,7 @@ pub struct StructuredAdder {
     configs: Vec<StructuredConfig>,
     writer: StructuredWriter,
     steps: Steps,
-    /// The row that still lacks its action.
+    /// The row that has no action yet.
     open: Option<Nest<Tensor>>,
 }
 
@@ -147,7 +147,7 @@ pub fn n_step_configs(table: &str, step: &Nest<ArraySpec>, n: usize) -> Result<V
     }
     configs.push(transition(n)?.condition(Condition::step_index().ge(n.into())));
     for steps in (1..n).rev() {
-        // The beginning of the episode already created the item over all its steps.
+        // The item over all steps of the episode already exists.
         let shorter = Condition::step_index().gt(steps.into());
         configs.push(transition(steps)?.condition(Condition::is_end_episode()).condition(shorter));
     }

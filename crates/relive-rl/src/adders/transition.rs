@@ -30,7 +30,7 @@ pub struct TransitionAdder {
 }
 
 impl TransitionAdder {
-    /// Writes transitions over `n` steps to `table`. The additional discount is the agent's own.
+    /// Writes transitions over `n` steps to `table`. `additional_discount` is the agent's own discount.
     ///
     /// # Errors
     /// `n` is 0, or the client cannot create a writer.
@@ -64,9 +64,8 @@ impl TransitionAdder {
         self
     }
 
-    /// Distributes the items over these tables in turn. The first item goes to the table with the fewest
-    /// inserts. Tables therefore never differ by more items than there are adders, however often adders
-    /// restart.
+    /// Distributes the items over these tables in turn. The first item goes to the table with the fewest inserts. The
+    /// item counts of tables therefore differ at most by the number of adders, even if adders restart.
     ///
     /// # Errors
     /// The inserts of the tables cannot be read.
@@ -116,7 +115,7 @@ impl TransitionAdder {
     fn shrink(&mut self) -> Result<()> {
         let mut behind = 0;
         while let Some(made) = self.window.shrink() {
-            // Each has its own numbers, in a row without other fields.
+            // Each item has its own reward and discount, in a row without other fields.
             self.writer.append(&Nest::dict::<&str, Nest<Tensor>>([]))?;
             behind += 1;
             self.create_item(made, behind)?;
@@ -175,10 +174,10 @@ impl Adder for TransitionAdder {
     }
 }
 
-/// The name of the state's owner, for messages.
+/// The owner of the saved state, for error messages.
 const WHAT: &str = "an adder of transitions";
 
-/// Saves the steps that future items begin at, which lets an episode continue after a restore.
+/// Saves the steps at which future items begin, so that an episode can continue after a restore.
 impl Saveable for TransitionAdder {
     fn save(&mut self) -> Vec<u8> {
         // This adder wrote the history, so it is readable.
@@ -231,7 +230,7 @@ impl TransitionAdder {
         }
         let history = self.writer.history();
         let mut cells = Vec::new();
-        let mut tell = |rows: &RowColumns, name: &str, at: i64| -> Result<()> {
+        let mut add_column = |rows: &RowColumns, name: &str, at: i64| -> Result<()> {
             let columns = rows.columns(name, |path| Ok(history.column(path)?.step(at)?))?;
             for column in columns.leaves() {
                 cells.push(column.to_tensor()?.bytes().map_or_else(Vec::new, |bytes| bytes.to_vec()));
@@ -240,11 +239,11 @@ impl TransitionAdder {
         };
         for behind in (1..=self.window.len()).rev() {
             let at = -1 - position(behind);
-            tell(&self.observations, "observation", at)?;
-            tell(&self.actions, "action", at)?;
-            tell(&self.extras, "extras", at)?;
+            add_column(&self.observations, "observation", at)?;
+            add_column(&self.actions, "action", at)?;
+            add_column(&self.extras, "extras", at)?;
         }
-        tell(&self.observations, "observation", -1)?;
+        add_column(&self.observations, "observation", -1)?;
         Ok(cells)
     }
 

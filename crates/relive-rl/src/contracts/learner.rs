@@ -20,12 +20,11 @@ pub trait Learner: Saveable + Send {
     /// The weights cannot be published.
     fn weights(&self) -> Result<Weights>;
 
-    /// Joins learners with the same settings and state, each in a process of its own. Each learns from its
-    /// share of the data, and all apply the [mean](Peers::mean) of their gradients. Called before the first
-    /// batch.
+    /// Joins learners with the same settings and state, each in its own process. Each learns from its share of the
+    /// data, and all apply the [mean](Peers::mean) of their gradients. Called before the first batch.
     ///
     /// # Errors
-    /// The learner only supports learning alone, which is the default.
+    /// The learner does not support other learners, which is the default.
     fn share(&mut self, peers: Peers) -> Result<()> {
         Err(RlError::setting(
             "learners",

@@ -1,4 +1,4 @@
-//! The group of a run's learners, from the view of one of them.
+//! The group of a run's learners, as seen by one of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use relive_cluster::reduce::{Reduction, Ring};
 
 use crate::{Result, RlError};
 
-/// The group of a run's learners, from the view of one of them. Cheap to clone.
+/// The group of a run's learners, as seen by one of them. Cheap to clone.
 ///
 /// All learners make the same calls in the same order, and each call waits for the others. For a single
 /// learner, each call returns its own input.
@@ -27,7 +27,7 @@ impl Peers {
         Peers::from(Ring::alone())
     }
 
-    /// `count` learners that have not joined yet, from the view of learner 0.
+    /// `count` learners that have not joined yet, as seen by learner 0.
     pub(crate) fn expected(count: u32) -> Peers {
         Peers { rank: 0, count, ring: Arc::default() }
     }
@@ -55,8 +55,8 @@ impl Peers {
         self.count == 1
     }
 
-    /// This learner's share of `count` things. The shares of all learners are disjoint, cover everything, and
-    /// differ in size by at most one.
+    /// This learner's share of `count` elements. The shares of all learners are disjoint, cover everything, and differ
+    /// in size by at most one.
     #[must_use]
     pub fn part(&self, of: usize) -> Range<usize> {
         let (rank, count) = (self.rank as usize, self.count as usize);
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_the_whole_and_as_even_as_they_can_be() {
+    fn parts_are_complete_and_as_even_as_possible() {
         for count in 1..=5_u32 {
             for of in 0..=13 {
                 let parts = (0..count).map(|rank| Peers { rank, count, ring: Arc::default() }.part(of));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn learners_that_have_not_met_say_so() {
+    fn learners_that_are_not_connected_report_it() {
         let error = Peers::expected(2).mean(&mut [1.0]).unwrap_err().to_string();
         assert_eq!(error, "learning together needs learners that have met");
         assert!(Peers::alone().mean(&mut [1.0]).is_ok());

@@ -41,7 +41,7 @@ pub trait Policy: Saveable + Send {
     /// The weights do not belong to this policy.
     fn load(&mut self, weights: &Weights) -> Result<()>;
 
-    /// The spec of the outputs beside actions, such as values and log-probabilities; empty by default.
+    /// The spec of the outputs other than actions, such as values and log-probabilities; empty by default.
     fn extras(&self) -> Nest<ArraySpec> {
         Nest::None
     }

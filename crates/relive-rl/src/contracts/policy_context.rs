@@ -15,9 +15,9 @@ pub struct PolicyContext<'a> {
     pub purpose: Purpose,
     /// A random key per row; all randomness of the row derives from it.
     pub keys: &'a [Key],
-    /// The number of the first row among those of all workers.
+    /// The index of the worker's first row among the rows of all workers.
     pub first: usize,
-    /// The number of rows of all workers.
+    /// The total number of rows of all workers.
     pub of: usize,
 }
 
@@ -38,9 +38,9 @@ pub enum Purpose {
     Evaluation,
 }
 
-/// What a crew needs of an agent: it creates the policies and knows the number of environments.
+/// The part of an agent that a crew uses: it creates the policies and determines the number of environments.
 pub(crate) trait MakePolicy: Send + Sync {
-    /// The number of environments for this many workers together.
+    /// The total number of environments for this many workers.
     fn environments(&self, workers: usize) -> usize;
 
     /// Creates a policy for a worker.

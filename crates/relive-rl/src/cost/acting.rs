@@ -9,7 +9,7 @@ use super::threads;
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{MakeEnvironment, Rows};
-use crate::seeds::{Who, actor_key, environment_seed};
+use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::{Agent, Part, PolicyContext, Purpose, Result, Weights};
 
 /// Numbers of environments for which acting is measured.
@@ -37,9 +37,9 @@ pub(super) fn measure(
     store.publish(weights.clone());
     let mut measured = Vec::new();
     for rows in ROWS {
-        let who: Vec<Who> = (0..rows).map(Who::Actor).collect();
-        let seeds: Vec<u64> = who.iter().map(|who| environment_seed(environment, seed, *who)).collect();
-        let keys: Vec<Key> = who.iter().map(|who| actor_key(seed, *who)).collect();
+        let user: Vec<EnvironmentUser> = (0..rows).map(EnvironmentUser::Actor).collect();
+        let seeds: Vec<u64> = user.iter().map(|user| environment_seed(environment, seed, *user)).collect();
+        let keys: Vec<Key> = user.iter().map(|user| actor_key(seed, *user)).collect();
         let environments = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
         let spec = environments.spec().clone();
         let policy = agent.policy(&PolicyContext::alone(&spec, Purpose::Training, &keys))?;
@@ -59,7 +59,7 @@ fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
     // Warms up the caches.
     worker.rollout(STEPS)?;
     let (begun, on_processor) = (Instant::now(), threads::own()?);
-    // The minimum of all measurements is the one least disturbed by other load.
+    // The minimum is the measurement least disturbed by other load.
     let (mut act, mut step, mut times) = (Duration::MAX, Duration::MAX, 0.0);
     while begun.elapsed() < WITHIN {
         for acted in worker.rollout(STEPS)?.acted {
@@ -70,7 +70,7 @@ fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
     }
     let took = threads::own()?.saturating_sub(on_processor).as_secs_f64() / times;
     let (act, step) = (act.as_secs_f64(), step.as_secs_f64());
-    // Other work of the thread, such as copying rows, is divided between both in proportion.
+    // The thread's other work, such as copying rows, is divided between acting and stepping in proportion.
     let act_s = took * act / (act + step).max(f64::MIN_POSITIVE);
     let step_s = took - act_s;
     Ok(ActCost { rows, act_s, step_s })

@@ -60,9 +60,9 @@ pub struct Costs {
 pub struct ActCost {
     /// Environments.
     pub rows: usize,
-    /// The part of the policy, in seconds.
+    /// The time of the policy, in seconds.
     pub act_s: f64,
-    /// The part of the environments, in seconds.
+    /// The time of the environments, in seconds.
     pub step_s: f64,
 }
 
@@ -119,8 +119,8 @@ impl Costs {
         all.max(0.0) / rows
     }
 
-    /// Checks that the costs are those of this agent, with its settings, in this environment. `place` is
-    /// their origin, for messages.
+    /// Checks that the costs are those of this agent, with its settings, in this environment. `place` names the source
+    /// of the costs, for error messages.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with the differences.

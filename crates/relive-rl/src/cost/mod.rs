@@ -1,4 +1,4 @@
-//! What a run costs, item by item, and a prediction of its speed on more machines, or with more workers and
+//! The costs of a run's parts, and a prediction of the run's speed on more machines, or with more workers and
 //! environments.
 //!
 //! [`measure`](crate::cost::Probe::measure) runs the agent's own plan for a few seconds, with one worker

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use relive_client::blocking::Client;
 
-use super::threads::Taken;
+use super::threads::CpuTimes;
 use crate::Result;
 
 /// The counters of a run at one moment.
@@ -14,7 +14,7 @@ pub(super) struct Moment {
     pub(super) at: Instant,
     pub(super) env_steps: u64,
     pub(super) learner_steps: u64,
-    pub(super) taken: Taken,
+    pub(super) cpu_times: CpuTimes,
     /// Inserts and samples of each table.
     tables: BTreeMap<String, (i64, i64)>,
 }
@@ -25,7 +25,7 @@ impl Moment {
         let tables = client.server_info()?.tables.into_iter();
         let tables =
             tables.map(|table| (table.config.name.clone(), (table.inserts, table.samples))).collect();
-        Ok(Moment { at: Instant::now(), env_steps, learner_steps, taken: Taken::now()?, tables })
+        Ok(Moment { at: Instant::now(), env_steps, learner_steps, cpu_times: CpuTimes::now()?, tables })
     }
 
     /// Inserts into a table, and samples from it, since an earlier moment.

@@ -11,7 +11,7 @@ const MAX_PUBLISHED_PER_S: f64 = 100.0;
 /// The publishing thread's maximum share of time: it pauses ten times as long as it works.
 const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
-/// Bisection steps for the rate: far more than a float64 has digits.
+/// Bisection steps for the rate: far more than the binary digits of a float64.
 const HALVINGS: u32 = 200;
 
 /// The machines for a run.
@@ -141,7 +141,7 @@ struct Model<'a> {
     costs: &'a Costs,
     cluster: Cluster,
     workers: f64,
-    /// Workers on the learner's machine, on all others together, and on the fullest of those.
+    /// Workers on the learner's machine, on all other machines together, and on the fullest of the others.
     near: f64,
     far: f64,
     fullest: f64,
@@ -183,21 +183,21 @@ impl Model<'_> {
     fn published(&self, rate: f64) -> f64 {
         let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
         let of_learner = match self.costs.round {
-            // One per round: workers fetch no other.
+            // One version per round: workers fetch no others.
             Some(_) => rate / self.round(),
             None => rate * self.costs.learner_steps,
         };
         of_learner.min(MAX_PUBLISHED_PER_S).min(most)
     }
 
-    /// Steps per round: each environment makes as many as in the measurement.
+    /// Steps per round: each environment makes the same number as in the measurement.
     #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
     fn round(&self) -> f64 {
         let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;
         steps * self.cluster.environments as f64
     }
 
-    /// Busy processors at a rate of steps per second.
+    /// The number of busy processors at `rate` steps per second.
     fn busy(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         rate * (self.worker_s + self.costs.learner_s + self.costs.serve_s)
@@ -253,7 +253,7 @@ mod tests {
     use super::super::{ActCost, TableCost, WeightCost};
     use super::*;
 
-    /// Acting takes 80 µs, and 10 µs more for each environment; sending takes 10 µs; learning 50 µs.
+    /// Acting takes 80 µs plus 10 µs for each environment; sending takes 10 µs, learning 50 µs.
     fn costs() -> Costs {
         Costs {
             version: Costs::VERSION,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_first_is_the_bottleneck() {
+    fn the_first_exhausted_resource_is_the_bottleneck() {
         let costs = costs();
         let predicted = assert_rate(&costs, cluster(1, 1), 10_000.0, "the workers");
         let replay = &predicted.tables[0];
@@ -309,13 +309,13 @@ mod tests {
             (replay.inserts_per_s, 8.0 * replay.inserts_per_s)
         );
         assert_eq!((replay.bytes_per_s, predicted.weights_bytes_per_s), (predicted.sent_bytes_per_s, 0.0));
-        // Two processors for 150 µs per step.
+        // Two processors share 150 µs of work per step.
         let predicted =
             assert_rate(&costs, cluster(1, 4), 2.0 / 150e-6, "the processors of the learner's machine");
         assert!((predicted.busy_processors - 2.0).abs() < 1e-9, "{predicted:?}");
-        // Elsewhere, workers have processors of their own.
+        // On other machines, workers have their own processors.
         assert_rate(&costs, cluster(64, 128), 20_000.0, "the learner thread");
-        // The learner's machine has one of three workers, and time for it.
+        // The learner's machine runs one of three workers, and has enough processor time for it.
         assert_rate(
             &costs,
             Cluster { processors: 1.0, ..cluster(2, 3) },
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn several_environments_of_a_worker_share_what_is_fixed() {
+    fn environments_of_one_worker_share_fixed_costs() {
         let costs = costs();
         for (rows, expected) in [(1.0, 90e-6), (6.0, 140e-6 / 6.0), (21.0, 290e-6 / 21.0)] {
             assert!((costs.act_s(rows) - expected).abs() < 1e-15, "{rows}: {}", costs.act_s(rows));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_wait_for_the_workers_and_for_the_learner() {
+    fn predicted_rounds_include_workers_and_learner() {
         let rounds = Costs { round: Some(100.0), round_pause_s: 0.001, ..costs() };
         // 100 steps: 10 ms of acting, 5 ms of learning, and a message.
         assert_rate(&rounds, cluster(1, 1), 100.0 / 0.016, "rounds");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn large_weights_fill_the_network() {
+    fn large_weights_make_the_network_the_bottleneck() {
         let weights = WeightCost { bytes: 10e6, fetched: 1.0, ..costs().weights };
         let costs = Costs { weights, ..costs() };
         let predicted = costs.predict(&cluster(64, 64)).unwrap();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_that_cannot_be_are_refused() {
+    fn invalid_clusters_are_refused() {
         let good = cluster(1, 2);
         for (bad, named) in [
             (Cluster { nodes: 0, ..good }, "nodes is 0"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_come_back_from_a_file_and_damaged_ones_are_refused() {
+    fn costs_round_trip_through_a_file_and_damaged_files_are_refused() {
         let (folder, costs) = (tempfile::tempdir().unwrap(), costs());
         let path = folder.path().join("costs.json");
         costs.save(&path).unwrap();

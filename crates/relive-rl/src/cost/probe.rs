@@ -1,4 +1,4 @@
-//! Measures what a run costs, by running it for a few seconds.
+//! Measures the costs of a run by running it for a few seconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use relive_env::{Buffer, EnvironmentSpec};
 use super::acting;
 use super::costs::{Costs, TableCost, WeightCost};
 use super::moment::Moment;
-use super::threads::{Side, Taken};
+use super::threads::{CpuTimes, Side};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Worker, work};
 use crate::remote::Layouts;
@@ -27,10 +27,10 @@ use crate::{Agent, Result, RlError, Weights};
 /// The maximum time until the learner's first step.
 const BEGINS_WITHIN: Duration = Duration::from_secs(120);
 
-/// Skipped at the beginning, while caches are cold.
+/// The time that is skipped at the beginning, while caches are cold.
 const WARM: Duration = Duration::from_millis(300);
 
-/// Versions of the weights that are published and fetched to measure the cost, and the time limit.
+/// The number of weight versions that are published and fetched to measure the cost, and the time limit.
 const FETCHES: u32 = 20;
 const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 
@@ -49,9 +49,9 @@ pub struct Probe<'a> {
     pub environment: &'a str,
     /// Makes the environments.
     pub make: &'a MakeEnvironment,
-    /// Serves the run's tables at the address.
+    /// Serves the run's tables at `address`.
     pub watch: Watch,
-    /// The address at which they are served, host:port.
+    /// The address of the served tables, host:port.
     pub address: String,
     /// The duration of the measurement, from the learner's first step.
     pub seconds: Duration,
@@ -67,7 +67,7 @@ impl Probe<'_> {
     /// Errors of the run; the learner makes no step within two minutes; the system does not report processor
     /// times of threads.
     pub fn measure(&self) -> Result<Costs> {
-        Taken::now()?;
+        CpuTimes::now()?;
         let run = self.run()?;
         let Measured { trained, moments, weights, items } = run;
         let acting =
@@ -106,7 +106,7 @@ impl Probe<'_> {
             begun: Some(self.worker(Arc::clone(&worker))),
             ..RunOptions::default()
         };
-        let ends = Alarm::set(&self.stop, BEGINS_WITHIN + self.seconds)?;
+        let ends = TimeLimit::set(&self.stop, BEGINS_WITHIN + self.seconds)?;
         let mut watching =
             Watching { probe: self, engine, begun: None, moments: Vec::new(), ended: None, failed: None };
         let trained = train(self.agent, &options, self.make, &mut |report| watching.note(report));
@@ -184,12 +184,12 @@ struct WeightTimes {
 }
 
 /// Stops the run after its time limit.
-struct Alarm {
+struct TimeLimit {
     _ends: Sender<()>,
 }
 
-impl Alarm {
-    fn set(stop: &Stop, after: Duration) -> Result<Alarm> {
+impl TimeLimit {
+    fn set(stop: &Stop, after: Duration) -> Result<TimeLimit> {
         let (ends, ended) = channel::<()>();
         let stop = stop.clone();
         let wait = move || {
@@ -199,7 +199,7 @@ impl Alarm {
         };
         let thread = Builder::new().name("relive-alarm".to_owned()).spawn(wait);
         thread.map_err(|error| RlError::file("the thread of an alarm".as_ref(), error))?;
-        Ok(Alarm { _ends: ends })
+        Ok(TimeLimit { _ends: ends })
     }
 }
 
@@ -218,14 +218,14 @@ impl Watching<'_> {
     fn note(&mut self, report: &Report) {
         if self.failed.is_none()
             && self.ended.is_none()
-            && let Err(error) = self.look(report)
+            && let Err(error) = self.observe(report)
         {
             self.failed = Some(error);
             self.probe.stop.stop();
         }
     }
 
-    fn look(&mut self, report: &Report) -> Result<()> {
+    fn observe(&mut self, report: &Report) -> Result<()> {
         let (env_steps, learner_steps) = (report.env_steps(), report.learner_steps());
         let Some(engine) = self.engine.lock().clone().filter(|_| learner_steps > 0) else { return Ok(()) };
         let begun = *self.begun.get_or_insert_with(Instant::now);
@@ -271,28 +271,28 @@ fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     let get = || published::get(&far, published::TIMEOUT)?.unpack().map(drop);
     let (fetches, fetched, idle) = repeated(get)?;
     let sides = [Side::Learner, Side::Connection, Side::Others];
-    let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(fetches);
+    let of = |(before, after): &(CpuTimes, CpuTimes), side| after.since(before, side).0 / f64::from(fetches);
     let [own, connection, others] = sides.map(|side| (of(&fetched, side) - of(&idle, side)).max(0.0));
     let (puts, put, idle) = repeated(|| packed.put(client, &[], &|| true))?;
-    let of = |(before, after): &(Taken, Taken), side| after.since(before, side).0 / f64::from(puts);
+    let of = |(before, after): &(CpuTimes, CpuTimes), side| after.since(before, side).0 / f64::from(puts);
     let publish_s = sides.into_iter().map(|side| (of(&put, side) - of(&idle, side)).max(0.0)).sum();
     Ok(WeightTimes { bytes: bytes_of(&weights), publish_s, fetch_s: own + connection, serve_s: others })
 }
 
-type Span = (Taken, Taken);
+type Span = (CpuTimes, CpuTimes);
 
-/// Repeats a call. Returns the number of calls, the processor times of threads meanwhile, and those of an
-/// equally long idle time.
+/// Repeats a call. Returns the number of calls, the processor times of threads during the calls, and those of an
+/// equally long idle period.
 fn repeated(mut call: impl FnMut() -> Result<()>) -> Result<(u32, Span, Span)> {
-    let (begun, before) = (Instant::now(), Taken::now()?);
+    let (begun, before) = (Instant::now(), CpuTimes::now()?);
     let mut calls = 0;
     while calls < FETCHES && begun.elapsed() < FETCHES_WITHIN {
         call()?;
         calls += 1;
     }
-    let (took, after) = (begun.elapsed(), Taken::now()?);
+    let (took, after) = (begun.elapsed(), CpuTimes::now()?);
     std::thread::sleep(took);
-    let idle = (after.clone(), Taken::now()?);
+    let idle = (after.clone(), CpuTimes::now()?);
     Ok((calls, (before, after), idle))
 }
 
@@ -336,20 +336,20 @@ impl Window<'_> {
     }
 
     /// Its parts.
-    fn parts(&self) -> impl Iterator<Item = Took> {
-        self.moments.windows(2).map(|pair| Took::between(&pair[0], &pair[1], self.weights))
+    fn parts(&self) -> impl Iterator<Item = CpuUsage> {
+        self.moments.windows(2).map(|pair| CpuUsage::between(&pair[0], &pair[1], self.weights))
     }
 
     /// The costs per environment step.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     fn costs(&self, acting: Vec<super::ActCost>, rows: usize) -> Costs {
         let Window { first, last, weights, .. } = self;
-        let whole = Took::between(first, last, *weights);
+        let whole = CpuUsage::between(first, last, *weights);
         let (puts, fetches) = last.of_table(first, published::TABLE);
         // Parts differ in their shares of acting and learning: each time is divided by the steps that caused
         // it.
-        let of_steps = |of: fn(&Took) -> f64| median(self.parts().map(|part| of(&part) / part.steps));
-        let of_both = |part: &Took| {
+        let of_steps = |of: fn(&CpuUsage) -> f64| median(self.parts().map(|part| of(&part) / part.steps));
+        let of_both = |part: &CpuUsage| {
             f64::midpoint(part.steps / whole.steps, part.learner_steps / whole.learner_steps.max(1.0))
         };
         let learner = median(self.parts().map(|part| part.learner / part.learner_steps));
@@ -387,8 +387,8 @@ impl Window<'_> {
                 costs.round_pause_s =
                     median(self.parts().map(|part| part.waited(part.learner + part.others) / part.rounds));
             }
-            // Otherwise the busier of the two does not wait for the other.
-            None if whole.worker_at_it > whole.learner_at_it => {
+            // Otherwise the learner is busier, and does not wait for the worker.
+            None if whole.worker_active > whole.learner_active => {
                 costs.pause_s = median(self.parts().map(|part| part.waited(0.0) / part.steps));
             }
             None => {}
@@ -410,9 +410,9 @@ impl Window<'_> {
     }
 }
 
-/// Processor times of threads between two moments, without publishing and fetching weights, and the steps
-/// made.
-struct Took {
+/// The processor times of threads between two moments, without publishing and fetching weights, and the number of
+/// steps.
+struct CpuUsage {
     steps: f64,
     learner_steps: f64,
     rounds: f64,
@@ -423,18 +423,19 @@ struct Took {
     others: f64,
     /// Time in which threads were runnable but had no processor.
     held: f64,
-    /// Time in which these two were running or runnable.
-    learner_at_it: f64,
-    worker_at_it: f64,
+    /// Time in which the learner and the worker were running or runnable, respectively.
+    learner_active: f64,
+    worker_active: f64,
 }
 
-impl Took {
+impl CpuUsage {
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
-    fn between(first: &Moment, last: &Moment, weights: WeightTimes) -> Took {
+    fn between(first: &Moment, last: &Moment, weights: WeightTimes) -> CpuUsage {
         let (puts, fetches) = last.of_table(first, published::TABLE);
         let sides = [Side::Learner, Side::Worker, Side::Connection, Side::Others];
-        let [learner, worker, connection, others] = sides.map(|side| last.taken.since(&first.taken, side));
-        Took {
+        let [learner, worker, connection, others] =
+            sides.map(|side| last.cpu_times.since(&first.cpu_times, side));
+        CpuUsage {
             steps: last.steps_since(first),
             learner_steps: (last.learner_steps - first.learner_steps) as f64,
             rounds: last.of_table(first, ROUNDS).0,
@@ -444,14 +445,14 @@ impl Took {
             connection: (connection.0 - fetches * weights.fetch_s).max(0.0),
             others: (others.0 - fetches * weights.serve_s - puts * weights.publish_s).max(0.0),
             held: learner.1 + worker.1 + connection.1 + others.1,
-            learner_at_it: learner.0 + learner.1,
-            worker_at_it: worker.0 + worker.1,
+            learner_active: learner.0 + learner.1,
+            worker_active: worker.0 + worker.1,
         }
     }
 
-    /// How long the worker waited, apart from `for_others`, the seconds in which it waits for others to work.
-    /// If other processes use the processors, a thread also waits until the thread that it depends on gets
-    /// one: this wait is not part of the run.
+    /// How long the worker waited, apart from `for_others`, the seconds in which it waited for the work of others. If
+    /// other processes use the processors, a thread also waits until the thread that it depends on gets one: this wait
+    /// is not counted.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }

@@ -24,14 +24,14 @@ const OF_CONNECTIONS: [&str; 2] = ["relive-client", "relive-probe"];
 
 /// The processor times of all threads so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken(BTreeMap<u64, (Option<Side>, Duration, Duration)>);
+pub(super) struct CpuTimes(BTreeMap<u64, (Option<Side>, Duration, Duration)>);
 
-impl Taken {
+impl CpuTimes {
     /// Reads the times; the calling thread counts as the learner's.
     ///
     /// # Errors
     /// The system does not report them.
-    pub(super) fn now() -> Result<Taken> {
+    pub(super) fn now() -> Result<CpuTimes> {
         let own = thread_id()?;
         let entries = std::fs::read_dir("/proc/self/task").map_err(|error| unknown(&error))?;
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
@@ -47,12 +47,11 @@ impl Taken {
             let (took, waited) = read(&format!("/proc/self/task/{id}/schedstat")).ok()?;
             Some((id, (Some(side), took, waited)))
         });
-        Ok(Taken(threads.collect()))
+        Ok(CpuTimes(threads.collect()))
     }
 
-    /// The seconds that a side has run since `before`, and those in which it was runnable but had no
-    /// processor.
-    pub(super) fn since(&self, before: &Taken, side: Side) -> (f64, f64) {
+    /// The seconds that a side has run since `before`, and the seconds in which it was runnable without a processor.
+    pub(super) fn since(&self, before: &CpuTimes, side: Side) -> (f64, f64) {
         let of_side = self.0.iter().filter(|(_, (own, _, _))| *own == Some(side));
         let (mut took, mut waited) = (Duration::ZERO, Duration::ZERO);
         for (id, (_, now_took, now_waited)) in of_side {
@@ -101,13 +100,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_of_a_thread_is_counted_for_its_side() {
-        let before = Taken::now().unwrap();
+    fn thread_cpu_time_is_attributed_to_its_side() {
+        let before = CpuTimes::now().unwrap();
         let (own_before, mut sum) = (own().unwrap(), 0_u64);
         while own().unwrap() < own_before + Duration::from_millis(20) {
             sum = (0..10_000).fold(sum, u64::wrapping_add);
         }
-        let now = Taken::now().unwrap();
+        let now = CpuTimes::now().unwrap();
         let (took, _) = now.since(&before, Side::Learner);
         assert!(took >= 0.019 && sum > 0, "{took}");
         assert_eq!(now.since(&now, Side::Learner), (0.0, 0.0));

@@ -8,13 +8,13 @@ use relive_client::blocking::Client;
 use crate::identity::Identity;
 use crate::plan::{Agent, Crew, MakeAgent, MakeNamed, next_progress, policies_of};
 use crate::remote::{Layouts, Team};
-use crate::seeds::{Who, environment_seed};
+use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::stop::Stop;
 use crate::tables::item::is_loss;
 use crate::tables::learners::Joining;
 use crate::{Result, RlError, Weights};
 
-/// How long to wait for the reason after the server has closed.
+/// How long to wait for the reason of the end after the server has closed.
 const NEWS: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -25,7 +25,7 @@ pub struct Follower<'a> {
     pub client: &'a Client,
     /// Its rank among the learners of the run, from 1.
     pub rank: u32,
-    /// Stops it early; the run then fails.
+    /// Stops the learner early; the run then fails.
     pub stop: &'a Stop,
 }
 
@@ -55,7 +55,7 @@ pub fn learn(
     let agent = agents(&of.agent, &of.settings_json())?;
     let make = environments(&of.environment)?;
     agent.validate()?;
-    let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
+    let spec = make.spec(environment_seed(&of.environment, of.seed, EnvironmentUser::Actor(0)))?;
     let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
     of.expect(&own, "the run's table `learners`", "use the same version of all programs on all machines")?;
     let layouts = Layouts::of(&agent, &spec, of.seed)?;

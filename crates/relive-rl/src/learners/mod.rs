@@ -1,4 +1,4 @@
-//! Several learners of one run, each in a process of its own.
+//! Several learners of one run, each in its own process.
 //!
 //! Learner 0 is the process that calls [`train`](crate::run::train) with
 //! [`RunOptions::learners`](crate::run::RunOptions::learners). It opens a meeting and writes its address into

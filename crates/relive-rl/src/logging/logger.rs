@@ -25,18 +25,18 @@ pub trait Logger: Send {
     /// It cannot be written.
     fn write(&mut self, report: &Report) -> Result<()>;
 
-    /// Flushes all reports to where others can read them.
+    /// Flushes all reports, so that other processes can read them.
     ///
     /// # Errors
     /// The reports cannot be written.
     fn flush(&mut self) -> Result<()>;
 
-    /// The kind of its files, such as `csv`. By default `None`; its files are then never truncated.
+    /// The kind of the logger's files, such as `csv`. By default `None`: the files are never truncated.
     fn kind(&self) -> Option<&'static str> {
         None
     }
 
-    /// Syncs its files to disk and returns their lengths. The mark is saved with the run's checkpoint.
+    /// Syncs the logger's files to disk and returns their lengths. The mark is saved with the run's checkpoint.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -44,7 +44,7 @@ pub trait Logger: Send {
         self.flush().map(|()| Mark::default())
     }
 
-    /// Truncates its files to a mark before the first write: the run resumes from there.
+    /// Truncates the logger's files to a mark before the first write: the run resumes from there.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -53,7 +53,7 @@ pub trait Logger: Send {
     }
 }
 
-/// Several loggers as one, flushed about once a second. Cheap to clone; clones share them.
+/// Several loggers as one, flushed about once a second. Cheap to clone; clones share the loggers.
 #[derive(Clone, Default)]
 pub struct Loggers(Arc<Mutex<All>>);
 
@@ -91,8 +91,8 @@ impl Loggers {
         with_files.map(|logger| logger.mark()).collect()
     }
 
-    /// Truncates the files of each logger to its mark, the first of its kind that is left. The files of a
-    /// logger without a mark are emptied.
+    /// Truncates the files of each logger to its mark: the first remaining mark of its kind. The files of a logger
+    /// without a mark are emptied.
     pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };

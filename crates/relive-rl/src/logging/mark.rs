@@ -34,7 +34,7 @@ impl Mark {
         Ok(Mark { kind: kind.to_owned(), files })
     }
 
-    /// Truncates the files of a folder to their recorded lengths, and removes those that did not exist.
+    /// Truncates the files of a folder to their recorded lengths, and removes files that did not exist at the mark.
     pub(super) fn cut_back(&self, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
         for name in names(folder, is_own)? {
             let path = folder.join(&name);

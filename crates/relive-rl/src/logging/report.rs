@@ -45,7 +45,7 @@ pub struct LearnerReport {
     pub learner_steps: u64,
     /// Steps of all actors.
     pub env_steps: u64,
-    /// Time that the learner has worked, from its first step.
+    /// The time since the learner's first step.
     pub walltime_s: f64,
     /// Seconds since the start of the run.
     pub seconds: f64,
@@ -82,7 +82,7 @@ impl Report {
         }
     }
 
-    /// All its numbers, by name.
+    /// All numbers of the report, by name.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, f64)> {

@@ -29,7 +29,7 @@ impl TensorBoardLogger {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(|error| RlError::file(folder, error))?;
         let now = since_epoch();
-        // Each run has a file of its own; TensorBoard reads them all.
+        // Each run has its own file; TensorBoard reads all of them.
         let name = format!("events.out.tfevents.{}.{}.relive", now.as_micros(), std::process::id());
         let path = folder.join(name);
         let file = File::create(&path).map_err(|error| RlError::file(&path, error))?;
@@ -77,7 +77,7 @@ impl Logger for TensorBoardLogger {
         Mark::of("events", self.folder(), &is_own)
     }
 
-    /// Truncates earlier files only: its own file is still empty.
+    /// Truncates earlier files only: the logger's own file is still empty.
     fn cut_back(&mut self, mark: &Mark) -> Result<()> {
         let own = self.path.file_name();
         mark.cut_back(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_as_described() {
+    fn an_event_matches_the_documented_encoding() {
         // Encoded by hand for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
         let mut scalar = Vec::new();
         put_bytes(&mut scalar, 1, b"a/b");

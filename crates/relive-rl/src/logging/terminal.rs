@@ -31,7 +31,7 @@ impl Logger for TerminalLogger {
             return Ok(());
         }
         self.written.insert(label, now);
-        let cells: Vec<_> = report.values().iter().map(|(name, value)| told(name, *value)).collect();
+        let cells: Vec<_> = report.values().iter().map(|(name, value)| cell(name, *value)).collect();
         let written = writeln!(self.out, "[{label}] {}", cells.join(" | "));
         written.map_err(|error| RlError::file(Path::new("the log"), error))
     }
@@ -41,8 +41,8 @@ impl Logger for TerminalLogger {
     }
 }
 
-/// Formats whole numbers without decimals, others with three.
-fn told(name: &str, value: f64) -> String {
+/// Formats whole numbers without decimals, and other numbers with three.
+fn cell(name: &str, value: f64) -> String {
     let name = name.replace('_', " ");
     if value.fract() == 0.0 { format!("{name} = {value}") } else { format!("{name} = {value:.3}") }
 }

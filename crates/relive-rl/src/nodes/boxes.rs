@@ -1,5 +1,5 @@
-//! The tables of nodes: those in which nodes and the driver meet, and the boxes in which nodes wait for
-//! weights. A tree determines which node takes weights from where.
+//! The tables of nodes: tables for the messages between nodes and the driver, and boxes in which nodes wait for
+//! weights. A tree determines the source of each node's weights.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
 
 /// The tables of nodes on the run's server.
 pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
-    [heartbeat::table(), list::table()].into_iter().chain(boxes_of_nodes())
+    [heartbeat::table(), list::table()].into_iter().chain(node_weight_tables())
 }
 
-/// One box for each node that takes weights from the same place.
-pub(super) fn boxes_of_nodes() -> impl Iterator<Item = TableConfig> {
+/// One box for each node with the same source of weights.
+pub(super) fn node_weight_tables() -> impl Iterator<Item = TableConfig> {
     (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
 }
 
 /// The box of a worker, on its node.
-pub(crate) fn box_of_worker(number: impl Display) -> String {
+pub(crate) fn worker_weight_table(number: impl Display) -> String {
     format!("worker-{number}")
 }
 
-/// How many nodes take weights from one place: from the run's server, and from each node.
+/// The maximum number of nodes that take weights from the same source: from the run's server, and from each node.
 pub(super) const FAN_OUT: usize = 2;
 
-/// Where a node takes weights from.
+/// The source of a node's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// The index of the node that it takes them from; `None`: the run's server.
+    /// The index of the node that provides the weights; `None`: the run's server.
     pub(super) parent: Option<usize>,
-    /// Its box there, below [`FAN_OUT`].
+    /// The number of its box at this place, below [`FAN_OUT`].
     pub(super) slot: usize,
 }
 
-/// The place in the tree of the node with this index among those that pass weights on.
+/// The position in the tree of the node with this index among the nodes that pass weights on.
 pub(super) fn branch(index: usize) -> Branch {
     Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_box_has_one_reader_and_the_way_from_the_server_is_short() {
+    fn each_weight_box_has_one_reader_and_the_tree_is_shallow() {
         let branches: Vec<Branch> = (0..100).map(branch).collect();
         let distinct: HashSet<_> = branches.iter().map(|branch| (branch.parent, branch.slot)).collect();
         assert_eq!(distinct.len(), branches.len());

@@ -35,19 +35,19 @@ pub(super) struct NodeHeartbeat {
     /// For people.
     pub(super) name: String,
     pub(super) host: String,
-    /// Where others get weights; `None` if it passes none on to other nodes.
+    /// The address where other nodes get weights; `None` if this node passes none on.
     pub(super) address: Option<String>,
-    /// The number of workers that it has room for.
+    /// The number of workers for which the node has room.
     pub(super) wants: u32,
-    /// The numbers of its workers. A new driver learns them this way.
+    /// The numbers of its workers, from which a new driver learns them.
     pub(super) holds: Vec<u32>,
     /// The number of running workers.
     pub(super) workers: u32,
-    /// How often it has restarted a worker that had ended.
+    /// How often the node has restarted a worker that had ended.
     pub(super) restarts: u64,
     /// The version of its weights.
     pub(super) version: Option<u64>,
-    /// Whether it is leaving and returns its numbers.
+    /// Whether the node is leaving and returns its numbers.
     pub(super) leaves: bool,
 }
 
@@ -81,7 +81,7 @@ impl NodeHeartbeat {
     }
 
     /// # Errors
-    /// The heartbeat comes from a node with another version of Relive; the bytes are no heartbeat.
+    /// The heartbeat comes from a node with another version of Relive; the bytes are not a heartbeat.
     fn from_bytes(bytes: &[u8]) -> Result<NodeHeartbeat> {
         let sent: SentHeartbeat =
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
@@ -94,7 +94,7 @@ impl NodeHeartbeat {
         if heartbeat.address.as_deref().is_some_and(|address| printable(address) != address) {
             return Err(RlError::state(WHAT, "its address has invalid characters"));
         }
-        // They are shown in logs and on terminals.
+        // Both names are shown in logs and on terminals.
         let [name, host] = [&heartbeat.name, &heartbeat.host].map(|text| printable(text).into_owned());
         Ok(NodeHeartbeat { name, host, ..heartbeat })
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_come_in_order_and_those_of_another_version_are_refused() {
+    fn heartbeats_arrive_in_order_and_other_versions_are_refused() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         let mut heartbeats = NodeHeartbeats::new(&client).unwrap();
         for id in [3, 1] {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_can_be_printed_and_addresses_that_cannot_are_refused() {
+    fn names_are_made_printable_and_unprintable_addresses_are_refused() {
         let read = |heartbeat: &NodeHeartbeat| {
             let heartbeat = serde_json::to_value(heartbeat).unwrap();
             NodeHeartbeat::from_bytes(

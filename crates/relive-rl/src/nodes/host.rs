@@ -10,13 +10,13 @@ use relive_table::TableConfig;
 use super::heartbeat::{self, NodeHeartbeat};
 use super::list::{Assignment, NodeList};
 use super::relay::{self, Relay};
-use super::{Connect, box_of_worker};
+use super::{Connect, worker_weight_table};
 use crate::identity::Identity;
 use crate::limits::{MAX_WORKERS, NODE_GONE};
 use crate::stop::Stop;
 use crate::tables::item::is_loss;
 use crate::tables::job::{self, Job};
-use crate::tables::silence::{Missed, watched};
+use crate::tables::silence::{WatchTarget, watched};
 use crate::tables::weights;
 use crate::{Result, RlError};
 
@@ -26,8 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long a node that is not on the list keeps its workers: a successor of the driver has heard from all
-/// nodes by then.
+/// How long a node that is not on the list keeps its workers. By then, a new driver has received heartbeats from all
+/// nodes.
 const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
 
 /// How long a node waits for numbers before it logs that there are none.
@@ -43,9 +43,9 @@ pub struct Node<'a> {
     pub host: String,
     /// The address of [its tables](node_tables) for other nodes; `None` if it does not serve them.
     pub address: Option<String>,
-    /// The maximum number of its workers.
+    /// The maximum number of the node's workers.
     pub actors: u32,
-    /// The tables that it serves, created from [`node_tables`].
+    /// The tables that the node serves, created from [`node_tables`].
     pub engine: Engine,
     /// Connects to another node by its address.
     pub connect: Connect,
@@ -91,8 +91,8 @@ pub fn node_tables() -> impl Iterator<Item = TableConfig> {
     relay::tables()
 }
 
-/// Acts for the run on a server until the run is over, with as many workers as the driver has numbers for.
-/// Waits for a missing server or driver, and logs that. Also logs if it gets fewer numbers than requested.
+/// Acts for the run on a server until the run is over, with as many workers as the driver assigns numbers. Waits for a
+/// missing server or driver, and logs the wait. Also logs if the driver assigns fewer numbers than requested.
 ///
 /// # Errors
 /// The run uses another version of Relive; the server has a different run than before; a worker cannot
@@ -114,11 +114,11 @@ pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
         beat: None,
         running: Running::default(),
         hosted: Hosted::default(),
-        is_told: false,
-        has_complained: false,
+        is_logged: false,
+        has_logged_error: false,
         begun: Instant::now(),
     };
-    let ended = watched(node.client, Missed::Driver, || hosting.work());
+    let ended = watched(node.client, WatchTarget::Driver, || hosting.work());
     hosting.leave();
     ended.map(|()| hosting.hosted)
 }
@@ -137,16 +137,16 @@ struct Hosting<'a, 'w> {
     /// The joined run.
     of: Option<Identity>,
     places: Vec<u32>,
-    /// When it was last on the list.
+    /// When the node was last on the list.
     listed: Instant,
-    /// When it last sent a heartbeat.
+    /// When the node last sent a heartbeat.
     beat: Option<Instant>,
     running: Running,
     hosted: Hosted,
     /// Whether the lack of numbers was logged.
-    is_told: bool,
+    is_logged: bool,
     /// Whether an unreadable list was logged.
-    has_complained: bool,
+    has_logged_error: bool,
     begun: Instant,
 }
 
@@ -187,20 +187,19 @@ impl Hosting<'_, '_> {
         Ok(false)
     }
 
-    /// The newest list. `None` if the table's item is not a list; the driver notices that too, and rewrites
-    /// it.
+    /// The newest list. `None` if the table's item is not a list; the driver also notices that, and rewrites the item.
     fn list(&mut self) -> Result<Option<NodeList>> {
         let found = NodeList::get(self.node.client);
         match found {
             Err(error) if !is_loss(&error) && !matches!(error, RlError::OtherVersion { .. }) => {
-                if !std::mem::replace(&mut self.has_complained, true) {
+                if !std::mem::replace(&mut self.has_logged_error, true) {
                     tracing::warn!("ignored an invalid list in the table of nodes: {error}");
                 }
                 Ok(None)
             }
             list => {
                 let list = list?;
-                self.has_complained = false;
+                self.has_logged_error = false;
                 Ok(Some(list.unwrap_or_default()))
             }
         }
@@ -227,11 +226,11 @@ impl Hosting<'_, '_> {
         self.relay.follow(&entry.source);
         self.hold(&entry.places)?;
         let (has, wants) = (self.places.len(), self.node.actors);
-        if !self.is_told
+        if !self.is_logged
             && has < usize::try_from(wants).unwrap_or(usize::MAX)
             && self.begun.elapsed() >= TIMEOUT
         {
-            self.is_told = true;
+            self.is_logged = true;
             let why = match most {
                 Some(most) => {
                     format!("the run has synchronous rounds, for exactly {most} actors")
@@ -250,15 +249,17 @@ impl Hosting<'_, '_> {
         if self.places == numbers {
             return Ok(());
         }
-        let boxes = numbers.iter().map(box_of_worker).collect();
+        let boxes = numbers.iter().map(worker_weight_table).collect();
         let (before, engine) = (std::mem::take(&mut self.places), &self.node.engine);
         self.relay.serve(boxes, || {
-            let who = Arc::from("the node");
+            let user = Arc::from("the node");
             for gone in before.iter().filter(|number| !numbers.contains(number)) {
-                engine.drop_table(&weights::fresh_name(&box_of_worker(gone)), &who).map_err(refused)?;
+                engine
+                    .drop_table(&weights::fresh_name(&worker_weight_table(gone)), &user)
+                    .map_err(refused)?;
             }
             for new in numbers.iter().filter(|number| !before.contains(number)) {
-                engine.add_table(weights::fresh(&box_of_worker(new)), &who).map_err(refused)?;
+                engine.add_table(weights::fresh(&worker_weight_table(new)), &user).map_err(refused)?;
             }
             Ok(())
         })?;
@@ -306,9 +307,9 @@ mod tests {
     use super::super::list::put_bytes;
     use super::super::{Registry, tables};
     use super::*;
-    use crate::tables::job::Now;
+    use crate::tables::job::JobProgress;
 
-    /// Records the numbers that it should hold, and each call of `watch`.
+    /// Records the numbers passed to `hold`, and each call of `watch`.
     struct Recorded(Sender<Option<Vec<u32>>>);
 
     impl NodeWorkers for Recorded {
@@ -322,23 +323,25 @@ mod tests {
         }
     }
 
-    fn held(told: &Receiver<Option<Vec<u32>>>, looks: usize) -> Vec<u32> {
-        let all =
-            told.iter().filter(|told| told.is_none() || told.as_ref().is_some_and(|held| !held.is_empty()));
+    fn held(calls: &Receiver<Option<Vec<u32>>>, looks: usize) -> Vec<u32> {
+        let all = calls
+            .iter()
+            .filter(|calls| calls.is_none() || calls.as_ref().is_some_and(|held| !held.is_empty()));
         all.take(looks).flatten().next().unwrap_or_default()
     }
 
     #[test]
-    fn what_is_no_list_ends_no_node() {
+    fn an_invalid_node_list_is_ignored() {
         let engine = tables().chain([job::table()]).fold(Engine::builder(), EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let spec = make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
-        let put =
-            |is_over| job::put(&client, &identity, Now { is_over, ..Now::default() }, &|| true).unwrap();
+        let put = |is_over| {
+            job::put(&client, &identity, JobProgress { is_over, ..JobProgress::default() }, &|| true).unwrap()
+        };
         put(false);
         put_bytes(&client, b"no list".to_vec(), &|| true).unwrap();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let own = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
         let run = client.clone();
         let node = std::thread::spawn(move || {
@@ -355,17 +358,17 @@ mod tests {
                 connect,
                 stop: &stop,
             };
-            host(&node, &mut Recorded(tell))
+            host(&node, &mut Recorded(sender))
         });
-        assert!(held(&told, 3).is_empty(), "it goes on without workers");
+        assert!(held(&receiver, 3).is_empty(), "it goes on without workers");
         let registry = Registry::new((0, 2), false);
-        registry.look(&client, &|| true).unwrap();
+        registry.update(&client, &|| true).unwrap();
         while !registry.has_some() {
-            registry.look(&client, &|| true).unwrap();
+            registry.update(&client, &|| true).unwrap();
         }
-        assert_eq!(held(&told, 100), [0, 1]);
+        assert_eq!(held(&receiver, 100), [0, 1]);
         put(true);
-        while told.recv().is_ok() {}
+        while receiver.recv().is_ok() {}
         node.join().unwrap().unwrap();
     }
 }

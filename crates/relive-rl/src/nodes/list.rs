@@ -1,5 +1,5 @@
-//! The driver's message to all nodes: which nodes exist, the numbers of their workers, and where each takes
-//! weights from.
+//! The driver's message to all nodes: which nodes exist, the numbers of their workers, and the source of each node's
+//! weights.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::heartbeat::PROTOCOL;
-use crate::tables::item::{self, GoesOn};
+use crate::tables::item::{self, ShouldContinue};
 use crate::watching::printable;
 use crate::{Result, RlError};
 
@@ -29,7 +29,7 @@ pub(super) struct NodeList {
     pub(super) nodes: Vec<Assignment>,
 }
 
-/// What the driver assigns to a node.
+/// The driver's assignment for a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assignment {
     pub(super) id: u64,
@@ -38,12 +38,12 @@ pub(super) struct Assignment {
     pub(super) source: Source,
 }
 
-/// Where a node takes weights from.
+/// The source of a node's weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
-    /// The address of the node that it takes them from; `None`: the run's server.
+    /// The address of the node that provides the weights; `None`: the run's server.
     pub(super) address: Option<String>,
-    /// Its box there; `None` if it has none.
+    /// Its box at the source; `None` if it has none.
     pub(super) reader: Option<String>,
 }
 
@@ -60,10 +60,14 @@ pub(super) fn table() -> TableConfig {
 }
 
 impl NodeList {
-    pub(super) fn put(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+    pub(super) fn put(&self, client: &Client, should_continue: ShouldContinue<'_>) -> Result<()> {
         let list = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
         let written = WrittenList { protocol: PROTOCOL, relive: env!("CARGO_PKG_VERSION").to_owned(), list };
-        put_bytes(client, serde_json::to_vec(&written).map_err(|error| RlError::state(WHAT, error))?, goes_on)
+        put_bytes(
+            client,
+            serde_json::to_vec(&written).map_err(|error| RlError::state(WHAT, error))?,
+            should_continue,
+        )
     }
 
     /// The newest list, if there is one yet.
@@ -107,9 +111,9 @@ impl NodeList {
     }
 }
 
-pub(super) fn put_bytes(client: &Client, bytes: Vec<u8>, goes_on: GoesOn<'_>) -> Result<()> {
+pub(super) fn put_bytes(client: &Client, bytes: Vec<u8>, should_continue: ShouldContinue<'_>) -> Result<()> {
     let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
-    item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), goes_on)
+    item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), should_continue)
 }
 
 #[cfg(test)]
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_list_is_read_and_one_of_another_version_refused() {
+    fn the_newest_node_list_is_read_and_other_versions_are_refused() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         assert_eq!(NodeList::get(&client).unwrap(), None);
         let source = Source { address: Some("h:1".to_owned()), reader: Some("1".to_owned()) };

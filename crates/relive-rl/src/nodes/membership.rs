@@ -73,7 +73,7 @@ pub(super) enum Change {
     Silent(String),
     Back(String),
     Left(String),
-    /// It was silent for too long; the numbers that it had.
+    /// A node was silent for too long: its name and the numbers that it had.
     Gone(String, Vec<u32>),
 }
 
@@ -103,7 +103,7 @@ impl Membership {
         }
         let (id, holds) = (heartbeat.id, heartbeat.holds.clone());
         let change = match index {
-            // It gets no numbers, and reports that.
+            // The node gets no numbers, and logs that.
             None if self.nodes.len() >= MAX_NODES => return None,
             None => {
                 self.nodes.push(Member { heartbeat, seen: now, state: NodeState::Up, env_steps: 0 });
@@ -193,7 +193,7 @@ impl Membership {
         }
     }
 
-    /// Whether all numbers that nodes have from a previous driver are known.
+    /// Whether all numbers that a previous driver assigned are known.
     pub(super) fn has_settled(&self, now: Instant) -> bool {
         now >= self.settles
     }
@@ -239,8 +239,7 @@ impl Membership {
         self.nodes.iter().any(|node| node.state != NodeState::Gone)
     }
 
-    /// The list for all nodes. Nodes that pass weights on come before those that do not, which have no
-    /// children.
+    /// The list for all nodes. Nodes that pass weights on come first; the other nodes have no children.
     pub(super) fn list(&self) -> NodeList {
         let mut present: Vec<&Member> =
             self.nodes.iter().filter(|node| node.state != NodeState::Gone).collect();
@@ -271,27 +270,27 @@ impl Membership {
 mod tests {
     use super::*;
 
-    struct Story {
-        roll: Membership,
+    struct MembershipScenario {
+        membership: Membership,
         start: Instant,
     }
 
-    impl Story {
-        fn new(started: u32, workers: u32, is_fixed: bool) -> Story {
+    impl MembershipScenario {
+        fn new(started: u32, workers: u32, is_fixed: bool) -> MembershipScenario {
             let start = Instant::now();
-            Story { roll: Membership::new((started, workers), is_fixed, start), start }
+            MembershipScenario { membership: Membership::new((started, workers), is_fixed, start), start }
         }
 
         fn heartbeat(&mut self, ms: u64, heartbeat: NodeHeartbeat) -> Option<Change> {
-            self.roll.note(heartbeat, self.start + Duration::from_millis(ms))
+            self.membership.note(heartbeat, self.start + Duration::from_millis(ms))
         }
 
         fn pass(&mut self, ms: u64) -> Vec<Change> {
-            self.roll.pass(self.start + Duration::from_millis(ms))
+            self.membership.pass(self.start + Duration::from_millis(ms))
         }
 
         fn places(&self) -> Vec<Vec<u32>> {
-            let places = self.roll.places();
+            let places = self.membership.places();
             (1..=3).map(|id| places.get(&id).cloned().unwrap_or_default()).collect()
         }
     }
@@ -301,115 +300,116 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_given_once_and_a_late_node_gets_more() {
-        let mut story = Story::new(1, 2, false);
+    fn each_worker_number_is_assigned_once_and_late_nodes_get_the_rest() {
+        let mut scenario = MembershipScenario::new(1, 2, false);
         assert_eq!(
-            story.heartbeat(0, NodeHeartbeat::of_test(1, 2)),
+            scenario.heartbeat(0, NodeHeartbeat::of_test(1, 2)),
             Some(Change::Joined("node-1".to_owned()))
         );
-        story.heartbeat(0, NodeHeartbeat::of_test(2, 3));
-        assert_eq!(story.pass(1), []);
-        assert_eq!(story.places(), [vec![1, 2], vec![3, 4, 5], vec![]]);
-        story.heartbeat(2, NodeHeartbeat::of_test(3, 1));
-        story.heartbeat(2, NodeHeartbeat::of_test(1, 1));
-        story.pass(3);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(2, 3));
+        assert_eq!(scenario.pass(1), []);
+        assert_eq!(scenario.places(), [vec![1, 2], vec![3, 4, 5], vec![]]);
+        scenario.heartbeat(2, NodeHeartbeat::of_test(3, 1));
+        scenario.heartbeat(2, NodeHeartbeat::of_test(1, 1));
+        scenario.pass(3);
         assert_eq!(
-            story.places(),
+            scenario.places(),
             [vec![1], vec![3, 4, 5], vec![2]],
             "one that wants fewer gives the others back"
         );
     }
 
     #[test]
-    fn the_numbers_of_a_silent_node_are_given_to_others_once_it_is_gone() {
-        let mut story = Story::new(0, 4, true);
-        story.heartbeat(0, NodeHeartbeat::of_test(1, 3));
-        story.heartbeat(0, NodeHeartbeat::of_test(2, 3));
-        story.pass(0);
-        assert_eq!(story.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
+    fn worker_numbers_of_a_lost_node_are_reassigned() {
+        let mut scenario = MembershipScenario::new(0, 4, true);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(1, 3));
+        scenario.heartbeat(0, NodeHeartbeat::of_test(2, 3));
+        scenario.pass(0);
+        assert_eq!(scenario.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
         let (silence, gone) = (ms(NODE_SILENCE), ms(NODE_GONE));
-        story.heartbeat(silence, NodeHeartbeat::of_test(2, 3));
-        assert_eq!(story.pass(silence), [Change::Silent("node-1".to_owned())]);
-        assert_eq!(story.places()[0], [0, 1, 2]);
-        story.heartbeat(gone, NodeHeartbeat::of_test(2, 3));
-        assert_eq!(story.pass(gone), [Change::Gone("node-1".to_owned(), vec![0, 1, 2])]);
-        assert_eq!(story.places(), [vec![], vec![0, 1, 3], vec![]]);
-        assert_eq!(story.pass(gone), [], "it is reported once");
+        scenario.heartbeat(silence, NodeHeartbeat::of_test(2, 3));
+        assert_eq!(scenario.pass(silence), [Change::Silent("node-1".to_owned())]);
+        assert_eq!(scenario.places()[0], [0, 1, 2]);
+        scenario.heartbeat(gone, NodeHeartbeat::of_test(2, 3));
+        assert_eq!(scenario.pass(gone), [Change::Gone("node-1".to_owned(), vec![0, 1, 2])]);
+        assert_eq!(scenario.places(), [vec![], vec![0, 1, 3], vec![]]);
+        assert_eq!(scenario.pass(gone), [], "it is reported once");
         let back = NodeHeartbeat { holds: vec![0, 1, 2], ..NodeHeartbeat::of_test(1, 3) };
-        assert_eq!(story.heartbeat(gone + 1, back), Some(Change::Back("node-1".to_owned())));
-        story.pass(gone + 1);
-        assert_eq!(story.places(), [vec![2], vec![0, 1, 3], vec![]], "it keeps what nobody else has");
+        assert_eq!(scenario.heartbeat(gone + 1, back), Some(Change::Back("node-1".to_owned())));
+        scenario.pass(gone + 1);
+        assert_eq!(scenario.places(), [vec![2], vec![0, 1, 3], vec![]], "it keeps what nobody else has");
     }
 
     #[test]
-    fn a_node_that_leaves_gives_its_numbers_back_at_once() {
-        let mut story = Story::new(0, 2, true);
-        story.heartbeat(0, NodeHeartbeat::of_test(1, 2));
-        story.heartbeat(0, NodeHeartbeat::of_test(2, 2));
-        story.pass(0);
+    fn a_leaving_node_releases_its_worker_numbers_at_once() {
+        let mut scenario = MembershipScenario::new(0, 2, true);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(1, 2));
+        scenario.heartbeat(0, NodeHeartbeat::of_test(2, 2));
+        scenario.pass(0);
         let leaves = NodeHeartbeat { leaves: true, ..NodeHeartbeat::of_test(1, 2) };
-        assert_eq!(story.heartbeat(1, leaves.clone()), Some(Change::Left("node-1".to_owned())));
-        assert_eq!(story.heartbeat(1, leaves), None);
-        story.pass(1);
-        assert_eq!(story.places(), [vec![], vec![0, 1], vec![]]);
-        let states: Vec<_> = story.roll.nodes().iter().map(|node| node.state.name()).collect();
+        assert_eq!(scenario.heartbeat(1, leaves.clone()), Some(Change::Left("node-1".to_owned())));
+        assert_eq!(scenario.heartbeat(1, leaves), None);
+        scenario.pass(1);
+        assert_eq!(scenario.places(), [vec![], vec![0, 1], vec![]]);
+        let states: Vec<_> = scenario.membership.nodes().iter().map(|node| node.state.name()).collect();
         assert_eq!(states, ["gone", "up"]);
-        story.heartbeat(70_000, NodeHeartbeat::of_test(2, 2));
-        story.pass(70_000);
-        assert_eq!(story.roll.nodes().len(), 1, "it is not shown for ever");
+        scenario.heartbeat(70_000, NodeHeartbeat::of_test(2, 2));
+        scenario.pass(70_000);
+        assert_eq!(scenario.membership.nodes().len(), 1, "it is not shown for ever");
     }
 
     #[test]
-    fn a_driver_that_follows_gives_nothing_out_before_it_knows_what_is_held() {
+    fn a_new_driver_assigns_nothing_until_current_assignments_are_known() {
         let start = Instant::now();
-        let mut story = Story { roll: Membership::new((0, 9), false, start + NODE_GONE), start };
+        let mut scenario =
+            MembershipScenario { membership: Membership::new((0, 9), false, start + NODE_GONE), start };
         let gone = ms(NODE_GONE);
-        story.heartbeat(0, NodeHeartbeat::of_test(1, 2));
-        story.pass(0);
-        assert!(story.places()[0].is_empty());
-        story.heartbeat(10, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
-        story.heartbeat(gone, NodeHeartbeat::of_test(1, 2));
-        story.heartbeat(gone, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
-        story.pass(gone);
-        assert_eq!(story.places(), [vec![2, 3], vec![0, 1], vec![]]);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(1, 2));
+        scenario.pass(0);
+        assert!(scenario.places()[0].is_empty());
+        scenario.heartbeat(10, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
+        scenario.heartbeat(gone, NodeHeartbeat::of_test(1, 2));
+        scenario.heartbeat(gone, NodeHeartbeat { holds: vec![0, 1], ..NodeHeartbeat::of_test(2, 2) });
+        scenario.pass(gone);
+        assert_eq!(scenario.places(), [vec![2, 3], vec![0, 1], vec![]]);
     }
 
     #[test]
-    fn numbers_of_workers_that_were_started_by_hand_are_left_to_them() {
-        let mut story = Story::new(0, 3, true);
-        story.roll.note_worker(1, false);
-        story.heartbeat(0, NodeHeartbeat::of_test(1, 3));
-        story.pass(0);
-        assert_eq!(story.places()[0], [0, 2]);
-        story.roll.note_worker(0, true);
-        story.roll.note_worker(1, true);
-        story.pass(1);
-        assert_eq!(story.places()[0], [0, 1, 2]);
+    fn numbers_of_manually_started_workers_are_not_reassigned() {
+        let mut scenario = MembershipScenario::new(0, 3, true);
+        scenario.membership.note_worker(1, false);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(1, 3));
+        scenario.pass(0);
+        assert_eq!(scenario.places()[0], [0, 2]);
+        scenario.membership.note_worker(0, true);
+        scenario.membership.note_worker(1, true);
+        scenario.pass(1);
+        assert_eq!(scenario.places()[0], [0, 1, 2]);
     }
 
     #[test]
-    fn steps_are_those_of_the_node_whose_worker_made_them() {
-        let mut story = Story::new(0, 4, false);
-        story.heartbeat(0, NodeHeartbeat::of_test(1, 1));
-        story.heartbeat(0, NodeHeartbeat::of_test(2, 1));
-        story.pass(0);
+    fn steps_are_attributed_to_the_node_of_their_worker() {
+        let mut scenario = MembershipScenario::new(0, 4, false);
+        scenario.heartbeat(0, NodeHeartbeat::of_test(1, 1));
+        scenario.heartbeat(0, NodeHeartbeat::of_test(2, 1));
+        scenario.pass(0);
         for (worker, steps) in [(0, 5), (1, 7), (0, 1), (3, 100)] {
-            story.roll.note_steps(worker, steps);
+            scenario.membership.note_steps(worker, steps);
         }
-        let steps: Vec<_> = story.roll.nodes().iter().map(|node| node.env_steps).collect();
+        let steps: Vec<_> = scenario.membership.nodes().iter().map(|node| node.env_steps).collect();
         assert_eq!(steps, [6, 7]);
     }
 
     #[test]
-    fn weights_go_through_nodes_that_are_up_and_can_be_reached() {
-        let mut story = Story::new(0, 1, false);
+    fn weights_are_relayed_by_reachable_live_nodes() {
+        let mut scenario = MembershipScenario::new(0, 1, false);
         for id in 1..=4 {
             let mut heartbeat = NodeHeartbeat::of_test(id, 1);
             heartbeat.address = heartbeat.address.filter(|_| id != 1);
-            story.heartbeat(0, heartbeat);
+            scenario.heartbeat(0, heartbeat);
         }
-        let sources = |story: &Story| {
-            let list = story.roll.list();
+        let sources = |scenario: &MembershipScenario| {
+            let list = scenario.membership.list();
             let mut of: Vec<_> = list.nodes.into_iter().map(|entry| (entry.id, entry.source)).collect();
             of.sort_by_key(|(id, _)| *id);
             of.into_iter()
@@ -417,15 +417,19 @@ mod tests {
                 .map(|(address, reader)| format!("{address}/{reader}"))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(sources(&story), ["10.0.0.2:7000/1", "/0", "/1", "10.0.0.2:7000/0"]);
-        assert_eq!(story.roll.readers(), ["0", "1"]);
+        assert_eq!(sources(&scenario), ["10.0.0.2:7000/1", "/0", "/1", "10.0.0.2:7000/0"]);
+        assert_eq!(scenario.membership.readers(), ["0", "1"]);
         let silence = ms(NODE_SILENCE);
         for id in [1, 3, 4] {
             let mut heartbeat = NodeHeartbeat::of_test(id, 1);
             heartbeat.address = heartbeat.address.filter(|_| id != 1);
-            story.heartbeat(silence, heartbeat);
+            scenario.heartbeat(silence, heartbeat);
         }
-        story.pass(silence);
-        assert_eq!(sources(&story), ["10.0.0.3:7000/0", "10.0.0.3:7000/1", "/0", "/1"], "node 2 is silent");
+        scenario.pass(silence);
+        assert_eq!(
+            sources(&scenario),
+            ["10.0.0.3:7000/0", "10.0.0.3:7000/1", "/0", "/1"],
+            "node 2 is silent"
+        );
     }
 }

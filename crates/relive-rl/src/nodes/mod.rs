@@ -1,13 +1,13 @@
 //! Nodes: processes that act for a run with several workers each, usually one per machine. Nodes can join
 //! while the run is active.
 //!
-//! Each node has an id. It sends heartbeats; the driver answers all nodes with one list. A node that falls
-//! silent loses its worker numbers:
+//! Each node has an id and sends heartbeats; the driver answers all nodes with one list. A node that becomes silent
+//! loses its worker numbers:
 //!
 //! | Table | Writer | Content |
 //! |---|---|---|
 //! | `signs` | nodes | a queue of heartbeats: a node's state, and how many workers it has room for |
-//! | `nodes` | the driver | one item: the worker numbers of each node, and where each takes weights from |
+//! | `nodes` | the driver | one item: the worker numbers of each node, and the source of its weights |
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
 //! A node serves its own tables, which only contain weights: `weights`, `fresh/0` and `fresh/1` for other
@@ -31,6 +31,6 @@ mod registry;
 mod relay;
 
 pub use boxes::Connect;
-pub(crate) use boxes::{box_of_worker, tables};
+pub(crate) use boxes::{tables, worker_weight_table};
 pub use host::{Hosted, Node, NodeWorkers, Running, host, node_tables};
 pub(crate) use registry::Registry;

@@ -12,50 +12,50 @@ use super::heartbeat::NodeHeartbeats;
 use super::list::{self, NodeList};
 use super::membership::{Change, Membership};
 use crate::limits::NODE_GONE;
-use crate::tables::item::{GoesOn, is_loss};
+use crate::tables::item::{ShouldContinue, is_loss};
 use crate::tables::server;
 use crate::watching::log_tables_of;
 use crate::{Acted, Result};
 
-/// Workers with higher numbers log on their own machines only: nobody can follow more logs at once.
+/// Workers with higher numbers log only on their own machines: a person cannot follow more logs at once.
 const MOST_LOGGED: u32 = 1_000;
 
 /// Time between two checks that the table still has the list. Every owner of the run's token can write there.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// The nodes of a run, from the driver's view.
+/// The nodes of a run, as seen by the driver.
 #[derive(Default)]
 pub(crate) struct Registry {
     /// The number of workers that are started by the driver or manually, and the number of all actors.
     workers: (u32, u32),
-    /// Whether a previous driver existed, whose nodes have numbers.
+    /// Whether there was a previous driver, whose nodes have numbers.
     follows: bool,
     is_fixed: AtomicBool,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<RegistryState>>,
 }
 
 /// The state once the plan is ready.
-struct Known {
+struct RegistryState {
     members: Membership,
     heartbeats: NodeHeartbeats,
-    told: Option<NodeList>,
+    published: Option<NodeList>,
     /// When the table last had the published list.
     checked: Instant,
     /// Workers with numbers below this have log tables.
     logged: u32,
     /// Whether an unreadable heartbeat was logged.
-    has_complained: bool,
+    has_logged_error: bool,
 }
 
 impl Registry {
-    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows`
-    /// is whether the run had a driver before.
+    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows` tells
+    /// whether the run had a driver before.
     pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
     }
 
-    /// Fixes the number of workers: in a run with rounds, each actor makes a part of every round.
+    /// Fixes the number of workers: in a run with rounds, each actor contributes to every round.
     pub(crate) fn fix(&self) {
         self.is_fixed.store(true, Ordering::Relaxed);
     }
@@ -64,45 +64,45 @@ impl Registry {
     ///
     /// # Errors
     /// The server is lost.
-    pub(crate) fn look(&self, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
-        self.look_at(Instant::now(), client, goes_on)
+    pub(crate) fn update(&self, client: &Client, should_continue: ShouldContinue<'_>) -> Result<()> {
+        self.update_at(Instant::now(), client, should_continue)
     }
 
-    fn look_at(&self, now: Instant, client: &Client, goes_on: GoesOn<'_>) -> Result<()> {
+    fn update_at(&self, now: Instant, client: &Client, should_continue: ShouldContinue<'_>) -> Result<()> {
         let mut place = self.known.lock();
         let known = match &mut *place {
             Some(known) => known,
             place => place.insert(self.begin(client, now)?),
         };
         known.read(now)?;
-        known.members.pass(now).iter().for_each(tell);
+        known.members.pass(now).iter().for_each(log_change);
         if !known.members.has_settled(now) {
             return Ok(());
         }
         let list = known.members.list();
-        if known.told.as_ref() != Some(&list) || !known.is_in_table(client, &list, now)? {
+        if known.published.as_ref() != Some(&list) || !known.is_in_table(client, &list, now)? {
             known.add_logs(client, &list)?;
-            list.put(client, goes_on)?;
-            (known.told, known.checked) = (Some(list), now);
+            list.put(client, should_continue)?;
+            (known.published, known.checked) = (Some(list), now);
         }
         Ok(())
     }
 
-    fn begin(&self, client: &Client, now: Instant) -> Result<Known> {
+    fn begin(&self, client: &Client, now: Instant) -> Result<RegistryState> {
         let settles = if self.follows { now + NODE_GONE } else { now };
         let members = Membership::new(self.workers, self.is_fixed.load(Ordering::Relaxed), settles);
         let heartbeats = NodeHeartbeats::new(client)?;
-        Ok(Known {
+        Ok(RegistryState {
             members,
             heartbeats,
-            told: None,
+            published: None,
             checked: now,
             logged: self.workers.1,
-            has_complained: false,
+            has_logged_error: false,
         })
     }
 
-    /// Whether any node has not left.
+    /// Whether any node is present.
     pub(crate) fn has_some(&self) -> bool {
         self.known.lock().as_ref().is_some_and(|known| known.members.has_some())
     }
@@ -150,7 +150,7 @@ impl Registry {
     }
 }
 
-impl Known {
+impl RegistryState {
     /// Whether the table has this list, as of the last check. Logs a foreign item in its place.
     fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
         if now.saturating_duration_since(self.checked) < CHECK_EVERY {
@@ -171,7 +171,7 @@ impl Known {
         Ok(false)
     }
 
-    /// Adds log tables for workers that the run did not begin with.
+    /// Adds log tables for workers that joined after the start of the run.
     fn add_logs(&mut self, client: &Client, list: &NodeList) -> Result<()> {
         let places = list.nodes.iter().flat_map(|node| &node.places);
         let all = places.max().map_or(0, |last| last.saturating_add(1)).min(MOST_LOGGED);
@@ -186,9 +186,9 @@ impl Known {
     fn read(&mut self, now: Instant) -> Result<()> {
         while let Some(heartbeat) = self.heartbeats.next()? {
             match heartbeat {
-                Ok(heartbeat) => self.members.note(heartbeat, now).iter().for_each(tell),
-                Err(error) if !self.has_complained => {
-                    self.has_complained = true;
+                Ok(heartbeat) => self.members.note(heartbeat, now).iter().for_each(log_change),
+                Err(error) if !self.has_logged_error => {
+                    self.has_logged_error = true;
                     tracing::warn!(
                         "cannot read the message of a node, which gets no workers: {error}; start it with this run's version of Relive"
                     );
@@ -200,7 +200,7 @@ impl Known {
     }
 }
 
-fn tell(change: &Change) {
+fn log_change(change: &Change) {
     let gone = NODE_GONE.as_secs();
     match change {
         Change::Joined(name) => tracing::info!("{name} has joined the run"),
@@ -226,12 +226,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_another_item_has_replaced_is_written_again() {
+    fn a_replaced_node_list_is_written_again() {
         let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let (registry, begun) = (Registry::new((0, 2), false), Instant::now());
         NodeHeartbeat::of_test(7, 2).send(&client).unwrap();
-        let look = |after: Duration| registry.look_at(begun + after, &client, &|| true).unwrap();
+        let look = |after: Duration| registry.update_at(begun + after, &client, &|| true).unwrap();
         while !registry.has_some() {
             look(Duration::ZERO);
         }

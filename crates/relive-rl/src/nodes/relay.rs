@@ -1,5 +1,5 @@
-//! The weights that pass through a node: it takes them from one place, and serves them to its workers and
-//! other nodes.
+//! The weights that pass through a node: it gets them from one source, and serves them to its workers and to other
+//! nodes.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use relive_client::blocking::Client;
 
-use super::boxes::{Connect, FAN_OUT, boxes_of_nodes};
+use super::boxes::{Connect, FAN_OUT, node_weight_tables};
 use super::list::Source;
 use crate::tables::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
-/// How long one wait for weights lasts, before the node checks where they should come from.
+/// How long one wait for weights lasts before the node checks its source of weights again.
 const SLICE: Duration = Duration::from_millis(250);
 
 /// How long a node may lag behind the run before it takes weights from the run's server. Longer than weights
@@ -23,7 +23,7 @@ const LATE: Duration = Duration::from_secs(1);
 /// The timeout for weights from the run's server; it also delays the end of a node.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Fetches weights on a thread of its own until dropped.
+/// Fetches weights on its own thread until dropped.
 pub(super) struct Relay {
     shared: Arc<Relayed>,
     thread: Option<JoinHandle<()>>,
@@ -71,7 +71,7 @@ impl Relay {
         Ok(Relay { shared, thread: Some(thread) })
     }
 
-    /// Fetches weights from there from now on.
+    /// Fetches weights from this source from now on.
     pub(super) fn follow(&self, source: &Source) {
         let mut state = self.shared.state.lock();
         if state.source != *source {
@@ -141,7 +141,7 @@ impl Fetcher {
                 Ok(false) => self.catch_up(&source, None),
                 Err(error) => {
                     self.catch_up(&source, Some(error));
-                    // A refusal returns immediately.
+                    // A rejected call returns immediately.
                     std::thread::park_timeout(SLICE);
                 }
             }
@@ -233,5 +233,5 @@ impl Relayed {
 
 /// The tables of weights on each node.
 pub(super) fn tables() -> impl Iterator<Item = relive_table::TableConfig> {
-    std::iter::once(weights::table()).chain(boxes_of_nodes())
+    std::iter::once(weights::table()).chain(node_weight_tables())
 }

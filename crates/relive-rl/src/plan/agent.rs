@@ -12,24 +12,24 @@ use crate::{Policy, PolicyContext, Result};
 
 /// An agent: its settings, its policy for acting, and its plan for learning.
 pub trait Agent: Send + Sync {
-    /// Its name, in files and messages.
+    /// The agent's name, for files and messages.
     fn name(&self) -> &str;
 
     /// All settings by name; a run can only be resumed with equal ones.
     fn settings(&self) -> Vec<(String, String)>;
 
-    /// Checks that its settings are within their ranges.
+    /// Checks that the settings are within their ranges.
     ///
     /// # Errors
     /// The first setting that is out of range.
     fn validate(&self) -> Result<()>;
 
-    /// The number of environments of all workers together, for a number of workers; one each by default.
+    /// The total number of environments for a number of workers; one per worker by default.
     fn environments(&self, workers: usize) -> usize {
         workers
     }
 
-    /// Its replay tables. Their rate limiters keep acting and learning in step. None by default.
+    /// The agent's replay tables, whose rate limiters keep acting and learning in step. None by default.
     ///
     /// # Errors
     /// A table with an impossible configuration.
@@ -37,8 +37,8 @@ pub trait Agent: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Checks, when a run is saved, that all parts of the agent could save their state. On an error nothing
-    /// is saved, and the run ends.
+    /// Checks, when a run is saved, that all parts of the agent could save their state. On an error, nothing is saved
+    /// and the run ends.
     ///
     /// # Errors
     /// The reason; by default it never fails.
@@ -79,7 +79,7 @@ impl MakePolicy for Arc<dyn Agent> {
 
 /// The fields of serializable settings, by name, as returned by [`Agent::settings`].
 pub fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
-    // Through text, in which a float32 has no more digits than it needs.
+    // As text, a float32 has no more digits than necessary.
     let text = serde_json::to_string(settings).unwrap_or_default();
     match serde_json::from_str(&text) {
         Ok(serde_json::Value::Object(fields)) => {

@@ -16,14 +16,14 @@ use crate::contracts::{MakePolicy, WeightStore};
 use crate::identity::Identity;
 use crate::recorded::{self, RecordedEpisode};
 use crate::remote::{Driver, Layouts, Team, WorkerOutput};
-use crate::seeds::{Who, actor_key, environment_seed, learner_key};
+use crate::seeds::{EnvironmentUser, actor_key, environment_seed, learner_key};
 use crate::times::SharedTimes;
 use crate::{Learner, PolicyContext, Purpose, Result, RlError};
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
 
-/// The workers and the learner of a run, from the view of its plan. Cheap to clone.
+/// The workers and the learner of a run, as seen by its plan. Cheap to clone.
 #[derive(Clone)]
 pub struct Crew(Arc<CrewParts>);
 
@@ -47,9 +47,9 @@ pub(crate) struct CrewParts {
     pub(crate) client: Client,
     /// The times of operators in this process, apart from those of workers.
     pub(crate) times: SharedTimes,
-    /// Hooks on its rollouts and batches.
+    /// Hooks on the run's rollouts and batches.
     pub(crate) hooks: RunHooks,
-    /// Its learners, if there are several.
+    /// The run's learners, if there are several.
     pub(crate) team: Option<Arc<Team>>,
 }
 
@@ -105,27 +105,27 @@ impl Crew {
         &self.0.spec
     }
 
-    /// The worker with a number, in a process of its own, which acts with published weights.
+    /// The crew of the worker with this number in its own process; it acts with published weights.
     pub(crate) fn of_worker(
-        who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
+        user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
         (number, of): (u32, usize),
         (weights, output): (WeightStore, Arc<WorkerOutput>),
     ) -> Crew {
-        // Excess workers also have environments of their own.
+        // Excess workers also have their own environments.
         let role = Role::Worker { number, of: of.max(index(number) + 1), output };
-        Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(who, (identity, spec), role) })
+        Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(user, (identity, spec), role) })
     }
 
-    /// A learner other than learner 0, in a process of its own.
+    /// The crew of a learner other than learner 0, in its own process.
     pub(crate) fn of_follower(
-        who: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
+        user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         of: (&Identity, EnvironmentSpec),
         (workers, env_steps): (usize, u64),
         team: Arc<Team>,
     ) -> Crew {
         let role = Role::Follower { of: workers };
-        Crew::new(CrewParts { env_steps, team: Some(team), ..CrewParts::elsewhere(who, of, role) })
+        Crew::new(CrewParts { env_steps, team: Some(team), ..CrewParts::elsewhere(user, of, role) })
     }
 
     pub(super) fn role(&self) -> &Role {
@@ -149,7 +149,7 @@ impl Crew {
         self.0.env_steps
     }
 
-    /// Environments of all workers together.
+    /// The total number of environments of all workers.
     #[must_use]
     pub fn environments(&self) -> usize {
         self.0.policies.environments(self.workers())
@@ -170,7 +170,7 @@ impl Crew {
             }
             learner.share(team.peers.clone())?;
         }
-        // A worker's process needs a learner for the operators before the driver's; only the driver's learner
+        // A worker's process needs a learner for the operators that precede the driver's; only the driver's learner
         // publishes.
         let weights = match self.0.role {
             Role::Worker { .. } => WeightStore::default(),
@@ -183,18 +183,18 @@ impl Crew {
         Ok(shared)
     }
 
-    /// Saves state of a worker's unfinished episodes, together with the run. Workers in threads or processes
-    /// are at another point when the run is saved, and therefore start anew; so do environments that cannot
-    /// be saved.
-    pub(super) fn keep_of_episodes(&self, name: &str, tell: SavePart) {
+    /// Saves state of a worker's unfinished episodes, together with the run. Workers in threads or processes are at a
+    /// different point when the run is saved, and therefore restart their episodes; so do environments that cannot be
+    /// saved.
+    pub(super) fn keep_of_episodes(&self, name: &str, save_part: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
-            self.0.parts.keep(name, tell);
+            self.0.parts.keep(name, save_part);
         }
     }
 
     /// Saves state that belongs to no worker, together with the run.
-    pub(super) fn keep_of_run(&self, name: &str, tell: SavePart) {
-        self.0.parts.keep(name, tell);
+    pub(super) fn keep_of_run(&self, name: &str, save_part: SavePart) {
+        self.0.parts.keep(name, save_part);
     }
 
     /// Saves the current state of a part with the run from now on.
@@ -227,15 +227,15 @@ impl Crew {
     /// [`NoDemonstrator`](RlError::NoDemonstrator).
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
         let CrewParts { make, environment, seed, .. } = &*self.0;
-        let seeds = [environment_seed(environment, *seed, Who::Demonstrator)];
+        let seeds = [environment_seed(environment, *seed, EnvironmentUser::Demonstrator)];
         let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
         // Environments that only exist as a group cannot be queried one by one.
         let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
-    /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the table is not
-    /// empty, as in a resumed run, this does nothing and does not ask for the episodes.
+    /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the table is not empty, as in
+    /// a resumed run, the method does nothing and does not call `episodes`.
     ///
     /// # Errors
     /// There is no such table; the episodes cannot be obtained or written.
@@ -291,7 +291,7 @@ impl Crew {
         self.0.team.as_ref().map_or(1, |team| index(team.peers.count()))
     }
 
-    /// Waits for all learners; the others receive the state of this one.
+    /// Waits for all learners; the other learners receive the state of this one.
     pub(crate) fn meet(&self) -> Result<()> {
         let Some(team) = &self.0.team else { return Ok(()) };
         let state = self.0.parts.now(LEARNER);
@@ -315,13 +315,14 @@ impl Crew {
         let index = index(number);
         let rows = index * total / workers..(index + 1) * total / workers;
         let first = rows.start;
-        let rows: Vec<_> = rows.map(Who::Actor).collect();
+        let rows: Vec<_> = rows.map(EnvironmentUser::Actor).collect();
         self.rollout_worker(number, Purpose::Training, &rows, (first, total))
     }
 
     /// Creates a worker for evaluation.
     pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
-        let mut worker = self.rollout_worker(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
+        let mut worker =
+            self.rollout_worker(0, Purpose::Evaluation, &[EnvironmentUser::Evaluator], (0, 1))?;
         self.0.parts.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
     }
@@ -330,11 +331,11 @@ impl Crew {
         &self,
         number: u32,
         purpose: Purpose,
-        rows: &[Who],
+        rows: &[EnvironmentUser],
         (first, of): (usize, usize),
     ) -> Result<RolloutWorker> {
         let CrewParts { policies, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
-        let seeds: Vec<u64> = rows.iter().map(|who| environment_seed(environment, *seed, *who)).collect();
+        let seeds: Vec<u64> = rows.iter().map(|user| environment_seed(environment, *seed, *user)).collect();
         let is_exact = purpose == Purpose::Training;
         let environments = make.rows(Rows { first, seeds: &seeds, resumed: *checkpoints, is_exact })?;
         let count = environments.len();
@@ -343,9 +344,9 @@ impl Crew {
             return Err(RlError::setting("the environments of a worker", count, expected));
         }
         // A worker that is not saved in checkpoints must not repeat earlier actions.
-        let mut keys: Vec<Key> = rows.iter().map(|who| actor_key(*seed, *who).nth(*checkpoints)).collect();
-        let more =
-            (keys.len()..count).map(|row| actor_key(*seed, Who::Evaluator).child("row").nth(row as u64));
+        let mut keys: Vec<Key> = rows.iter().map(|user| actor_key(*seed, *user).nth(*checkpoints)).collect();
+        let more = (keys.len()..count)
+            .map(|row| actor_key(*seed, EnvironmentUser::Evaluator).child("row").nth(row as u64));
         keys.extend(more.collect::<Vec<_>>());
         let policy =
             policies.policy(&PolicyContext { spec, purpose, keys: &keys, first, of: of.max(count) })?;
@@ -372,10 +373,10 @@ impl Crew {
     /// needs for looking ahead.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.
+    /// [`Unsuited`](RlError::Unsuited) with `expected` if they cannot.
     pub fn expect_saved_states(&self, expected: &'static str) -> Result<()> {
         let CrewParts { make, environment, seed, .. } = &*self.0;
-        match make.are_saved(environment_seed(environment, *seed, Who::Actor(0)))? {
+        match make.are_saved(environment_seed(environment, *seed, EnvironmentUser::Actor(0)))? {
             true => Ok(()),
             false => Err(RlError::Unsuited { expected, got: "no state that can be saved".to_owned() }),
         }

@@ -11,21 +11,21 @@ use crate::Result;
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
-/// Creates the factory for environments of a name.
+/// Creates the factory for environments with a name.
 pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 
 /// A request for environments, one per row.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// The number of the first row among those of all workers.
+    /// The index of the first row among the rows of all workers.
     pub first: usize,
     /// One seed per environment.
     pub seeds: &'a [u64],
     /// How often the run was resumed from a checkpoint. Environments that cannot be restored then begin
     /// different episodes than before.
     pub resumed: u64,
-    /// Whether their number must be exact. Otherwise there may be more, for environments that only exist as a
-    /// group.
+    /// Whether the number of environments must be exact. Otherwise there may be more, for environments that only exist
+    /// as a group.
     pub is_exact: bool,
 }
 
@@ -37,7 +37,7 @@ pub trait MakeRows: Send + Sync {
     /// No environment can be created.
     fn spec(&self, seed: u64) -> Result<EnvironmentSpec>;
 
-    /// Whether they can [save](BatchEnvironment::save) their states.
+    /// Whether the environments can [save](BatchEnvironment::save) their states.
     ///
     /// # Errors
     /// The same as for [`spec`](Self::spec).
@@ -46,7 +46,7 @@ pub trait MakeRows: Send + Sync {
     /// Creates the environments of these rows.
     ///
     /// # Errors
-    /// They cannot be created.
+    /// The environments cannot be created.
     fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>>;
 }
 

@@ -11,7 +11,7 @@ use crate::{Learnt, Result, RlError, Rollout};
 
 /// The data that a learner is about to learn from.
 #[derive(Debug, Clone, Copy)]
-pub enum Seen<'a> {
+pub enum LearnerInput<'a> {
     /// A rollout from workers.
     Rollout(&'a Rollout),
     /// A batch from each of its tables.
@@ -22,10 +22,10 @@ pub enum Seen<'a> {
 pub type AfterBatch = Box<dyn FnOnce(&Learnt) -> Result<()>>;
 
 type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
-type OnBatch = Box<dyn FnMut(Seen<'_>, &Layouts) -> Result<AfterBatch> + Send>;
+type OnBatch = Box<dyn FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 
-/// Functions that observe the rollouts and batches of a run. An error of one of them ends the run. Clones
-/// share them. A run without hooks pays a branch per rollout and batch.
+/// Functions that observe the rollouts and batches of a run. An error of a function ends the run. Clones share the
+/// functions. Without hooks, a run only pays for a branch per rollout and batch.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Hooks {
     #[must_use]
     pub fn on_batch(
         self,
-        look: impl FnMut(Seen<'_>, &Layouts) -> Result<AfterBatch> + Send + 'static,
+        look: impl FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send + 'static,
     ) -> Hooks {
         Hooks { on_batch: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
@@ -95,7 +95,10 @@ impl RunHooks {
     }
 
     #[inline]
-    pub(crate) fn batch<'a>(&self, seen: impl FnOnce() -> Option<Seen<'a>>) -> Result<Option<AfterBatch>> {
+    pub(crate) fn batch<'a>(
+        &self,
+        seen: impl FnOnce() -> Option<LearnerInput<'a>>,
+    ) -> Result<Option<AfterBatch>> {
         let Some((look, layouts)) = self.hooks.on_batch.as_ref().zip(self.layouts.as_ref()) else {
             return Ok(None);
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relive_client::SampleBatch;
 use relive_flow::Flow;
 
-use super::{Crew, Progress, Seen, SharedLearner};
+use super::{Crew, LearnerInput, Progress, SharedLearner};
 use crate::remote::Team;
 use crate::times::Lap;
 use crate::{Acted, Learner, Part, RlError, Rollout};
@@ -16,10 +16,10 @@ pub trait Batch: Send + 'static {
     fn take_acted(&mut self) -> Vec<Acted>;
 
     /// The experience in the batch; `None` if it contains none, such as a gradient.
-    fn seen(&self) -> Option<Seen<'_>>;
+    fn learner_input(&self) -> Option<LearnerInput<'_>>;
 
-    /// The batch as a rollout, if it is one: the learners of a run divide it among them. Of other batches,
-    /// each learner has its own.
+    /// The batch as a rollout, if it is one: the learners of a run divide a rollout among them. For other batches, each
+    /// learner has its own.
     fn rollout(&mut self) -> Option<&mut Rollout> {
         None
     }
@@ -38,8 +38,8 @@ impl Batch for Rollout {
         std::mem::take(&mut self.acted)
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
-        Some(Seen::Rollout(self))
+    fn learner_input(&self) -> Option<LearnerInput<'_>> {
+        Some(LearnerInput::Rollout(self))
     }
 
     fn rollout(&mut self) -> Option<&mut Rollout> {
@@ -56,8 +56,8 @@ impl Batch for SampleBatch {
         Vec::new()
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
-        Some(Seen::Samples(std::slice::from_ref(self)))
+    fn learner_input(&self) -> Option<LearnerInput<'_>> {
+        Some(LearnerInput::Samples(std::slice::from_ref(self)))
     }
 }
 
@@ -67,14 +67,14 @@ impl Batch for Vec<SampleBatch> {
         Vec::new()
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
-        Some(Seen::Samples(self))
+    fn learner_input(&self) -> Option<LearnerInput<'_>> {
+        Some(LearnerInput::Samples(self))
     }
 }
 
 /// Learning from batches.
 pub trait Learn<B> {
-    /// Learns from each batch, as many times as the learner does, and publishes the weights.
+    /// Learns from each batch and publishes the weights. The learner determines how often it uses a batch.
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress>;
 }
 
@@ -86,13 +86,13 @@ impl<B: Batch> Learn<B> for Flow<B> {
         };
         let learnt = batches.try_for_each(move |mut batch| {
             let acted = batch.take_acted();
-            let looking = learner.hooks().batch(|| batch.seen())?;
-            if let (Some(team), Some(rollout)) = (learner.leads(), batch.rollout()) {
+            let looking = learner.hooks().batch(|| batch.learner_input())?;
+            if let (Some(team), Some(rollout)) = (learner.led_team(), batch.rollout()) {
                 team.send(rollout)?;
             }
             let mut learnt = learner.learn(batch)?;
             if B::of_rollouts().is_none() {
-                // Each learner has used as many.
+                // Each learner has used this number of samples.
                 learnt.samples *= u64::from(learner.learners());
             }
             looking.map_or(Ok(()), |looking| looking(&learnt))?;
@@ -113,9 +113,9 @@ pub trait UpdatePriorities {
     /// Writes the learner's priorities to a table of the run. Items that no longer exist are skipped.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
 
-    /// The same for batches of several tables, as from [`replay_mixture`](Crew::replay_mixture). `tables`
-    /// gives the number of priorities of each table, in order; priorities after the last table's are not
-    /// written.
+    /// Like [`update_priorities`](Self::update_priorities), for batches of several tables, as from
+    /// [`replay_mixture`](Crew::replay_mixture). `tables` contains the number of priorities of each table, in order;
+    /// priorities after the last table's are not written.
     fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;
 }
 

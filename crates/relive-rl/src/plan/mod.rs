@@ -8,7 +8,7 @@
 //! # use relive_flow::Flow;
 //! # use relive_rl::plan::{Crew, Learn, Progress};
 //! # use relive_rl::{Learner, Result, Rollout};
-//! /// The plan of every agent that learns from what it has just seen.
+//! /// The plan of every agent that learns from its newest experience.
 //! fn on_policy(crew: &Crew, learner: impl Learner<Batch = Rollout> + 'static, steps: usize) -> Result<Flow<Progress>> {
 //!     let learner = crew.learner(learner)?;
 //!     Ok(crew.rollouts(steps)?.sync()?.learn(learner))
@@ -36,7 +36,7 @@ pub use crew::Crew;
 pub(crate) use crew::{CrewParts, Role};
 pub use environments::{MakeEnvironment, MakeNamed, MakeRows, Rows};
 pub(crate) use hooks::RunHooks;
-pub use hooks::{AfterBatch, Hooks, Seen};
+pub use hooks::{AfterBatch, Hooks, LearnerInput};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub(crate) use progress::next_progress;

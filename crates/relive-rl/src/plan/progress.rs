@@ -7,7 +7,7 @@ use relive_flow::{ErrorKind, Flow, Monitor};
 use crate::stop::Stop;
 use crate::{Acted, Learnt, Result};
 
-/// The report of a plan in each of its items.
+/// An item of a plan: its report.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     /// The workers' reports.
@@ -47,14 +47,14 @@ pub(crate) fn next_progress(
     }
 }
 
-/// Describes what a plan waits for.
+/// Describes the waiting operators of a plan.
 fn waiting(plan: &Monitor) -> String {
     let causes = plan.waiting();
-    let told = causes.iter().map(|operator| {
+    let causes_text = causes.iter().map(|operator| {
         let seconds = operator.waits.unwrap_or_default().as_secs();
         format!("`{}` for {seconds} s ({} items so far)", operator.name, operator.items)
     });
-    format!("the run is waiting for {}", told.collect::<Vec<_>>().join(" and "))
+    format!("the run is waiting for {}", causes_text.collect::<Vec<_>>().join(" and "))
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A source that takes the waker and never calls it.
+    /// A source that stores the waker and never calls it.
     struct Silent;
 
     impl Pull<Progress> for Silent {
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_named_and_a_stop_is_heeded() {
+    fn progress_names_what_it_waits_for_and_obeys_a_stop() {
         let silent = |name| Flow::from_pull(name, Silent);
         let mut plan = Flow::union([silent("replay"), silent("workers")], Order::Ready);
         assert!(plan.next_within(Duration::ZERO).is_some_and(|item| item.is_err()));
-        let told = waiting(&plan.monitor());
+        let actual = waiting(&plan.monitor());
         let expected =
             "the run is waiting for `replay` for 0 s (0 items so far) and `workers` for 0 s (0 items so far)";
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
         let stop = Stop::default();
         stop.stop();
         assert!(next_progress(&mut plan, &stop, || Ok(())).unwrap().is_none());

@@ -20,11 +20,11 @@ use crate::{Acted, Part, Result, RlError, Rollout, Saveable, state};
 /// Batches to prefetch while the learner works, if other threads act.
 const BATCHES_AHEAD: usize = 1;
 
-/// How long one wait for a batch lasts, before a check whether the run continues.
+/// How long one wait for a batch lasts before it checks whether the run continues.
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Crew {
-    /// Writes rollouts to tables and passes them on. Each row has an adder of its own, created by `make`.
+    /// Writes rollouts to tables and passes them on. Each row has its own adder, created by `make`.
     pub fn store<A: Adder + Saveable + 'static>(
         &self,
         rollouts: Workers,
@@ -141,7 +141,7 @@ impl<A: Adder + Saveable> Stored<A> {
 /// Batches of a table.
 struct Batches {
     batches: BatchSampler,
-    /// The table, if waiting for a batch is forbidden.
+    /// The table, if the thread must not wait for a batch.
     in_turn: Option<TableHandle>,
     count: i64,
     times: SharedTimes,

@@ -4,7 +4,7 @@ use relive_table::{ErrorBuffer, RateLimiterConfig, TableConfig};
 
 use crate::{Result, RlError};
 
-/// The tolerance of the samples per insert, as a share of what the smallest replay allows.
+/// The tolerance of the samples per insert, as a share of the samples that the smallest replay table allows.
 const RATIO_TOLERANCE: f64 = 0.1;
 
 /// The size of a replay table, and how often each of its items is sampled.
@@ -25,12 +25,12 @@ pub struct ReplayTable<'a> {
 }
 
 impl ReplayTable<'_> {
-    /// The table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates a
-    /// deviation from the ratio of a tenth of what the smallest table allows, of at least two batches, and of
-    /// enough that a single thread that acts and learns in turn never waits for itself.
+    /// The table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates deviations from the
+    /// ratio: a tenth of the samples that the smallest table allows, at least two batches, and enough that a thread
+    /// that alternates between acting and learning never deadlocks.
     ///
     /// # Errors
-    /// A ratio that no table can keep.
+    /// No table can maintain the ratio.
     #[expect(clippy::cast_precision_loss, reason = "tolerances")]
     pub fn config(&self) -> Result<TableConfig> {
         let least = i64::try_from(self.min_size).unwrap_or(i64::MAX);

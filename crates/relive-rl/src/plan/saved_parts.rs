@@ -36,8 +36,8 @@ impl SavedParts {
     }
 
     /// Saves the part with the run from now on.
-    pub(crate) fn keep(&self, name: &str, tell: SavePart) {
-        self.parts.lock().insert(name.to_owned(), tell);
+    pub(crate) fn keep(&self, name: &str, save_part: SavePart) {
+        self.parts.lock().insert(name.to_owned(), save_part);
     }
 
     /// The current state of the part with this name, if there is such a part.
@@ -48,8 +48,9 @@ impl SavedParts {
     /// The states of all parts.
     pub(crate) fn save(&self) -> Vec<u8> {
         let parts = self.parts.lock();
-        let told = parts.iter().filter_map(|(name, tell)| Some([name.as_bytes().to_vec(), tell()?]));
-        let mut sections: Vec<_> = told.collect();
+        let named_states =
+            parts.iter().filter_map(|(name, save_part)| Some([name.as_bytes().to_vec(), save_part()?]));
+        let mut sections: Vec<_> = named_states.collect();
         state::save(|state| visit(state, &mut sections))
     }
 }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_back_by_their_names_however_many_there_are() {
+    fn saved_parts_are_restored_by_name() {
         let kept = SavedParts::default();
         for number in 0..40_u8 {
             kept.keep(&format!("part {number}"), Box::new(move || (number != 7).then(|| vec![number; 3])));

@@ -85,7 +85,7 @@ impl Sequences {
         self.pictures.as_deref()
     }
 
-    /// Reads batches, side by side: one of each table of a mixture.
+    /// Reads batches, one from each table of a mixture, and places them side by side.
     ///
     /// # Errors
     /// Their columns are not those of sequences in this environment.

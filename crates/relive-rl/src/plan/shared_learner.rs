@@ -46,7 +46,7 @@ impl<L> SharedLearner<L> {
     }
 
     /// The learners of the run, if this one is the first of several.
-    pub(super) fn leads(&self) -> Option<&Team> {
+    pub(super) fn led_team(&self) -> Option<&Team> {
         self.team.as_deref().filter(|team| team.peers.rank() == 0)
     }
 

@@ -23,8 +23,8 @@ pub trait BatchSource: Saveable + Send + 'static {
 }
 
 impl Crew {
-    /// Batches of a source, at the learner's pace. The source is saved with the run, and restored if the run
-    /// is resumed.
+    /// Batches of a source, at the learner's pace. The state of the source is saved with the run, and restored when the
+    /// run is resumed.
     ///
     /// # Errors
     /// The saved state does not belong to such a source.

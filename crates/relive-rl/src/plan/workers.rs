@@ -10,13 +10,13 @@ use crate::acting::RolloutWorker;
 use crate::remote::Message;
 use crate::{Acted, Result, RlError, Rollout};
 
-/// One stream per worker of a run: rollouts, or what operators make of them. Operators added here run in the
-/// workers, concurrently if they are threads or processes. [`sync`](Self::sync), [`acting`](Self::acting) and
+/// One stream per worker of a run: rollouts, or the items that operators create from them. Operators added here run in
+/// the workers, concurrently if they are threads or processes. [`sync`](Self::sync), [`acting`](Self::acting) and
 /// [`gather_async`](Self::gather_async) merge the streams into one flow.
 pub struct Workers<T = Rollout> {
     crew: Crew,
     flow: ParFlow<T, Result<RolloutWorker>>,
-    /// The number of the first worker, if these are not all.
+    /// The number of the first worker, if these are not all workers.
     first: u32,
 }
 
@@ -28,7 +28,7 @@ impl Crew {
     /// the saved state does not belong to such a worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
-            // The workers would make empty rollouts forever.
+            // Otherwise the workers would produce empty rollouts forever.
             return Err(RlError::setting("the number of steps of a rollout", steps, "at least 1"));
         }
         let crew = self.clone();
@@ -75,9 +75,9 @@ impl Crew {
             (failed, _) => std::mem::replace(failed, Err(RlError::Stopped)).map(drop),
         })?;
         let shard = shard.clone();
-        let tell = move || shard.with(|worker| worker.as_mut().ok().map(RolloutWorker::save));
+        let save_part = move || shard.with(|worker| worker.as_mut().ok().map(RolloutWorker::save));
         if self.acts_in_turn() {
-            self.keep_of_run(&name, Box::new(tell));
+            self.keep_of_run(&name, Box::new(save_part));
         }
         Ok(())
     }
@@ -100,8 +100,8 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// The items of the workers, in order of arrival. In this process each works up to `depth` items ahead; a
-    /// process makes items until its queue is full.
+    /// The items of the workers, in order of arrival. A worker in this process works up to `depth` items ahead; a
+    /// worker in another process produces items until its queue is full.
     ///
     /// # Errors
     /// The same as for [`sync`](Workers::sync).
@@ -112,10 +112,10 @@ impl<T: Send + 'static> Workers<T> {
         Ok(match self.crew.role() {
             Role::Here { .. } => self.flow.gather_async(ahead),
             Role::Driver(driver) => {
-                driver.as_they_come(self.crew.layouts()?).prefetch(RESULTS_AHEAD).flatten()
+                driver.in_arrival_order(self.crew.layouts()?).prefetch(RESULTS_AHEAD).flatten()
             }
             Role::Worker { output, .. } => {
-                output.as_they_come(self.flow.gather_async(ahead));
+                output.in_arrival_order(self.flow.gather_async(ahead));
                 elsewhere()
             }
             Role::Follower { .. } => elsewhere(),
@@ -161,8 +161,8 @@ impl Workers<Rollout> {
     /// The same as for [`sync`](Self::sync).
     pub fn acting(self) -> Result<Flow<Progress>> {
         let crew = self.crew.clone();
-        let told = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
-        let acted = self.on_each(told);
+        let acted_of = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
+        let acted = self.on_each(acted_of);
         let acted: Flow<Vec<Acted>> = match acted.crew.role() {
             Role::Worker { output, .. } => {
                 output.acting(acted.flow.gather_async(Async::default()));
@@ -172,8 +172,8 @@ impl Workers<Rollout> {
                 acted.gather_async(Async::default())?
             }
         };
-        // In its steps, learner 0 waits for the others, and they wait for steps of workers: a thread keeps
-        // the workers going meanwhile.
+        // In each step, learner 0 waits for the other learners, which wait for steps of workers: meanwhile a thread
+        // keeps the workers running.
         let acted = if crew.learners() > 1 { acted.prefetch(ACTED_AHEAD) } else { acted };
         Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }

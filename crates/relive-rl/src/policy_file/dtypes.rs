@@ -3,7 +3,7 @@
 use relive_tensor::DType;
 use safetensors::tensor::Dtype;
 
-/// The types that both support.
+/// The types that both tensors and files support.
 const BOTH: [(DType, Dtype); 13] = [
     (DType::Float32, Dtype::F32),
     (DType::Float64, Dtype::F64),

@@ -13,14 +13,13 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Checks that [`write_whole`] could write there now.
 pub(super) fn expect_writable(path: &Path) -> Result<()> {
-    // Something else than a file may be a pipe, which would block until it has a reader.
+    // Anything other than a regular file may be a pipe, which blocks until it has a reader.
     let (_, Some(partial)) = place(path) else { return Ok(()) };
     let opened = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
     opened.map_err(|error| RlError::file(path, error))
 }
 
-/// The target of a path, and the temporary file beside it; no temporary file if the target is not a regular
-/// file.
+/// The target of a path, and the temporary file beside it; `None` if the target is not a regular file.
 fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_written_whole_leaves_nothing_behind() {
+    fn an_incomplete_write_leaves_no_file_behind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy");
         let half = |place: &Path| std::fs::write(place, "half").and(Err(io::ErrorKind::StorageFull.into()));

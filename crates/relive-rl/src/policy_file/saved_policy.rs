@@ -38,7 +38,7 @@ impl SavedPolicy {
     /// The policy that a run of an agent has trained.
     ///
     /// # Errors
-    /// The run was one of another agent.
+    /// The run trained another agent.
     pub fn of(agent: &dyn Agent, trained: &Trained) -> Result<SavedPolicy> {
         let settings = agent.settings().into_iter().map(|(name, text)| {
             let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));

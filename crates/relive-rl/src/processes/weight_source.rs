@@ -1,4 +1,4 @@
-//! Where a worker takes weights from: its node, which pushes them, or the run's server.
+//! The source of a worker's weights: its node, which pushes them, or the run's server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +9,11 @@ use parking_lot::{Condvar, Mutex};
 use relive_client::blocking::Client;
 
 use crate::contracts::WeightStore;
-use crate::nodes::box_of_worker;
+use crate::nodes::worker_weight_table;
 use crate::tables::weights::{self, Packed, Stamp};
 use crate::{Result, RlError};
 
-/// How long one wait at a box lasts, before a check whether the worker continues.
+/// How long one wait at a box lasts before the worker checks whether to continue.
 const SLICE: Duration = Duration::from_millis(250);
 
 /// How far a node's weights may lag behind the run's server before the worker takes them from the server.
@@ -23,12 +23,12 @@ const LATE: Duration = Duration::from_secs(1);
 pub(super) struct WeightSource {
     run: Client,
     store: WeightStore,
-    near: Option<Near>,
+    node_connection: Option<NodeConnection>,
     shared: Arc<Arrivals>,
 }
 
 /// The connection to the worker's node.
-struct Near {
+struct NodeConnection {
     client: Client,
     reader: String,
 }
@@ -43,13 +43,13 @@ struct Arrivals {
 #[derive(Default)]
 struct Arrived {
     held: Option<Stamp>,
-    /// Since when it has lagged behind.
+    /// Since when the node has lagged behind.
     behind_since: Option<Instant>,
     /// Whether the node has failed to provide the run's weights, and this was logged.
     is_lost: bool,
 }
 
-/// Receives what the node pushes, until dropped.
+/// Receives the weights that the node pushes, until dropped.
 pub(super) struct WeightFeed {
     shared: Arc<Arrivals>,
     thread: Option<JoinHandle<()>>,
@@ -60,15 +60,19 @@ impl WeightSource {
     ///
     /// # Errors
     /// The run's server is lost.
-    pub(super) fn begin(run: &Client, near: Option<&Client>, number: u32) -> Result<WeightSource> {
-        let near = near.map(|client| Near { client: client.clone(), reader: box_of_worker(number) });
+    pub(super) fn begin(run: &Client, node_connection: Option<&Client>, number: u32) -> Result<WeightSource> {
+        let node_connection = node_connection
+            .map(|client| NodeConnection { client: client.clone(), reader: worker_weight_table(number) });
         let source = WeightSource {
             run: run.clone(),
             store: WeightStore::default(),
-            near,
+            node_connection,
             shared: Arc::new(Arrivals::default()),
         };
-        let first = source.near.as_ref().and_then(|near| weights::get(&near.client, LATE).ok());
+        let first = source
+            .node_connection
+            .as_ref()
+            .and_then(|node_connection| weights::get(&node_connection.client, LATE).ok());
         let first = first.map_or_else(|| weights::get(run, weights::TIMEOUT), Ok)?;
         source.shared.offer(&source.store, &first)?;
         Ok(source)
@@ -79,17 +83,17 @@ impl WeightSource {
         &self.store
     }
 
-    /// Whether weights are pushed, which makes checks for newer ones between two items unnecessary.
+    /// Whether weights are pushed; checks for newer weights between two items are then unnecessary.
     pub(super) fn is_pushed(&self) -> bool {
-        self.near.is_some()
+        self.node_connection.is_some()
     }
 
-    /// Receives what the node pushes, on a thread of its own; `None` without a node.
+    /// Receives the weights that the node pushes, on its own thread; `None` without a node.
     ///
     /// # Errors
     /// No thread can be started.
     pub(super) fn feed(&self) -> Result<Option<WeightFeed>> {
-        let Some(Near { client, reader }) = &self.near else { return Ok(None) };
+        let Some(NodeConnection { client, reader }) = &self.node_connection else { return Ok(None) };
         let (client, reader, store) = (client.clone(), reader.clone(), self.store.clone());
         let shared = Arc::clone(&self.shared);
         shared.is_over.store(false, Ordering::Relaxed);
@@ -104,7 +108,7 @@ impl WeightSource {
                     Ok(false) => {}
                     Err(error) => {
                         tracing::debug!("no weights from the node: {error}");
-                        // A refusal returns immediately.
+                        // A rejected call returns immediately.
                         std::thread::park_timeout(SLICE);
                     }
                 }
@@ -123,18 +127,18 @@ impl WeightSource {
     pub(super) fn require(&self, wanted: Stamp) -> Result<()> {
         let mut state = self.shared.state.lock();
         let until = Instant::now() + LATE;
-        let waits = self.near.is_some() && !state.is_lost;
+        let waits = self.node_connection.is_some() && !state.is_lost;
         while waits && state.held < Some(wanted) {
             if self.shared.arrived.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
-        let is_there = state.held >= Some(wanted);
+        let exists = state.held >= Some(wanted);
         drop(state);
-        if is_there { Ok(()) } else { self.fetch() }
+        if exists { Ok(()) } else { self.fetch() }
     }
 
-    /// Fetches weights as new as `newest`, unless they are here or on their way through the node.
+    /// Fetches weights as new as `newest`, unless the worker has them or they are on their way through the node.
     ///
     /// # Errors
     /// The run's server is lost.
@@ -145,7 +149,7 @@ impl WeightSource {
             return Ok(());
         }
         let since = *state.behind_since.get_or_insert_with(Instant::now);
-        let waits = self.near.is_some() && !state.is_lost && since.elapsed() < LATE;
+        let waits = self.node_connection.is_some() && !state.is_lost && since.elapsed() < LATE;
         drop(state);
         if waits { Ok(()) } else { self.fetch() }
     }
@@ -153,7 +157,7 @@ impl WeightSource {
     /// Fetches the newest weights from the run's server.
     fn fetch(&self) -> Result<()> {
         let packed = weights::get(&self.run, weights::TIMEOUT)?;
-        if self.near.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
+        if self.node_connection.is_some() && !std::mem::replace(&mut self.shared.state.lock().is_lost, true) {
             tracing::warn!("no weights arrive from the node: getting them from the run's server");
         }
         self.shared.offer(&self.store, &packed).map(drop)
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_the_node_come_first_and_those_of_the_run_when_it_has_none() {
+    fn weights_of_the_node_are_preferred_over_those_of_the_run() {
         let (run, node) = (client(), client());
         put(&run, 1, 5);
         put(&node, 1, 4);
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_without_a_node_takes_what_is_newer_only() {
+    fn a_worker_without_a_node_fetches_only_newer_weights() {
         let run = client();
         let first = put(&run, 1, 5);
         let source = WeightSource::begin(&run, None, 0).unwrap();

@@ -15,13 +15,13 @@ use crate::identity::Identity;
 use crate::limits::MAX_WORKERS;
 use crate::plan::{Agent, Crew, MakeAgent, MakeEnvironment, MakeNamed, policies_of};
 use crate::remote::{Message, Stream, Worked, WorkerOutput};
-use crate::seeds::{Who, environment_seed};
+use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::stop::Stop;
 use crate::tables::item::is_loss;
 use crate::tables::job::{self, Job};
 use crate::tables::orders::Orders;
 use crate::tables::results::{FromWorker, Results, WorkerEvent};
-use crate::tables::silence::{Missed, watched};
+use crate::tables::silence::{WatchTarget, watched};
 use crate::watching::{LogLines, LogWriter, Origin};
 use crate::{Acted, Result, RlError};
 
@@ -34,16 +34,16 @@ const FRESH: Duration = Duration::from_millis(2);
 /// Time between two reports to the driver.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
-/// Items made within this time are sent together: about the time that sending one takes.
-const TOGETHER: Duration = Duration::from_micros(200);
+/// Items that are produced within this time are sent together. Sending one item takes about this long.
+const BATCHING_TIME: Duration = Duration::from_micros(200);
 
 /// Items from this size on are sent alone; a message has room for several of them.
 const MAX_BYTES_TOGETHER: usize = 1 << 20;
 
-/// How long one wait for an order lasts, before a check whether the run continues.
+/// How long one wait for an order lasts before the worker checks whether the run continues.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a worker may continue after the end of the run. A table may block it without end.
+/// How long a worker may continue after the end of the run. A table may block it indefinitely.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The name of a setting in messages.
@@ -54,7 +54,7 @@ const NUMBER: &str = "the number of the worker";
 pub struct Worker<'a> {
     /// The client of the run's server.
     pub client: &'a Client,
-    /// Identifies the worker in the run; in a run with a fixed number of workers, it is below that number.
+    /// The worker's number in the run. In a run with a fixed number of workers, it is less than that number.
     pub number: u32,
     /// Whether a supervisor restarts the worker when it ends. An earlier worker with this number has then
     /// ended.
@@ -62,7 +62,7 @@ pub struct Worker<'a> {
     /// Whether it waits for the next run if the run that it finds is over. Otherwise it ends, as a worker
     /// started by a run should.
     pub awaits_next: bool,
-    /// The client of its node, if it belongs to one: it takes weights from there while they arrive.
+    /// The client of its node, if it belongs to one: the worker takes weights from there as long as they arrive.
     pub weights_from: Option<&'a Client>,
     /// Stops it early.
     pub stop: &'a Stop,
@@ -86,8 +86,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Works for the run on a server until the run is over. The run determines the agent, its settings and the
-/// environment. Waits for a missing server or driver, and logs that.
+/// Works for the run on a server until the run is over. The run determines the agent, its settings and the environment.
+/// Waits for a missing server or driver, and logs the wait.
 ///
 /// A worker that a table blocks after the end of the run is abandoned on its thread.
 ///
@@ -111,7 +111,7 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
 fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, is_supervised, weights_from, stop, .. } = *worker;
     let (output, is_over) = (Arc::new(WorkerOutput::default()), Arc::new(AtomicBool::new(false)));
-    watched(client, Missed::Driver, || {
+    watched(client, WatchTarget::Driver, || {
         loop {
             is_over.store(false, Ordering::Relaxed);
             let Some(job) = wait_for_job(worker)? else { return Ok(output.worked()) };
@@ -166,8 +166,8 @@ struct WorkSession {
     weights: WeightSource,
     output: Arc<WorkerOutput>,
     is_over: Arc<AtomicBool>,
-    /// When it last checked the job.
-    looked: Mutex<Instant>,
+    /// When the worker last checked the job.
+    last_check: Mutex<Instant>,
 }
 
 impl WorkSession {
@@ -186,29 +186,29 @@ impl WorkSession {
             weights,
             output: Arc::clone(output),
             is_over: Arc::clone(is_over),
-            looked: Mutex::new(Instant::now()),
+            last_check: Mutex::new(Instant::now()),
         })
     }
 
-    /// Works on a thread of its own, and checks the job meanwhile.
+    /// Works on a separate thread, and checks the job meanwhile.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
         let _feeding = self.weights.feed()?;
-        let (tell, told) = channel();
+        let (sender, result) = channel();
         let (session, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
         let work = move || {
             // There is no receiver if the thread was abandoned.
-            let _ = tell.send(session.serve(&agent, &make));
+            let _ = sender.send(session.serve(&agent, &make));
         };
         let thread = Builder::new().name("relive-rl-worker".to_owned()).spawn(work);
         thread.map_err(|error| RlError::file("the thread of a worker".as_ref(), error))?;
         let mut ends_at = None;
         loop {
-            match told.recv_timeout(LOOK_EVERY) {
+            match result.recv_timeout(LOOK_EVERY) {
                 Ok(Ok(())) if ends_at.is_none() => return self.leave(),
                 Ok(ended) => return ended,
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = "its thread ended with a panic".to_owned();
-                    self.tell(&mut Results::new(&self.client)?, WorkerEvent::Failed(text.clone()))?;
+                    self.send_event(&mut Results::new(&self.client)?, WorkerEvent::Failed(text.clone()))?;
                     return Err(RlError::Worker { worker: self.number, text });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -216,7 +216,7 @@ impl WorkSession {
             if stop.is_stopped() {
                 self.is_over.store(true, Ordering::Relaxed);
             }
-            match self.look() {
+            match self.check_run() {
                 Err(error) if !is_loss(&error) => return Err(error),
                 _ => {}
             }
@@ -234,7 +234,7 @@ impl WorkSession {
 
     /// Reports to the driver that this worker knows about the end of the run.
     fn leave(&self) -> Result<()> {
-        self.tell(&mut Results::new(&self.client)?, WorkerEvent::Left)
+        self.send_event(&mut Results::new(&self.client)?, WorkerEvent::Left)
     }
 
     fn is_over(&self) -> bool {
@@ -242,9 +242,9 @@ impl WorkSession {
     }
 
     /// Fetches newer weights, if there are any, and checks whether the run is over.
-    fn look(&self) -> Result<()> {
-        let mut looked = self.looked.lock();
-        *looked = Instant::now();
+    fn check_run(&self) -> Result<()> {
+        let mut last_check = self.last_check.lock();
+        *last_check = Instant::now();
         let Some(job) = job::get(&self.client)? else { return Ok(()) };
         if job.now.is_over {
             self.is_over.store(true, Ordering::Relaxed);
@@ -261,10 +261,10 @@ impl WorkSession {
             let expected = "below the run's number of actors: each of these makes its part of every round";
             return Err(RlError::setting(NUMBER, self.number, expected));
         }
-        self.tell(&mut results, WorkerEvent::Joined { anew: self.is_supervised })?;
+        self.send_event(&mut results, WorkerEvent::Joined { is_replacement: self.is_supervised })?;
         match stream.and_then(|stream| self.send(stream, &mut results)) {
             Err(error) if !is_loss(&error) => {
-                self.tell(&mut results, WorkerEvent::Failed(error.to_string()))?;
+                self.send_event(&mut results, WorkerEvent::Failed(error.to_string()))?;
                 Err(error)
             }
             ended => ended,
@@ -275,7 +275,7 @@ impl WorkSession {
     fn stream(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<Stream> {
         let of = &self.job.identity;
         agent.validate()?;
-        let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
+        let spec = make.spec(environment_seed(&of.environment, of.seed, EnvironmentUser::Actor(0)))?;
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
         of.expect(&own, "the server's table `job`", "use the same version of all programs on all machines")?;
         let output = &self.output;
@@ -297,7 +297,7 @@ impl WorkSession {
                 let (mut orders, mut last) = (Orders::of(&self.client, worker)?, None);
                 while !self.is_over() {
                     let Some(order) = orders.next_within(SLICE)? else { continue };
-                    // The order was repeated while the round was made.
+                    // The driver repeated the order during the round.
                     if last == Some(order.round) {
                         continue;
                     }
@@ -307,13 +307,13 @@ impl WorkSession {
                     self.put(results, order.round, vec![bytes])?;
                 }
             }
-            Stream::AsTheyCome(mut flow) => {
+            Stream::ArrivalOrder(mut flow) => {
                 let fresh = if self.weights.is_pushed() { LOOK_EVERY } else { FRESH };
                 while !self.is_over() {
-                    if self.looked.lock().elapsed() >= fresh {
-                        self.look()?;
+                    if self.last_check.lock().elapsed() >= fresh {
+                        self.check_run()?;
                     }
-                    let items = together(&mut flow)?;
+                    let items = next_items(&mut flow)?;
                     if items.is_empty() {
                         break;
                     }
@@ -336,19 +336,19 @@ impl WorkSession {
     }
 
     fn put(&self, results: &mut Results, round: u64, items: Vec<Vec<u8>>) -> Result<()> {
-        self.tell(results, WorkerEvent::Made { round, items })
+        self.send_event(results, WorkerEvent::Produced { round, items })
     }
 
-    fn tell(&self, results: &mut Results, event: WorkerEvent) -> Result<()> {
+    fn send_event(&self, results: &mut Results, event: WorkerEvent) -> Result<()> {
         results.put(&FromWorker { worker: self.number, event }, || !self.is_over()).map(drop)
     }
 }
 
-/// The next items, as many as are made in a short time: one, unless they are made faster than they can be
-/// sent. Empty at the end.
-fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+/// The next items that are produced within a short time: one, unless they are produced faster than they can be sent.
+/// Empty at the end.
+fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
-    let until = Instant::now() + TOGETHER;
+    let until = Instant::now() + BATCHING_TIME;
     while let Some(item) = flow.next().transpose()? {
         bytes += item.len();
         items.push(item);

@@ -149,8 +149,8 @@ impl Arrays {
     /// The episode in a range of rows; `None` if its only row has no known outcome.
     fn episode(&self, begin: usize, end: usize, spec: &EnvironmentSpec) -> Result<Option<RecordedEpisode>> {
         let terminates = self.terminates(end - 1);
-        let is_told = terminates || self.next_observations.is_some();
-        let steps = if is_told { end - begin } else { end - begin - 1 };
+        let has_last_step = terminates || self.next_observations.is_some();
+        let steps = if has_last_step { end - begin } else { end - begin - 1 };
         if steps == 0 {
             return Ok(None);
         }

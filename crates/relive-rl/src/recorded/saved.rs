@@ -88,21 +88,21 @@ fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpi
             let reason = "agents learn only from finite float32 numbers";
             // Zero-based, like a list index.
             let number = episode.saturating_sub(1);
-            let told = format!("episode {number}, step {step}: the {place} is {value:?}, but {reason}");
-            RlError::recording(folder, told)
+            let text = format!("episode {number}, step {step}: the {place} is {value:?}, but {reason}");
+            RlError::recording(folder, text)
         }
         error => error,
     })
 }
 
-/// A result whose error is the reason why an episode is unreadable.
+/// A result whose error is the reason that an episode is unreadable.
 type Decoded<T> = std::result::Result<T, String>;
 
 /// Decodes an episode from the columns of its item, which are in the order of their names: action, discount,
 /// observation, reward.
 fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedEpisode> {
-    let told = |error: &dyn Display| error.to_string();
-    let columns = trajectory.decode().map_err(|error| told(&error))?;
+    let text = |error: &dyn Display| error.to_string();
+    let columns = trajectory.decode().map_err(|error| text(&error))?;
     let expected = step_spec(spec, None).len();
     if columns.len() != expected {
         return Err(format!("it has {} columns, but the environment's steps have {expected}", columns.len()));
@@ -110,14 +110,14 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     let rows = columns.first().and_then(|column| column.shape().dims().first().copied()).unwrap_or(0);
     let steps = usize::try_from(rows).unwrap_or(0).saturating_sub(1);
     let (actions, observations) = (spec.actions.len(), spec.observations.len());
-    let numbers = |column: usize| columns[column].to_vec::<f32>().map_err(|error| told(&error));
+    let numbers = |column: usize| columns[column].to_vec::<f32>().map_err(|error| text(&error));
     let (discounts, rewards) = (numbers(actions)?, numbers(actions + 1 + observations)?);
     if steps == 0 || discounts.len() != steps + 1 || rewards.len() != steps + 1 {
         return Err(format!("it has {rows} rows, but an episode must have at least 2"));
     }
-    let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| told(&error))?;
+    let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| text(&error))?;
     let mut of_observations =
-        Buffer::for_nest(&spec.observations, steps + 1).map_err(|error| told(&error))?;
+        Buffer::for_nest(&spec.observations, steps + 1).map_err(|error| text(&error))?;
     for (leaf, of_leaf) in spec.actions.leaves().enumerate() {
         fill(&columns[leaf], of_leaf, &mut of_actions, leaf)?;
     }

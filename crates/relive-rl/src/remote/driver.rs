@@ -14,7 +14,7 @@ use crate::identity::Identity;
 use crate::limits::NODE_GONE;
 use crate::nodes::Registry;
 use crate::stop::Stop;
-use crate::tables::job::{self, Now};
+use crate::tables::job::{self, JobProgress};
 use crate::tables::lease::Lease;
 use crate::tables::orders::{self, Order};
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
@@ -22,26 +22,25 @@ use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
 use crate::{Result, RlError};
 
-/// Time between two checks for newer weights. After a check that publishes some, the pause is ten times the
-/// time that publishing took.
+/// Time between two checks for newer weights. After publishing, the pause is ten times the time that publishing took.
 const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a pull waits for a result before it yields to others.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long to wait for workers at the end, as they may have been killed; they check the job far more often.
-const GOODBYE: Duration = Duration::from_secs(3);
+/// How long to wait for workers at the end, since they may have been killed. Live workers check the job far more often.
+const WORKERS_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The same for nodes: by then, killed nodes are known to be gone.
-const GOODBYE_OF_NODES: Duration = NODE_GONE.saturating_mul(2);
+/// How long to wait for nodes at the end: by then, the driver knows that killed nodes are gone.
+const NODES_LEAVE_TIMEOUT: Duration = NODE_GONE.saturating_mul(2);
 
 /// Publishes weights and heartbeats, and receives the workers' messages.
 pub(crate) struct Driver {
     pub(super) client: Client,
     identity: Identity,
     pub(super) weights: WeightStore,
-    now: Mutex<Now>,
-    /// Rounds so far, of all drivers of the run.
+    now: Mutex<JobProgress>,
+    /// The rounds so far, including those of the run's previous drivers.
     round: AtomicU64,
     is_over: AtomicBool,
     /// Set when the run should end early.
@@ -52,7 +51,7 @@ pub(crate) struct Driver {
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
-    /// Why it can no longer publish.
+    /// The reason that the driver can no longer publish.
     failed: Mutex<Option<RlError>>,
 }
 
@@ -75,12 +74,12 @@ impl Driver {
         (started, workers, checkpoints): (usize, usize, u64),
         stop: &Stop,
     ) -> Result<Driver> {
-        let follows = job::is_there(client)?;
+        let follows = job::exists(client)?;
         let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
         // Higher than the rounds of all previous drivers, whose results may still arrive: rounds take longer
         // than a nanosecond.
         let epoch = rounds_from().max(before + 1);
-        let now = Now { workers: workers as u64, checkpoints, epoch, ..Now::default() };
+        let now = JobProgress { workers: workers as u64, checkpoints, epoch, ..JobProgress::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
         Ok(Driver {
             client: client.clone(),
@@ -107,8 +106,8 @@ impl Driver {
         usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
     }
 
-    /// Whether to wait for a server that does not answer.
-    fn goes_on(&self) -> bool {
+    /// Whether to continue waiting for a server that does not answer.
+    fn should_continue(&self) -> bool {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
@@ -116,11 +115,11 @@ impl Driver {
     fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
-            let goes_on = || self.goes_on();
+            let should_continue = || self.should_continue();
             let packed = Packed::of(&newer, now.epoch)?;
-            packed.put(&self.client, &self.nodes.readers(), &goes_on)?;
+            packed.put(&self.client, &self.nodes.readers(), &should_continue)?;
             now.version = Some(newer.version());
-            job::put(&self.client, &self.identity, *now, &goes_on)?;
+            job::put(&self.client, &self.identity, *now, &should_continue)?;
         }
         Ok(now.stamp())
     }
@@ -130,52 +129,51 @@ impl Driver {
         &self.nodes
     }
 
-    /// Signals the end of the run to workers. If the tables belong to this process, it waits until the
-    /// workers know.
+    /// Signals the end of the run to workers. If `waits` is true, waits until the workers know.
     ///
     /// # Errors
     /// The server is lost.
     pub(crate) fn end(&self, waits: bool) -> Result<()> {
         let mut now = self.now.lock();
         now.is_over = true;
-        job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
+        job::put(&self.client, &self.identity, *now, &|| self.should_continue())?;
         drop(now);
         let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < GOODBYE;
-        let has_nodes = || self.nodes.has_some() && since.elapsed() < GOODBYE_OF_NODES;
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < WORKERS_LEAVE_TIMEOUT;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < NODES_LEAVE_TIMEOUT;
         while waits && (has_workers() || has_nodes()) {
-            if let Some(told) = reader.next_within(SLICE)? {
-                self.note(&told);
+            if let Some(message) = reader.next_within(SLICE)? {
+                self.note(&message);
             }
-            self.nodes.look(&self.client, &|| false)?;
+            self.nodes.update(&self.client, &|| false)?;
         }
         Ok(())
     }
 
     /// Notes workers that join or leave.
-    fn note(&self, told: &FromWorker) {
-        if matches!(told.event, WorkerEvent::Joined { .. }) {
-            self.stats.joined(told.worker);
+    fn note(&self, message: &FromWorker) {
+        if matches!(message.event, WorkerEvent::Joined { .. }) {
+            self.stats.joined(message.worker);
         }
-        self.nodes.note_worker(told.worker, told.event == WorkerEvent::Left);
+        self.nodes.note_worker(message.worker, message.event == WorkerEvent::Left);
         let mut members = self.members.lock();
-        let joined = members.entry(told.worker).or_default();
-        match told.event {
+        let joined = members.entry(message.worker).or_default();
+        match message.event {
             WorkerEvent::Left => *joined = joined.saturating_sub(1),
-            WorkerEvent::Joined { anew: true } => *joined = 1,
-            WorkerEvent::Joined { anew: false } => *joined += 1,
-            WorkerEvent::Made { .. } | WorkerEvent::Failed(_) => *joined = (*joined).max(1),
+            WorkerEvent::Joined { is_replacement: true } => *joined = 1,
+            WorkerEvent::Joined { is_replacement: false } => *joined += 1,
+            WorkerEvent::Produced { .. } | WorkerEvent::Failed(_) => *joined = (*joined).max(1),
         }
-        if told.event == (WorkerEvent::Joined { anew: false }) && *joined == 2 {
+        if message.event == (WorkerEvent::Joined { is_replacement: false }) && *joined == 2 {
             tracing::warn!(
                 "worker {} has joined again, as a restarted worker does; if the previous one is still running, \
                  two workers have the same number: give them different ones",
-                told.worker
+                message.worker
             );
         }
         if *joined == 0 {
-            members.remove(&told.worker);
+            members.remove(&message.worker);
         }
     }
 
@@ -185,9 +183,9 @@ impl Driver {
             Some(reader) => reader,
             place => place.insert(Reader::new(&self.client)?),
         };
-        let told = reader.next_within(SLICE)?;
-        told.iter().for_each(|told| self.note(told));
-        Ok(told)
+        let message = reader.next_within(SLICE)?;
+        message.iter().for_each(|message| self.note(message));
+        Ok(message)
     }
 
     /// Publishes the newest weights, and creates the order for the next round with them.
@@ -200,11 +198,11 @@ impl Driver {
 
     /// Sends an order to these workers.
     pub(super) fn order(&self, workers: &[usize], order: Order) -> Result<()> {
-        orders::give(&self.client, workers, order, &|| self.goes_on())
+        orders::give(&self.client, workers, order, &|| self.should_continue())
     }
 
     /// # Errors
-    /// The reason why weights and heartbeats are no longer published.
+    /// The reason that weights and heartbeats are no longer published.
     pub(crate) fn check(&self) -> Result<()> {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
@@ -218,7 +216,7 @@ impl Driver {
         Ok((self, publishing))
     }
 
-    /// Publishes weights and heartbeats on a thread of its own.
+    /// Publishes weights and heartbeats on a separate thread.
     ///
     /// # Errors
     /// No thread can be started.
@@ -229,9 +227,10 @@ impl Driver {
             while !driver.is_over.load(Ordering::Relaxed) {
                 std::thread::park_timeout(pause);
                 let since = Instant::now();
-                let looked =
-                    driver.publish().and_then(|_| driver.nodes.look(&driver.client, &|| driver.goes_on()));
-                if let Err(error) = looked.and_then(|()| lease.renew()) {
+                let updated = driver
+                    .publish()
+                    .and_then(|_| driver.nodes.update(&driver.client, &|| driver.should_continue()));
+                if let Err(error) = updated.and_then(|()| lease.renew()) {
                     *driver.failed.lock() = Some(error);
                     break;
                 }
@@ -282,8 +281,7 @@ pub(super) mod tests {
     use crate::remote::tables;
 
     pub(in crate::remote) fn driver() -> Driver {
-        let engine =
-            tables::beside_the_agents(1).fold(Engine::builder(), relive_engine::EngineBuilder::table);
+        let engine = tables::worker_tables(1).fold(Engine::builder(), relive_engine::EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
@@ -293,7 +291,8 @@ pub(super) mod tests {
     /// The count of members after a worker has joined in these ways, one after the other, and left once.
     fn left_after(joined: &[bool]) -> usize {
         let driver = driver();
-        let joined = joined.iter().map(|anew| WorkerEvent::Joined { anew: *anew });
+        let joined =
+            joined.iter().map(|is_replacement| WorkerEvent::Joined { is_replacement: *is_replacement });
         for event in joined.chain([WorkerEvent::Left]) {
             driver.note(&FromWorker { worker: 0, event });
         }
@@ -301,7 +300,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_worker_that_takes_the_place_of_a_killed_one_is_the_only_one_of_its_number() {
+    fn a_replacement_worker_is_the_only_one_with_its_number() {
         assert_eq!(left_after(&[false]), 0);
         assert_eq!(left_after(&[true, true]), 0);
         assert_eq!(left_after(&[false, false]), 1, "two workers with the same number");

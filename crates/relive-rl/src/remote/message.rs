@@ -6,13 +6,13 @@ use relive_env::{ArraySpec, Buffer, EnvironmentSpec, State, StepType, TimeStep};
 use relive_tensor::Nest;
 
 use crate::contracts::MakePolicy;
-use crate::seeds::{Who, actor_key};
+use crate::seeds::{EnvironmentUser, actor_key};
 use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout};
 
-/// An item that a worker makes in its process and the driver of the run learns from in another: a rollout, or
-/// what an agent makes of one there.
+/// An item that a worker's process sends to the driver, which learns from it: a rollout, or data that an agent computes
+/// from one.
 ///
-/// One list of fields serves both directions, as in saved states.
+/// One list of fields serves writing and reading, as in saved states.
 pub trait Message: Send + Sized + 'static {
     /// An empty message, to be [filled](Self::visit).
     ///
@@ -39,7 +39,7 @@ pub struct Layouts {
 impl Layouts {
     /// The layouts of an agent's run in such an environment.
     pub(crate) fn of(agent: &dyn MakePolicy, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
-        let keys = [actor_key(seed, Who::Actor(0))];
+        let keys = [actor_key(seed, EnvironmentUser::Actor(0))];
         let policy = agent.policy(&PolicyContext::alone(spec, Purpose::Training, &keys))?;
         Ok(Layouts { spec: spec.clone(), extras: policy.extras() })
     }
@@ -132,7 +132,7 @@ fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Resu
         return Ok(());
     }
     let refused = || RlError::state("a rollout", "its rows have a different layout than this run's");
-    // A corrupt count allocates no more memory than there are bytes.
+    // A corrupt count must not allocate more memory than the message has bytes.
     if leaves.iter().any(|leaf| !leaf.is_empty() && leaf.len() < rows) {
         return Err(refused());
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn rollouts_come_back_as_they_were() {
+    fn rollouts_round_trip() {
         let bytes = to_bytes(&mut rollout());
         let mut back = from_bytes(&bytes).unwrap();
         assert_eq!((back.steps, back.rows, back.observations.rows()), (3, 2, 8));

@@ -13,16 +13,15 @@ use crate::tables::orders::Order;
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::{Result, RlError, state};
 
-/// When to repeat the order for a round to workers that have not made it: a killed worker has lost its order.
-/// A worker that joins in its place gets the order at once; repeating is for workers that were disconnected
-/// and return.
+/// After this time, the order for a round is repeated to workers that have not sent their results. A worker that
+/// replaces a killed one gets the order at once; repetition is for workers that were disconnected and return.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// Messages of workers that matter to a plan.
-enum Heard<T> {
+/// Workers' messages that concern the plan.
+enum WorkerMessage<T> {
     /// Items, and the round that they belong to.
-    Made { worker: u32, round: u64, items: Vec<T> },
-    /// A worker joined the run, maybe in place of a killed one.
+    Produced { worker: u32, round: u64, items: Vec<T> },
+    /// A worker joined the run, possibly to replace a killed one.
     Joined { worker: u32 },
 }
 
@@ -36,9 +35,9 @@ impl Driver {
     }
 
     /// The results of workers in order of arrival, as lists of items that arrived together.
-    pub(crate) fn as_they_come<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+    pub(crate) fn in_arrival_order<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         let driver = Arc::clone(self);
-        let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
+        let results = Flow::from_pull("workers", ArrivalOrder { driver, layouts, reader: None });
         results.try_for_each(|result: Result<Vec<T>>| result)
     }
 }
@@ -67,16 +66,16 @@ impl<T: Message> Rounds<T> {
             begun.ordered = Instant::now();
             begun.order(driver, ..)?;
         }
-        let (worker, round, items) = match heard(driver, &mut self.reader, &self.layouts)? {
+        let (worker, round, items) = match next_message(driver, &mut self.reader, &self.layouts)? {
             None => return Ok(None),
-            // The previous worker with this number may have been killed with its order.
-            Some(Heard::Joined { worker }) => {
+            // The previous worker with this number may have been killed after it received the order.
+            Some(WorkerMessage::Joined { worker }) => {
                 begun.order(driver, place(worker)..=place(worker))?;
                 return Ok(None);
             }
-            Some(Heard::Made { worker, round, items }) => (place(worker), round, items),
+            Some(WorkerMessage::Produced { worker, round, items }) => (place(worker), round, items),
         };
-        // Late results belong to a round that another worker has made, or to a previous driver.
+        // Late results belong to a round that another worker has completed, or to a previous driver.
         if round == begun.order.round
             && let Some(place @ None) = begun.made.get_mut(worker)
         {
@@ -98,7 +97,7 @@ impl<T: Message> Rounds<T> {
 }
 
 impl<T> Round<T> {
-    /// Orders the round from those workers in a range that have not made it.
+    /// Sends the order to the workers in a range that have not completed the round.
     fn order(&self, driver: &Driver, of: impl RangeBounds<usize>) -> Result<()> {
         let made = self.made.iter().enumerate();
         let missing = made.filter(|(worker, made)| made.is_none() && of.contains(worker));
@@ -108,19 +107,19 @@ impl<T> Round<T> {
 }
 
 /// The next message of a worker; `None` if none arrives in time.
-fn heard<T: Message>(
+fn next_message<T: Message>(
     driver: &Driver,
     reader: &mut Option<Reader>,
     layouts: &Layouts,
-) -> Result<Option<Heard<T>>> {
+) -> Result<Option<WorkerMessage<T>>> {
     let Some(FromWorker { worker, event }) = driver.next(reader)? else { return Ok(None) };
     match event {
-        WorkerEvent::Made { round, items } => {
+        WorkerEvent::Produced { round, items } => {
             let items = items.iter().map(|bytes| filled(bytes, layouts));
-            Ok(Some(Heard::Made { worker, round, items: items.collect::<Result<_>>()? }))
+            Ok(Some(WorkerMessage::Produced { worker, round, items: items.collect::<Result<_>>()? }))
         }
         WorkerEvent::Failed(text) => Err(RlError::Worker { worker, text }),
-        WorkerEvent::Joined { .. } => Ok(Some(Heard::Joined { worker })),
+        WorkerEvent::Joined { .. } => Ok(Some(WorkerMessage::Joined { worker })),
         WorkerEvent::Left => Ok(None),
     }
 }
@@ -129,24 +128,24 @@ impl<T: Message> Pull<Result<Vec<T>>> for Rounds<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
         match self.poll().transpose() {
             Some(item) => Poll::Ready(Some(Ok(Tagged { item, source: None }))),
-            None => again(turn),
+            None => poll_again(turn),
         }
     }
 }
 
-struct AsTheyCome {
+struct ArrivalOrder {
     driver: Arc<Driver>,
     layouts: Layouts,
     reader: Option<Reader>,
 }
 
-impl<T: Message> Pull<Result<Vec<T>>> for AsTheyCome {
+impl<T: Message> Pull<Result<Vec<T>>> for ArrivalOrder {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
-        match heard(&self.driver, &mut self.reader, &self.layouts) {
-            Ok(Some(Heard::Made { worker, items, .. })) => {
+        match next_message(&self.driver, &mut self.reader, &self.layouts) {
+            Ok(Some(WorkerMessage::Produced { worker, items, .. })) => {
                 Poll::Ready(Some(Ok(Tagged { item: Ok(items), source: Some(Source(worker)) })))
             }
-            Ok(Some(Heard::Joined { .. }) | None) => again(turn),
+            Ok(Some(WorkerMessage::Joined { .. }) | None) => poll_again(turn),
             Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
         }
     }
@@ -157,8 +156,8 @@ fn place(worker: u32) -> usize {
     usize::try_from(worker).unwrap_or(usize::MAX)
 }
 
-/// Yields to others, then asks again: nothing arrived during the wait.
-fn again<T>(turn: &mut Turn<'_>) -> Polled<T> {
+/// Yields to other operators, then polls again, since nothing arrived during the wait.
+fn poll_again<T>(turn: &mut Turn<'_>) -> Polled<T> {
     turn.wake_at(Instant::now());
     Poll::Pending
 }
@@ -181,7 +180,7 @@ mod tests {
     use crate::{Acted, Weights};
 
     #[test]
-    fn a_worker_that_joins_gets_the_order_that_the_one_before_it_has_lost() {
+    fn a_joining_worker_gets_the_order_its_predecessor_lost() {
         let driver = Arc::new(driver());
         driver.weights.publish(Weights::new(1, vec![("w".to_owned(), Tensor::scalar(1_i64))]));
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
@@ -195,7 +194,7 @@ mod tests {
         };
         let lost = order().unwrap();
         assert_eq!(order(), None, "it was given once");
-        let joined = FromWorker { worker: 0, event: WorkerEvent::Joined { anew: true } };
+        let joined = FromWorker { worker: 0, event: WorkerEvent::Joined { is_replacement: true } };
         Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
         let since = Instant::now();
         // A single wait may be too short.

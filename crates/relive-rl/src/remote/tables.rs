@@ -9,12 +9,12 @@ use crate::watching::{log_tables, plan_table, stop_table};
 /// All tables for a run with this many workers, including its agent's.
 pub(crate) fn of_run(own: Vec<TableConfig>, workers: usize) -> Vec<TableConfig> {
     let mut all = own;
-    all.extend(beside_the_agents(workers));
+    all.extend(worker_tables(workers));
     all
 }
 
 /// The tables that are not the agent's.
-pub(crate) fn beside_the_agents(workers: usize) -> impl Iterator<Item = TableConfig> {
+pub(crate) fn worker_tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let own = [
         job::table(),
         weights::table(),
@@ -44,7 +44,7 @@ mod tests {
         let added = |table: TableConfig| {
             let engine = Engine::builder().table(table).build().unwrap();
             let client = Client::in_process(engine).unwrap();
-            let wanted: Vec<_> = std::iter::once(own.clone()).chain(beside_the_agents(2)).collect();
+            let wanted: Vec<_> = std::iter::once(own.clone()).chain(worker_tables(2)).collect();
             add(&client, &wanted).and_then(|()| add(&client, &wanted)).and_then(|()| expect(&client, &wanted))
         };
         added(TableConfig::new("scratch")).unwrap();

@@ -17,14 +17,14 @@ use crate::stop::Stop;
 use crate::tables::learners::Joining;
 use crate::{Result, state};
 
-/// How long the others may take to join: each starts a process, which may load a large library.
+/// How long the other learners may take to join: each is a new process, which may load a large library.
 const MEETING: Duration = Duration::from_mins(5);
 
-/// How long a call waits for live learners. They wait for experience, and environments may take any time. A
-/// process that ends or is suspended is noticed within seconds.
+/// How long a call waits for live learners. Learners wait for experience, which may take any time. The loss or
+/// suspension of a process is detected within seconds.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
-/// How long a call continues after the run was stopped; usually it ends by itself.
+/// How long a call continues after the run was stopped; usually it ends earlier.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// The learners of a run.
@@ -61,7 +61,7 @@ impl Team {
         Ok(Some(Arc::new(Team { peers, layouts: layouts()?, meeting, stop, steps })))
     }
 
-    /// Writes to the run's table how the others join.
+    /// Writes the data that other learners need to join to the run's table.
     ///
     /// # Errors
     /// The table cannot be written.
@@ -70,7 +70,7 @@ impl Team {
         meeting.as_mut().map_or(Ok(()), |(_, joining)| joining.put(client, identity))
     }
 
-    /// Joins the learners of a run as one of them.
+    /// Joins a run's group of learners.
     ///
     /// # Errors
     /// The learner is rejected, or not all learners arrive.
@@ -85,7 +85,7 @@ impl Team {
         Ok(Team { peers, layouts, meeting: Mutex::default(), stop: stop.clone(), steps: AtomicU64::new(0) })
     }
 
-    /// Waits for the others, which receive the state of this learner. Ends early if the run is stopped.
+    /// Waits for the other learners, which receive the state of this learner. Ends early if the run is stopped.
     ///
     /// # Errors
     /// Not all learners arrive.
@@ -164,7 +164,7 @@ fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
     }
 }
 
-/// Ends a call that continues for a while after the run was stopped.
+/// Ends a call that continues for too long after the run was stopped.
 fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + 'static {
     let (stop, since) = (stop.clone(), OnceLock::new());
     move || match stop.is_stopped() && since.get_or_init(Instant::now).elapsed() >= AFTER_STOP {

@@ -31,13 +31,13 @@ pub(crate) enum Stream {
     /// One item per ordered round.
     Rounds(Flow<Vec<u8>>),
     /// A sequence of items.
-    AsTheyCome(Flow<Vec<u8>>),
-    /// Reports, which are sent from time to time.
+    ArrivalOrder(Flow<Vec<u8>>),
+    /// Reports, which are sent periodically.
     Acting(Flow<Vec<Acted>>),
 }
 
 impl WorkerOutput {
-    /// Adds the work done here.
+    /// Adds the work of this process.
     pub(crate) fn note(&self, acted: &[Acted]) {
         for acted in acted {
             self.env_steps.fetch_add(acted.env_steps, Ordering::Relaxed);
@@ -45,23 +45,23 @@ impl WorkerOutput {
         }
     }
 
-    /// The work done here so far.
+    /// The work of this process so far.
     pub(crate) fn worked(&self) -> Worked {
         let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
         Worked { episodes, env_steps }
     }
 
-    /// Makes one item of `flow` per round.
+    /// Sends one item of `flow` per round.
     pub(crate) fn rounds<T: Message>(&self, flow: Flow<T>) {
         self.serve(Stream::Rounds(to_bytes(flow)));
     }
 
-    /// Makes the items of `flow` one after the other.
-    pub(crate) fn as_they_come<T: Message>(&self, flow: Flow<T>) {
-        self.serve(Stream::AsTheyCome(to_bytes(flow)));
+    /// Sends the items of `flow` one after the other.
+    pub(crate) fn in_arrival_order<T: Message>(&self, flow: Flow<T>) {
+        self.serve(Stream::ArrivalOrder(to_bytes(flow)));
     }
 
-    /// Acts by pulling from `flow`, and sends its reports from time to time.
+    /// Acts by pulling from `flow`, and sends its reports periodically.
     pub(crate) fn acting(&self, flow: Flow<Vec<Acted>>) {
         self.serve(Stream::Acting(flow));
     }

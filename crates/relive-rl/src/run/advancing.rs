@@ -50,7 +50,7 @@ impl Session {
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
         let mut episodes: Vec<_> =
             of_workers.flat_map(|(worker, episodes)| episodes.iter().map(move |e| (worker, e))).collect();
-        // Sorted by end, which is independent of how environments are distributed over workers.
+        // The order of ends is independent of how environments are distributed over workers.
         episodes.sort_by_key(|(_, episode)| episode.ended_at);
         for (worker, episode) in episodes {
             let worker = usize::try_from(worker).unwrap_or(usize::MAX);
@@ -96,8 +96,8 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates at the end, unless the last evaluation is current. This evaluation is not saved with the
-    /// run: a run that resumes must match one that did not end here.
+    /// Evaluates at the end, unless the last evaluation is current. The final evaluation is not saved with the run: a
+    /// resumed run must give the same numbers as one that did not end here.
     pub(super) fn evaluate_at_end(&mut self, on_report: OnReport<'_>) -> Result<()> {
         if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
     }

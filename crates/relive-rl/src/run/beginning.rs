@@ -17,7 +17,7 @@ use crate::contracts::WeightStore;
 use crate::identity::Identity;
 use crate::plan::{Agent, Crew, CrewParts, MakeEnvironment, Role, SavedParts, policies_of};
 use crate::remote::{Driver, Layouts, Team};
-use crate::seeds::{Who, environment_seed};
+use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::times::SharedTimes;
 use crate::watching::{LogWriter, Origin, PlanStateWriter, WorkerStats};
 use crate::{Result, RlError};
@@ -30,7 +30,8 @@ impl Session {
         tables: Tables,
         folder: Option<&Folder>,
     ) -> Result<Session> {
-        let spec = make.spec(environment_seed(&options.environment, options.seed, Who::Actor(0)))?;
+        let spec =
+            make.spec(environment_seed(&options.environment, options.seed, EnvironmentUser::Actor(0)))?;
         let begins_anew = begins_anew(options, make)?;
         let identity = identity(agent.as_ref(), options, &spec);
         if let (Tables::Own(Some(snapshot)), Some(folder)) = (&tables, folder) {
@@ -52,9 +53,10 @@ impl Session {
         let workers = driver.as_ref().map_or_else(WorkerStats::default, |driver| driver.stats().clone());
         let Opened { engine, client, lease, .. } = opened;
         let published = driver.map(|driver| driver.published(lease)).transpose()?;
-        let (plan_state, log_writer) = seen(options, (&client, &identity), (crew.times(), &workers))?;
+        let (plan_state, log_writer) =
+            publish_state(options, (&client, &identity), (crew.times(), &workers))?;
         crew.team().map_or(Ok(()), |team| team.announce(&client, &identity))?;
-        options.begun.iter().for_each(Begun::tell);
+        options.begun.iter().for_each(Begun::notify);
         crew.meet()?;
         Ok(Session {
             engine,
@@ -121,7 +123,7 @@ fn crew(
     }))
 }
 
-/// The driver of workers in other processes, if there are any.
+/// The driver, if workers are other processes.
 fn driver(
     options: &RunOptions,
     (client, identity): (&Client, &Identity),
@@ -136,7 +138,7 @@ fn driver(
 }
 
 /// Publishes the run's state and logs, if observers can connect.
-fn seen(
+fn publish_state(
     options: &RunOptions,
     (client, identity): (&Client, &Identity),
     (times, workers): (&SharedTimes, &WorkerStats),
@@ -150,13 +152,13 @@ fn seen(
     Ok((Some(state), writer))
 }
 
-/// The worker for evaluations, if there are any.
+/// The worker for evaluations, if the options request them.
 fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, RolloutWorker)>> {
     options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }
 
-/// Whether environments reset after each checkpoint although they run where the checkpoint is written.
+/// Whether environments in the process that writes checkpoints reset after each checkpoint.
 fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
-    let first = environment_seed(&options.environment, options.seed, Who::Actor(0));
+    let first = environment_seed(&options.environment, options.seed, EnvironmentUser::Actor(0));
     Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)
 }

@@ -10,20 +10,20 @@ use crate::identity::Identity;
 use crate::tables::{item, run};
 use crate::{Result, RlError};
 
-/// Checkpoints to keep: the newest, and the one before.
+/// The number of checkpoints to keep: the newest and its predecessor.
 const KEPT: usize = 2;
 
-/// The remedy for the folder of another run.
+/// The advice if the folder belongs to another run.
 const ADVICE: &str = "request the same, or give another folder for checkpoints";
 
-/// The name of the folder in messages.
+/// The name of the folder in error messages.
 const WHAT: &str = "the folder of checkpoints";
 
-/// Where and when to save a run: learner, counters, random streams, environments and replay in one
-/// checkpoint.
+/// Where and when to save a run. A checkpoint contains the learner, counters, random streams, environments and replay
+/// tables.
 ///
-/// A run whose folder has a checkpoint resumes from the newest. A single-threaded run then gives the same
-/// numbers as an uninterrupted one.
+/// A run whose folder has a checkpoint resumes from the newest. A resumed single-threaded run gives the same numbers as
+/// an uninterrupted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints {
     /// A local folder, created if necessary. A bucket's URL is rejected.
@@ -37,7 +37,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Runs cannot be saved in this folder; the folder cannot be read, or another run uses it.
-    pub fn are_there(&self) -> Result<bool> {
+    pub fn any_exist(&self) -> Result<bool> {
         if self.folder.exists() { Folder::open(self)?.has_one() } else { Ok(false) }
     }
 }
@@ -54,7 +54,7 @@ impl Folder {
         let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
         let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
         if location.contains("://") {
-            // As a path, the URL would create a local folder.
+            // Used as a path, the URL would create a local folder.
             return Err(refused("the path of a folder: runs cannot be saved in buckets or at other URLs"));
         }
         if options.every == 0 {
@@ -69,7 +69,7 @@ impl Folder {
     /// the agent.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun); the checkpoint is not one of a run.
+    /// [`OtherRun`](RlError::OtherRun); the checkpoint does not contain a run.
     pub(crate) fn expect_run(&self, snapshot: &Snapshot, asked: &Identity) -> Result<()> {
         let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
         let Some(item) = of_run.and_then(|table| table.items.first()) else {
@@ -81,7 +81,7 @@ impl Folder {
         item::read(&columns)?.0.expect(asked, &self.path, ADVICE)
     }
 
-    /// Logs that the run resumes from there.
+    /// Logs that the run resumes from this folder.
     pub(crate) fn announce(&self, steps: u64) {
         tracing::info!("resumed from {} at step {steps}", self.path);
     }

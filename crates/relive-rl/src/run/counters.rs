@@ -158,7 +158,7 @@ impl Counters {
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
-            // Without episodes the sum is −0, which is no meaningful return.
+            // Without episodes the sum is −0; adding 0 gives +0.
             mean_return_last_100: (0.0 + returns.iter().sum::<f64>()) / returns.len().max(1) as f64,
             episodes: self.episodes,
             env_steps: self.env_steps,
@@ -177,7 +177,7 @@ impl Counters {
         self.started.elapsed()
     }
 
-    /// Adopts [saved](Self::visit) counters if they are newer.
+    /// Replaces the counters by [saved](Self::visit) ones if those are newer.
     pub(super) fn take_over_newer(&mut self, counters: &[u8]) -> Result<()> {
         let mut newest = Counters::new();
         state::restore("a run's counters", counters, |state| newest.visit(state))?;
@@ -223,7 +223,7 @@ mod tests {
     use crate::Part;
 
     #[test]
-    fn saved_counters_go_on() {
+    fn saved_counters_resume() {
         let (mut counters, mut times) = (Counters::new(), Times::default());
         times.add(Part::Act, Duration::from_millis(10));
         for number in 0..150_u32 {

@@ -14,7 +14,7 @@ use crate::remote;
 use crate::tables::item::is_loss;
 use crate::tables::lease::{Lease, TIMES};
 use crate::tables::server::{add, expect};
-use crate::tables::silence::{Missed, watched};
+use crate::tables::silence::{WatchTarget, watched};
 use crate::times::Lap;
 use crate::{Result, RlError};
 
@@ -24,7 +24,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// Time between two attempts to reach a lost server.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The timeout of an attempt, after which the run checks whether to stop.
+/// The timeout of one attempt; the run then checks whether to stop.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Learns until the workers have made enough steps. Adds the tables that the server lacks. Resumes from the
@@ -32,8 +32,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// they wait for the next driver.
 ///
 /// # Errors
-/// The server is lost, refuses to add tables, or has different ones with these names; another driver is
-/// active for this run ([`OtherLearner`](RlError::OtherLearner)), or the server has a different run
+/// The server is lost, refuses to add tables, or has different tables with these names; another driver is active for
+/// this run ([`OtherLearner`](RlError::OtherLearner)), or the server has a different run
 /// ([`OtherRun`](RlError::OtherRun)); those of the plan.
 pub(super) fn train(
     server: &Client,
@@ -48,7 +48,7 @@ pub(super) fn train(
         return Err(RlError::setting("checkpoints", "a folder", expected));
     }
     let wanted = remote::tables_of_run(agent.tables()?, options.actors);
-    watched(server, Missed::Server, || {
+    watched(server, WatchTarget::Server, || {
         // Checked before adding tables for an impossible run.
         expect_run(server, agent.as_ref(), options, make)?;
         add(server, &wanted)
@@ -67,7 +67,7 @@ struct OnServer<'a> {
     agent: &'a Arc<dyn Agent>,
     options: &'a RunOptions,
     make: &'a MakeEnvironment,
-    /// The state of the run when the server was lost, which is newer than a checkpoint of the server.
+    /// The state of the run when the server was lost, which is newer than the server's checkpoint.
     kept: Option<Vec<u8>>,
 }
 
@@ -75,11 +75,11 @@ impl OnServer<'_> {
     /// Learns until there are enough steps or the server is lost.
     fn attempt(&mut self, on_report: OnReport<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
-        let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
+        let lease = watched(server, WatchTarget::Server, || Lease::take(server, TIMES, &options.stop))?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
-        // A call may block the learner for long, during which the plan reports no waits.
-        match watched(server, Missed::Server, || advance(&mut session, options, on_report)) {
+        // A call may block the learner for a long time, during which the plan reports no waits.
+        match watched(server, WatchTarget::Server, || advance(&mut session, options, on_report)) {
             Ok(()) => session.end(),
             Err(error) => {
                 self.kept = Some(session.state());
@@ -107,12 +107,12 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>)
     session.save()
 }
 
-/// Waits for a lost server with its tables.
+/// Waits until a lost server returns with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
     tracing::warn!("lost the server, or it has stopped: {why}; waiting for it to come back");
     let server = server.with_timeout(TIMEOUT);
     loop {
-        // A stopping server answers until the end.
+        // A server that is shutting down still answers.
         std::thread::sleep(LOOK_EVERY);
         if options.stop.is_stopped() {
             return Err(RlError::Stopped);

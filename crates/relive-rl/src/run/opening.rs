@@ -9,13 +9,13 @@ use super::RunOptions;
 use super::counters::{self, Counters};
 use crate::identity::Identity;
 use crate::plan::{Agent, MakeEnvironment, SavedParts, unlimited};
-use crate::seeds::{Who, actor_key, environment_seed};
+use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::tables::lease::Lease;
 use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
 use crate::{PolicyContext, Purpose, Result, remote, state};
 
-/// The place of a server's run, for messages, and the remedy if it is another run.
+/// The place of a server's run, and the advice if it is another run, for error messages.
 const PLACE: &str = "the server's table `run`";
 const ADVICE: &str =
     "request the same, use another server, or drop the tables of that run (relive table drop)";
@@ -35,7 +35,7 @@ pub(super) struct Opened {
     pub(super) client: Client,
     /// The lease on a server.
     pub(super) lease: Option<Lease>,
-    /// A state that is newer than that in the table `run`.
+    /// A state that is newer than the one in the table `run`.
     newer: Option<Vec<u8>>,
     /// The number of previous checkpoints.
     pub(super) checkpoints: u64,
@@ -116,8 +116,8 @@ pub(super) fn expect_run(
     make: &MakeEnvironment,
 ) -> Result<()> {
     let (environment, seed) = (options.environment.as_str(), options.seed);
-    let spec = make.spec(environment_seed(environment, seed, Who::Actor(0)))?;
-    let keys = [actor_key(seed, Who::Actor(0))];
+    let spec = make.spec(environment_seed(environment, seed, EnvironmentUser::Actor(0)))?;
+    let keys = [actor_key(seed, EnvironmentUser::Actor(0))];
     agent.policy(&PolicyContext::alone(&spec, Purpose::Training, &keys))?;
     let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
     saved_state(server, &identity, None).map(drop)

@@ -16,26 +16,26 @@ use crate::watching::LogLines;
 /// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// The environment's name, for messages and saved runs; a run can only be resumed in an environment with
-    /// the same name.
+    /// The environment's name, for error messages and saved runs; a run can only be resumed in an environment with the
+    /// same name.
     pub environment: String,
     /// Environment steps of all actors. The run ends with the rollout that reaches this number.
     pub env_steps: u64,
-    /// Learner steps after which the run ends, if that comes earlier; unlimited by default. A run without
-    /// environment steps learns from its tables until it has made these steps; they then also schedule
-    /// evaluations and checkpoints.
+    /// Learner steps after which the run ends, even before `env_steps`; unlimited by default. A run without environment
+    /// steps learns from its tables until it has made these steps; learner steps then also schedule evaluations and
+    /// checkpoints.
     pub learner_steps: Option<u64>,
     /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none by default. The
     /// run ends after its learner steps.
     pub data: Option<PathBuf>,
     /// The seed of all randomness. With a single thread, the same seed gives the same run.
     pub seed: u64,
-    /// Workers that act beside the learner's thread, each a thread or, with `processes`, a process. With 0,
-    /// one thread acts and learns in turn.
+    /// The number of workers in addition to the learner's thread, each a thread or, with `processes`, a process. With
+    /// 0, one thread alternates between acting and learning.
     pub actors: usize,
-    /// The number of concurrent learners, including this process; one by default. The others are processes
-    /// that call [`learn`](crate::learners::learn) and need access to the run's tables, which
-    /// [`watch`](Self::watch) must serve.
+    /// The number of concurrent learners, including this process; one by default. The other learners are processes that
+    /// call [`learn`](crate::learners::learn) and need access to the run's tables, which [`watch`](Self::watch) must
+    /// serve.
     pub learners: Option<u32>,
     /// Runs the actors as processes that call [`work`](crate::processes::work); threads by default.
     pub processes: Option<Processes>,
@@ -46,12 +46,11 @@ pub struct RunOptions {
     /// Where to save the run for resuming; nowhere by default. A run on a server is saved on the server, and
     /// in the server's checkpoints.
     pub checkpoints: Option<Checkpoints>,
-    /// Where to write the run's reports; nowhere by default. With [`checkpoints`](Self::checkpoints), the
-    /// loggers' files must belong to this run alone: resuming truncates them to their state at the
-    /// checkpoint, since the run repeats later reports. A run that begins anew appends to them; see
-    /// [`Loggers::begin_anew`].
+    /// Where to write the run's reports; nowhere by default. With [`checkpoints`](Self::checkpoints), the loggers'
+    /// files must belong to this run only: resuming truncates them to their state at the checkpoint, since the run
+    /// repeats later reports. A new run appends to them; see [`Loggers::begin_anew`].
     pub loggers: Loggers,
-    /// Hooks on rollouts and batches; none by default. They are not saved with the run.
+    /// Hooks on rollouts and batches; none by default. Hooks are not saved with the run.
     pub hooks: Hooks,
     /// Called with the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
@@ -66,14 +65,13 @@ pub struct RunOptions {
 pub struct Begun(Arc<dyn Fn() + Send + Sync>);
 
 impl Begun {
-    /// Calls `begun` at that moment, and again when the run restarts, for example after the loss of its
-    /// server.
+    /// Calls `begun` when the plan is ready, and again when the run restarts, for example after the loss of its server.
     #[must_use]
     pub fn new(begun: impl Fn() + Send + Sync + 'static) -> Begun {
         Begun(Arc::new(begun))
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         (self.0)();
     }
 }
@@ -107,8 +105,8 @@ impl Processes {
 pub struct Watch(Arc<dyn Fn(&Engine) + Send + Sync>);
 
 impl Watch {
-    /// Calls `watch` with the tables. A single-threaded run recreates its tables after each checkpoint, and
-    /// calls it again.
+    /// Calls `watch` with the tables. A single-threaded run recreates its tables after each checkpoint, and then calls
+    /// `watch` again.
     #[must_use]
     pub fn new(watch: impl Fn(&Engine) + Send + Sync + 'static) -> Watch {
         Watch(Arc::new(watch))
@@ -125,10 +123,10 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// When to evaluate the agent. It acts without exploring then.
+/// When to evaluate the agent. During an evaluation, it acts without exploring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation {
-    /// Environment steps between two evaluations; there is another one at the end.
+    /// Environment steps between two evaluations; another evaluation follows at the end of the run.
     pub every: u64,
     /// Episodes per evaluation.
     pub episodes: u64,

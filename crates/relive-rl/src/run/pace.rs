@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 /// Learner steps between two reports of a fast learner.
 const REPORT_EVERY: u64 = 100;
 
-/// The time after which a learner step is reported, however few steps were made since the last report.
+/// The time after which a learner step is reported, regardless of the number of steps since the last report.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether work that is due every `every` steps is due now, when the steps advanced from `before` to `now`.
+/// Whether work that is due every `every` steps is due now, after the steps advanced from `before` to `now`.
 pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
     every > 0 && before / every != now / every
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fast_learners_are_reported_by_steps_and_slow_ones_by_time() {
+    fn fast_learners_report_by_steps_and_slow_ones_by_time() {
         let begun = Instant::now();
         let reported = |step: Duration, steps: u32| {
             let mut pace = ReportPace::begin(begun);

@@ -44,7 +44,7 @@ pub struct Trained {
     pub graph: Graph,
 }
 
-/// Called with all reports of the run; an error ends it.
+/// Called with all reports of the run; an error ends the run.
 pub(super) type OnReport<'a> = &'a mut dyn FnMut(&Report) -> Result<()>;
 
 /// A run between two checkpoints.
@@ -79,7 +79,7 @@ impl Session {
         self.counters.position()
     }
 
-    /// The lengths of its log files at the checkpoint that it was resumed from; `None` for a run that was not
+    /// The lengths of the run's log files at the checkpoint from which it was resumed; `None` for a run that was not
     /// saved, or was saved without loggers.
     pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
         let saved = self.crew.saved(LOGS);
@@ -97,7 +97,7 @@ impl Session {
         Some(self.crew.weights().newest()?.version())
     }
 
-    /// Takes the times of operators in this process.
+    /// Collects the times of operators in this process.
     fn take_times(&mut self) {
         let times = self.crew.times().take();
         self.counters.note_times(&times);
@@ -119,14 +119,14 @@ impl Session {
         state::save(|state| counters::visit_with(state, &mut self.counters, &mut parts))
     }
 
-    /// Writes its state to its table.
+    /// Writes the run's state to its table.
     pub(super) fn save(&mut self) -> Result<()> {
         let state = self.state();
         self.agent.check_saved()?;
         run::put_state(&self.client, (&self.identity, &state), &|| !self.stop.is_stopped())
     }
 
-    /// Whether its environments reset after each checkpoint.
+    /// Whether the run's environments reset after each checkpoint.
     pub(super) fn begins_anew(&self) -> bool {
         self.crew.begins_anew()
     }
@@ -145,8 +145,7 @@ impl Session {
         folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
     }
 
-    /// Items available for learning: for tables, those after the ones that learning waited for; otherwise
-    /// steps.
+    /// Items available for learning: the tables' inserts beyond those that learning waited for; without tables, steps.
     fn inserts(&self) -> Result<u64> {
         let own = self.agent.tables()?;
         if own.is_empty() {
@@ -170,18 +169,17 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
-        // Must happen before the tables close, which the other learners sample.
+        // Must precede the closing of the tables, from which the other learners sample.
         self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
-            // All readers of results for the plan end before the last results are read. None of the plan's
-            // threads waits at a table for long, unlike workers in this process, which wait until the tables
-            // are closed.
+            // The plan's readers of results must end before the last results are read. The plan's threads never wait at
+            // a table for long, unlike workers in this process, which wait until the tables are closed.
             self.plan = Flow::from_iter("nothing", std::iter::empty());
             let lease = publishing.end();
             driver.end(is_own)?;
-            // The next driver then does not need to wait.
+            // The next driver does not need to wait after a release.
             lease.map_or(Ok(()), Lease::release)?;
         }
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
@@ -205,14 +203,14 @@ impl Session {
         self.plan_state.as_mut().map_or(Ok(()), |state| state.show(&monitor, position, nodes, phase))
     }
 
-    /// Leaves the run to the next driver, which does not need to wait. Workers wait for that driver.
+    /// Abandons the run to the next driver, which does not need to wait. Workers wait for that driver.
     pub(super) fn abandon(mut self) {
         if let Err(error) = self.show(Phase::Left) {
             tracing::debug!("cannot mark the run as left: {error}");
         }
         let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
         if let Some(Err(error)) = lease.map(Lease::release) {
-            // The reason why the run was abandoned is already logged, and is usually the same.
+            // The run was usually abandoned for the same reason, which is already logged.
             tracing::debug!("cannot release the lease: {error}");
         }
     }

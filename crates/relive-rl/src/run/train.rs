@@ -15,8 +15,8 @@ use crate::{Result, RlError};
 
 /// Trains an agent by its plan, and reports progress.
 ///
-/// With no [actors](RunOptions::actors), one thread acts and learns in turn, and the same seed gives the same
-/// numbers, even if the run is saved, killed and resumed. Otherwise each actor is a thread or a process. An
+/// With no [actors](RunOptions::actors), one thread alternates between acting and learning, and the same seed gives the
+/// same numbers, even if the run is saved, killed and resumed. Otherwise each actor is a thread or a process. An
 /// on-policy plan gives the same numbers for any number and location of actors.
 ///
 /// # Errors
@@ -30,20 +30,20 @@ pub fn train(
 ) -> Result<Trained> {
     validate(agent.as_ref(), options)?;
     let mut loggers = options.loggers.clone();
-    let mut tell = |report: &Report| {
+    let mut handle_report = |report: &Report| {
         on_report(report);
         // A run must not continue without its log.
         loggers.write(report)
     };
     let trained = match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
-        Some(server) => on_server::train(server, agent, options, make, &mut tell),
-        None => train_here(agent, options, make, &mut tell),
+        Some(server) => on_server::train(server, agent, options, make, &mut handle_report),
+        None => train_here(agent, options, make, &mut handle_report),
     }?;
     loggers.flush().map(|()| trained)
 }
 
-/// Checks that an agent can be trained with these options, as far as possible before the first step. Does all
-/// that a run does until then, in a single process, including loading recorded episodes. Saves nothing.
+/// Checks that an agent can be trained with these options, as far as possible before the first step. Does everything
+/// that a run does before its first step, in a single process, including loading recorded episodes. Saves nothing.
 ///
 /// # Errors
 /// Those of [`train`] before its first step.
@@ -156,14 +156,14 @@ fn train_here(
         let snapshot = session.checkpoint(folder, &options.loggers)?;
         saved = Some(session.position());
         if options.actors == 0 {
-            // A continuing run does the same as a resumed one, and therefore gives the same numbers.
+            // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
             *session = begin(Some(snapshot))?;
         }
         session.note_saving(lap.lap());
         Ok(())
     })?;
     if saved != Some(session.position()) {
-        // A run with more steps resumes from this end, and a stopped run loses nothing.
+        // A longer run can resume from here, and a stopped run loses nothing.
         session.checkpoint(folder, &options.loggers)?;
     }
     session.evaluate_at_end(on_report)?;

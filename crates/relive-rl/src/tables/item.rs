@@ -14,36 +14,38 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may initially take to confirm an item before the request is repeated.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The maximum of this time, after which the server counts as lost.
+/// The maximum of this timeout; a server that exceeds it counts as lost.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether a run continues; checked periodically during waits for its server.
-pub(crate) type GoesOn<'a> = &'a dyn Fn() -> bool;
+pub(crate) type ShouldContinue<'a> = &'a dyn Fn() -> bool;
 
 /// Replaces a state and its run's identity.
 pub(crate) fn put(
     client: &Client,
     table: &str,
     (identity, state): (&Identity, &[u8]),
-    goes_on: GoesOn<'_>,
+    should_continue: ShouldContinue<'_>,
 ) -> Result<()> {
     let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
-    insert(client, &[table], &step, goes_on)
+    insert(client, &[table], &step, should_continue)
 }
 
-/// Inserts a step into tables, concurrently. A server that does not answer gets increasing timeouts, while
+/// Inserts a step into tables, concurrently. Retries with increasing timeouts if the server does not answer, as long as
 /// the run continues.
 pub(crate) fn insert(
     client: &Client,
     tables: &[&str],
     step: &Nest<Tensor>,
-    goes_on: GoesOn<'_>,
+    should_continue: ShouldContinue<'_>,
 ) -> Result<()> {
     let priorities: Vec<(&str, f64)> = tables.iter().map(|table| (*table, 1.0)).collect();
     let mut timeout = FIRST_TIMEOUT;
     loop {
         match client.with_timeout(timeout).insert(step, &priorities) {
-            Err(error) if error.kind() == ErrorKind::Timeout && timeout < LONGEST_TIMEOUT && goes_on() => {
+            Err(error)
+                if error.kind() == ErrorKind::Timeout && timeout < LONGEST_TIMEOUT && should_continue() =>
+            {
                 timeout = timeout.saturating_mul(2).min(LONGEST_TIMEOUT);
             }
             inserted => return Ok(inserted?),
@@ -79,7 +81,7 @@ pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
     Ok((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?))
 }
 
-/// Whether an error may mean that the server is gone, or that it has returned without its tables.
+/// Whether an error may mean that the server is lost, or has restarted without its tables.
 pub(crate) fn is_loss(error: &RlError) -> bool {
     use ErrorKind::{Cancelled, NotFound, Timeout, Unavailable};
     match error.cause() {

@@ -7,7 +7,7 @@ use relive_client::{ErrorKind, Tensor};
 use relive_env::State;
 use relive_table::TableConfig;
 
-use super::item::{self, GoesOn};
+use super::item::{self, ShouldContinue};
 use super::weights::Stamp;
 use crate::identity::Identity;
 use crate::{Result, RlError, state};
@@ -15,7 +15,7 @@ use crate::{Result, RlError, state};
 /// The table with the job as its only item.
 pub(crate) const TABLE: &str = "job";
 
-/// The timeout for an item that may not exist. A server on a busy machine can be slow, and its answer may be
+/// The timeout for an item that may not exist. It allows for a slow server on a busy machine, since the answer may be
 /// that the run is over.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -23,15 +23,15 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) identity: Identity,
-    pub(crate) now: Now,
+    pub(crate) now: JobProgress,
 }
 
 /// The changing part of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Now {
+pub(crate) struct JobProgress {
     /// The number of workers.
     pub(crate) workers: u64,
-    /// The number of previous checkpoints; workers do not repeat random numbers from before.
+    /// The number of previous checkpoints; workers do not repeat random numbers from before a checkpoint.
     pub(crate) checkpoints: u64,
     /// The epoch of the driver, greater than those of all previous drivers of the run.
     pub(crate) epoch: u64,
@@ -46,22 +46,27 @@ pub(crate) fn table() -> TableConfig {
 }
 
 /// Replaces the job.
-pub(crate) fn put(client: &Client, identity: &Identity, mut now: Now, goes_on: GoesOn<'_>) -> Result<()> {
-    item::put(client, TABLE, (identity, &state::save(|state| now.visit(state))), goes_on)
+pub(crate) fn put(
+    client: &Client,
+    identity: &Identity,
+    mut now: JobProgress,
+    should_continue: ShouldContinue<'_>,
+) -> Result<()> {
+    item::put(client, TABLE, (identity, &state::save(|state| now.visit(state))), should_continue)
 }
 
 /// Whether a previous driver has left a job.
 ///
 /// # Errors
 /// The server is lost.
-pub(crate) fn is_there(client: &Client) -> Result<bool> {
+pub(crate) fn exists(client: &Client) -> Result<bool> {
     Ok(client.server_info()?.table(TABLE).is_some_and(|table| table.current_size > 0))
 }
 
 /// The job, if there is one.
 ///
 /// # Errors
-/// The server is lost, or the item is no job.
+/// The server is lost, or the item is not a job.
 pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         // No run was started on this server yet.
@@ -74,14 +79,14 @@ pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
         return Err(RlError::state(WHAT, format_args!("it has {} columns, not 2", columns.len())));
     };
     let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(WHAT, error));
-    let mut now = Now::default();
+    let mut now = JobProgress::default();
     state::restore(WHAT, &bytes(now_bytes)?, |state| now.visit(state))?;
     Ok(Some(Job { identity: Identity::from_bytes(&bytes(of)?)?, now }))
 }
 
 const WHAT: &str = "the item of the table `job`";
 
-impl Now {
+impl JobProgress {
     /// The stamp of the newest weights, if there are any.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.version.map(|version| Stamp { epoch: self.epoch, version })

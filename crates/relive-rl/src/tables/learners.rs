@@ -1,4 +1,4 @@
-//! How the other learners of a run join it, in a table.
+//! The table that describes how other learners join a run.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{Result, RlError, state};
 const TABLE: &str = "learners";
 const WHAT: &str = "the item of the table `learners`";
 
-/// The timeout for the item: learners are started after it was written.
+/// The timeout for the item, which is written before learners are started.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How learners join a run.
+/// The data with which learners join a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Joining {
     /// The number of learners, including learner 0.

@@ -1,5 +1,5 @@
-//! A lease that ensures a single driver per run: the only item of a table identifies the learner, and is
-//! renewed while it lives.
+//! A lease that ensures a single driver per run: the only item of a table identifies the learner, which renews it while
+//! it is alive.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -17,18 +17,21 @@ use crate::{Result, RlError};
 /// The table of the lease.
 pub(crate) const TABLE: &str = "learner";
 
-/// How often a learner sends a heartbeat, and how long it must be silent before another one takes its
-/// place. Observers only compare their own observations, so clocks of other machines do not matter.
+/// How often a learner sends a heartbeat, and how long it must be silent before another learner replaces it. Observers
+/// only use their own clocks, so clocks of other machines do not matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseTimes {
-    pub(crate) beat: Duration,
+    pub(crate) heartbeat_interval: Duration,
     pub(crate) silence: Duration,
-    pub(crate) look: Duration,
+    pub(crate) check_interval: Duration,
 }
 
 /// The times for every run.
-pub(crate) const TIMES: LeaseTimes =
-    LeaseTimes { beat: Duration::from_secs(1), silence: LEARNER_SILENCE, look: Duration::from_millis(200) };
+pub(crate) const TIMES: LeaseTimes = LeaseTimes {
+    heartbeat_interval: Duration::from_secs(1),
+    silence: LEARNER_SILENCE,
+    check_interval: Duration::from_millis(200),
+};
 
 /// The timeout for an item that may not exist.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -36,8 +39,8 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// The server's timeout for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Identifies a learner. Of two learners, the greater stays: the later one, or either if they started at the
-/// same moment.
+/// Identifies a learner. Of two learners, the one with the greater mark stays: the later one, or either if both started
+/// at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Term {
     generation: u64,
@@ -48,7 +51,7 @@ struct Term {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DriverHeartbeat {
     mark: Term,
-    beat: u64,
+    heartbeat_interval: u64,
     /// Whether the learner has ended normally.
     pub(crate) has_ended: bool,
 }
@@ -56,12 +59,12 @@ pub(crate) struct DriverHeartbeat {
 #[cfg(test)]
 impl DriverHeartbeat {
     /// A heartbeat with a distinct number.
-    pub(crate) fn of_test(beat: u64) -> DriverHeartbeat {
-        DriverHeartbeat { mark: Term { generation: 1, id: 1 }, beat, has_ended: false }
+    pub(crate) fn of_test(heartbeat_interval: u64) -> DriverHeartbeat {
+        DriverHeartbeat { mark: Term { generation: 1, id: 1 }, heartbeat_interval, has_ended: false }
     }
 }
 
-/// The exclusive right to learn for a run, while it is renewed.
+/// The exclusive right to learn for a run, as long as it is renewed.
 pub(crate) struct Lease {
     client: Client,
     times: LeaseTimes,
@@ -75,7 +78,7 @@ pub(crate) fn table() -> TableConfig {
 }
 
 impl Lease {
-    /// Takes the lease as soon as it is clear that there is no other learner.
+    /// Acquires the lease as soon as it is certain that there is no other learner.
     ///
     /// # Errors
     /// [`OtherLearner`](RlError::OtherLearner) if there is one; the server is lost, or `stop` was set.
@@ -87,7 +90,7 @@ impl Lease {
         Lease::begin(client, times, before)
     }
 
-    /// Takes the lease on a server of this process, which has no other learner: an existing heartbeat comes from a
+    /// Acquires the lease on a server of this process, which has no other learner: an existing heartbeat comes from a
     /// saved run.
     ///
     /// # Errors
@@ -99,7 +102,8 @@ impl Lease {
     fn begin(client: &Client, times: LeaseTimes, before: Option<DriverHeartbeat>) -> Result<Lease> {
         let generation = before.map_or(0, |heartbeat| heartbeat.mark.generation).saturating_add(1);
         let id = RandomState::new().hash_one(std::process::id());
-        let heartbeat = DriverHeartbeat { mark: Term { generation, id }, beat: 0, has_ended: false };
+        let heartbeat =
+            DriverHeartbeat { mark: Term { generation, id }, heartbeat_interval: 0, has_ended: false };
         write(client, heartbeat)?;
         Ok(Lease { client: client.clone(), times, heartbeat, renewed: Instant::now(), has_left: false })
     }
@@ -109,16 +113,16 @@ impl Lease {
     /// # Errors
     /// [`OtherLearner`](RlError::OtherLearner) if another learner has taken the lease; the server is lost.
     pub(crate) fn renew(&mut self) -> Result<()> {
-        if self.renewed.elapsed() < self.times.beat {
+        if self.renewed.elapsed() < self.times.heartbeat_interval {
             return Ok(());
         }
         // An older heartbeat was restored with a checkpoint of the server.
         if read(&self.client)?.is_some_and(|heartbeat| heartbeat.mark > self.heartbeat.mark) {
             return Err(RlError::OtherLearner);
         }
-        self.heartbeat.beat += 1;
+        self.heartbeat.heartbeat_interval += 1;
         match write(&self.client, self.heartbeat) {
-            // A server that does not answer is unavailable for all; other code waits for it.
+            // A server that does not answer is unavailable to all learners; other code waits for it.
             Err(RlError::Replay(error)) if is_timeout(&error) => return Ok(()),
             written => written?,
         }
@@ -166,15 +170,15 @@ fn expect_silence(client: &Client, first: DriverHeartbeat, times: LeaseTimes, st
         match read(client)? {
             Some(heartbeat) if heartbeat.has_ended => return Ok(()),
             Some(heartbeat) if heartbeat != first => return Err(RlError::OtherLearner),
-            _ => std::thread::sleep(times.look),
+            _ => std::thread::sleep(times.check_interval),
         }
     }
     Ok(())
 }
 
 fn write(client: &Client, heartbeat: DriverHeartbeat) -> Result<()> {
-    let DriverHeartbeat { mark: Term { generation, id }, beat, has_ended } = heartbeat;
-    let fields = [generation, id, beat, u64::from(has_ended)];
+    let DriverHeartbeat { mark: Term { generation, id }, heartbeat_interval, has_ended } = heartbeat;
+    let fields = [generation, id, heartbeat_interval, u64::from(has_ended)];
     let values = Tensor::from_slice(&fields, [4]).map_err(|error| RlError::state(WHAT, error))?;
     let step = Nest::dict([("sign", Nest::Leaf(values))]);
     Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
@@ -190,9 +194,13 @@ pub(crate) fn read(client: &Client) -> Result<Option<DriverHeartbeat>> {
     let columns = sample.columns()?;
     let values = columns.first().map(Tensor::to_vec::<u64>).transpose();
     match values.map_err(|error| RlError::state(WHAT, error))?.as_deref() {
-        Some([generation, id, beat, has_ended]) => {
+        Some([generation, id, heartbeat_interval, has_ended]) => {
             let mark = Term { generation: *generation, id: *id };
-            Ok(Some(DriverHeartbeat { mark, beat: *beat, has_ended: *has_ended == 1 }))
+            Ok(Some(DriverHeartbeat {
+                mark,
+                heartbeat_interval: *heartbeat_interval,
+                has_ended: *has_ended == 1,
+            }))
         }
         _ => Err(RlError::state(WHAT, "it is not four numbers; drop the table `learner`")),
     }
@@ -208,11 +216,11 @@ mod tests {
 
     use super::*;
 
-    /// Short times; the silence is much longer than the beat, to tolerate a slow machine.
+    /// Short times; the silence is much longer than the heartbeat interval, to tolerate a slow machine.
     const QUICK: LeaseTimes = LeaseTimes {
-        beat: Duration::ZERO,
+        heartbeat_interval: Duration::ZERO,
         silence: Duration::from_millis(1_500),
-        look: Duration::from_millis(1),
+        check_interval: Duration::from_millis(1),
     };
 
     fn client() -> Client {
@@ -224,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_learner_is_refused_while_the_first_lives() {
+    fn a_second_learner_is_refused_while_the_first_is_alive() {
         let client = client();
         let mut first = take(&client).unwrap();
         let is_over = AtomicBool::new(false);
@@ -244,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_ends_in_order_leaves_the_place_at_once() {
+    fn a_released_lease_is_free_at_once() {
         let client = client();
         take(&client).unwrap().release().unwrap();
         let forever = LeaseTimes { silence: Duration::MAX, ..QUICK };
@@ -252,11 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_at_the_same_moment_one_stays() {
+    fn of_two_simultaneous_drivers_one_keeps_the_lease() {
         let client = client();
         let [mut one, mut two] = [(); 2].map(|()| {
-            let heartbeat =
-                DriverHeartbeat { mark: Term { generation: 1, id: 0 }, beat: 0, has_ended: false };
+            let heartbeat = DriverHeartbeat {
+                mark: Term { generation: 1, id: 0 },
+                heartbeat_interval: 0,
+                has_ended: false,
+            };
             Lease {
                 client: client.clone(),
                 times: QUICK,

@@ -1,7 +1,7 @@
-//! The tables through which the processes of a run communicate: one file each, with the format of its items.
+//! The tables through which the processes of a run communicate: one file for each table, with the format of its items.
 //!
-//! Each table either has a single item, which the newest replaces, or is a queue;
-//! [`processes`](crate::processes) lists all of them.
+//! Each table either has a single item, which each insert replaces, or is a queue; [`processes`](crate::processes)
+//! lists all of them.
 
 pub(crate) mod item;
 pub(crate) mod job;

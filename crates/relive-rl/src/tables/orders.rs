@@ -6,7 +6,7 @@ use relive_client::blocking::{Client, Sampler};
 use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
 use relive_table::TableConfig;
 
-use super::item::{self, GoesOn};
+use super::item::{self, ShouldContinue};
 use super::weights::Stamp;
 use crate::{Result, RlError};
 
@@ -23,16 +23,22 @@ pub(crate) fn table(worker: usize) -> TableConfig {
     TableConfig::queue(name(worker), MAX_ORDERS)
 }
 
-/// Orders are repeated if no result arrives; a worker that reconnects finds few.
+/// The maximum number of unread orders. Orders are repeated if no result arrives, but a worker that reconnects finds
+/// only a few.
 const MAX_ORDERS: u32 = 1_000;
 
 fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Sends an order to several workers concurrently. A worker that receives it twice makes the round twice; the
+/// Sends an order to several workers concurrently. A worker that receives an order twice makes the round twice; the
 /// driver ignores the second result.
-pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: GoesOn<'_>) -> Result<()> {
+pub(crate) fn give(
+    client: &Client,
+    workers: &[usize],
+    order: Order,
+    should_continue: ShouldContinue<'_>,
+) -> Result<()> {
     if workers.is_empty() {
         return Ok(());
     }
@@ -40,7 +46,7 @@ pub(crate) fn give(client: &Client, workers: &[usize], order: Order, goes_on: Go
     let Order { round, weights: Stamp { epoch, version } } = order;
     let step = Nest::dict([("epoch", leaf(epoch)), ("round", leaf(round)), ("version", leaf(version))]);
     let tables: Vec<String> = workers.iter().map(|worker| name(*worker)).collect();
-    item::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, goes_on)
+    item::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, should_continue)
 }
 
 /// The incoming orders of a worker.

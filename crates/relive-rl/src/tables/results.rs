@@ -1,4 +1,4 @@
-//! Results on their way from workers to the driver of the run.
+//! The results that workers send to the driver of the run.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const MAX_RESULTS: u32 = 16;
 /// Results in transit to the driver, in addition to those in the queue.
 const IN_FLIGHT: usize = 4;
 
-/// How long one wait for room lasts, before a worker checks whether the run continues.
+/// How long one wait for room lasts before a worker checks whether the run continues.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) fn table() -> TableConfig {
@@ -35,11 +35,12 @@ pub(crate) struct FromWorker {
 /// The kinds of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WorkerEvent {
-    /// The worker has joined the run. `anew`: an earlier worker with this number is known to have ended,
-    /// since this one was started in its place.
-    Joined { anew: bool },
-    /// Items of its stream: one per round if the plan has rounds, otherwise those made within a short time.
-    Made { round: u64, items: Vec<Vec<u8>> },
+    /// The worker has joined the run. `is_replacement`: this worker replaces an earlier one with the same number, which has
+    /// therefore ended.
+    Joined { is_replacement: bool },
+    /// Items of the worker's stream: one per round if the plan has rounds, otherwise those produced within a short
+    /// time.
+    Produced { round: u64, items: Vec<Vec<u8>> },
     /// The worker has failed; the text is for people.
     Failed(String),
     /// The worker has noticed that the run is over.
@@ -49,11 +50,11 @@ pub(crate) enum WorkerEvent {
 impl FromWorker {
     fn to_bytes(&self) -> Vec<u8> {
         let (mut kind, mut round, mut parts) = match &self.event {
-            WorkerEvent::Joined { anew: false } => (0_u8, 0, Vec::new()),
-            WorkerEvent::Made { round, items } => (1, *round, items.clone()),
+            WorkerEvent::Joined { is_replacement: false } => (0_u8, 0, Vec::new()),
+            WorkerEvent::Produced { round, items } => (1, *round, items.clone()),
             WorkerEvent::Failed(text) => (2, 0, vec![text.clone().into_bytes()]),
             WorkerEvent::Left => (3, 0, Vec::new()),
-            WorkerEvent::Joined { anew: true } => (4, 0, Vec::new()),
+            WorkerEvent::Joined { is_replacement: true } => (4, 0, Vec::new()),
         };
         let mut worker = self.worker;
         state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))
@@ -63,11 +64,11 @@ impl FromWorker {
         let (mut worker, mut kind, mut round, mut parts) = (0, 0, 0, Vec::new());
         state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))?;
         let event = match kind {
-            0 => WorkerEvent::Joined { anew: false },
-            1 => WorkerEvent::Made { round, items: parts },
+            0 => WorkerEvent::Joined { is_replacement: false },
+            1 => WorkerEvent::Produced { round, items: parts },
             2 => WorkerEvent::Failed(String::from_utf8_lossy(&parts.concat()).into_owned()),
             3 => WorkerEvent::Left,
-            4 => WorkerEvent::Joined { anew: true },
+            4 => WorkerEvent::Joined { is_replacement: true },
             kind => return Err(RlError::state(WHAT, format_args!("it has the unknown kind {kind}"))),
         };
         Ok(FromWorker { worker, event })
@@ -96,29 +97,31 @@ impl Results {
         Ok(Results { writer })
     }
 
-    /// Writes a message. Calls `goes_on` periodically while there is no room. Returns whether the message was
+    /// Writes a message. Calls `should_continue` periodically while there is no room. Returns whether the message was
     /// written.
-    pub(crate) fn put(&mut self, told: &FromWorker, goes_on: impl Fn() -> bool) -> Result<bool> {
-        // A string has no fixed length.
+    pub(crate) fn put(&mut self, message: &FromWorker, should_continue: impl Fn() -> bool) -> Result<bool> {
+        // A string has no fixed length, so the message is a tensor of bytes.
         let bytes =
-            Tensor::from_strings([told.to_bytes()], []).map_err(|error| RlError::state(WHAT, error))?;
+            Tensor::from_strings([message.to_bytes()], []).map_err(|error| RlError::state(WHAT, error))?;
         self.writer.append(&Nest::dict([("result", Nest::Leaf(bytes))]))?;
         let column = self.writer.history().column("result")?.step(-1)?;
         let item = Nest::dict([("result", Nest::Leaf(column))]);
-        if !until(&goes_on, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
+        if !until(&should_continue, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
             return Ok(false);
         }
-        // A result must be in the queue before the next one is made: the queue bounds how far a worker works
-        // ahead.
-        until(&goes_on, || self.writer.flush(TIMEOUT))
+        // A result must be in the queue before the next one is produced: the queue bounds how far a worker works ahead.
+        until(&should_continue, || self.writer.flush(TIMEOUT))
     }
 }
 
 /// Repeats a call while there is no room and the run continues. Returns whether it succeeded.
-fn until<T>(goes_on: &impl Fn() -> bool, mut call: impl FnMut() -> relive_client::Result<T>) -> Result<bool> {
+fn until<T>(
+    should_continue: &impl Fn() -> bool,
+    mut call: impl FnMut() -> relive_client::Result<T>,
+) -> Result<bool> {
     loop {
         match call() {
-            Err(error) if error.kind() == ErrorKind::Timeout && goes_on() => {}
+            Err(error) if error.kind() == ErrorKind::Timeout && should_continue() => {}
             Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
             done => return Ok(done.map(|_| true)?),
         }
@@ -137,7 +140,7 @@ impl Reader {
     /// The next message; `None` if none arrives in time.
     ///
     /// # Errors
-    /// The server is lost; the item is no result.
+    /// The server is lost; the item is not a result.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),
@@ -158,23 +161,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_comes_in_order_and_waits_for_room() {
+    fn worker_events_arrive_in_order_and_wait_for_room() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
-        let told = [
-            WorkerEvent::Joined { anew: false },
-            WorkerEvent::Joined { anew: true },
-            WorkerEvent::Made { round: 7, items: vec![vec![1, 2, 3], Vec::new()] },
+        let actual = [
+            WorkerEvent::Joined { is_replacement: false },
+            WorkerEvent::Joined { is_replacement: true },
+            WorkerEvent::Produced { round: 7, items: vec![vec![1, 2, 3], Vec::new()] },
             WorkerEvent::Failed("it has no wheels".to_owned()),
             WorkerEvent::Left,
         ];
-        let told = told.map(|event| FromWorker { worker: 3, event });
+        let actual = actual.map(|event| FromWorker { worker: 3, event });
         let mut results = Results::new(&client).unwrap();
-        for told in &told {
-            assert!(results.put(told, || true).unwrap());
+        for actual in &actual {
+            assert!(results.put(actual, || true).unwrap());
         }
         let mut reader = Reader::new(&client).unwrap();
-        for told in told {
-            assert_eq!(reader.next_within(TIMEOUT).unwrap(), Some(told));
+        for actual in actual {
+            assert_eq!(reader.next_within(TIMEOUT).unwrap(), Some(actual));
         }
         assert_eq!(reader.next_within(Duration::ZERO).unwrap(), None);
         drop(reader);

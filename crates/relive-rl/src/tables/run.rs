@@ -4,7 +4,7 @@
 use relive_client::blocking::Client;
 use relive_table::{Snapshot, TableConfig};
 
-use super::item::{self, GoesOn};
+use super::item::{self, ShouldContinue};
 use crate::Result;
 use crate::identity::Identity;
 
@@ -31,8 +31,12 @@ pub(crate) fn number_of_states(snapshot: &Snapshot) -> u64 {
 }
 
 /// Replaces the state and its run's identity.
-pub(crate) fn put_state(client: &Client, of: (&Identity, &[u8]), goes_on: GoesOn<'_>) -> Result<()> {
-    item::put(client, STATE, of, goes_on)
+pub(crate) fn put_state(
+    client: &Client,
+    of: (&Identity, &[u8]),
+    should_continue: ShouldContinue<'_>,
+) -> Result<()> {
+    item::put(client, STATE, of, should_continue)
 }
 
 /// The newest state with its run's identity, if there is one.
@@ -41,8 +45,12 @@ pub(crate) fn state(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
 }
 
 /// Replaces the counters and their run's identity.
-pub(crate) fn put_counters(client: &Client, of: (&Identity, &[u8]), goes_on: GoesOn<'_>) -> Result<()> {
-    item::put(client, COUNTERS, of, goes_on)
+pub(crate) fn put_counters(
+    client: &Client,
+    of: (&Identity, &[u8]),
+    should_continue: ShouldContinue<'_>,
+) -> Result<()> {
+    item::put(client, COUNTERS, of, should_continue)
 }
 
 /// The newest counters, if there are any.

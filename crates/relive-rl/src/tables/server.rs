@@ -9,8 +9,8 @@ use crate::{Result, RlError};
 pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     for table in missing(client, wanted)? {
         let added = client.add_table(table.clone());
-        // Another process may have added it at the same moment.
-        if added.is_err() && !is_there(client, table)? {
+        // Another process may have added the table at the same moment.
+        if added.is_err() && !exists(client, table)? {
             added?;
         }
     }
@@ -20,8 +20,8 @@ pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
 /// Checks that the server still has all tables.
 ///
 /// # Errors
-/// [`TablesGone`](RlError::TablesGone) if it does not; it has different tables with these names; the server
-/// is lost.
+/// [`TablesGone`](RlError::TablesGone) if tables are missing; the server has different tables with these names; the
+/// server is lost.
 pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     let gone: Vec<String> =
         missing(client, wanted)?.into_iter().map(|table| format!("`{}`", table.name)).collect();
@@ -32,7 +32,7 @@ pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
 fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t TableConfig>> {
     let mut missing = Vec::new();
     for table in wanted {
-        if !is_there(client, table)? {
+        if !exists(client, table)? {
             missing.push(table);
         }
     }
@@ -41,7 +41,7 @@ fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t Tab
 
 /// # Errors
 /// The table exists with different rules; the server is lost.
-fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
+fn exists(client: &Client, wanted: &TableConfig) -> Result<bool> {
     let info = client.server_info()?;
     let Some(found) = info.table(&wanted.name) else { return Ok(false) };
     let differences = differences(&found.config, wanted);
@@ -51,8 +51,8 @@ fn is_there(client: &Client, wanted: &TableConfig) -> Result<bool> {
     Err(RlError::OtherTable { table: wanted.name.clone(), differences: differences.join("; ") })
 }
 
-/// The differences from the required configuration. The number of shards and limits on bytes are up to the
-/// operator.
+/// The differences from the required configuration. The operator may choose the number of shards and the limits on
+/// bytes.
 fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     let columns = |table: &TableConfig| match &table.signature {
         Some(signature) => format!("a signature of {} columns", signature.flatten_with_paths().len()),

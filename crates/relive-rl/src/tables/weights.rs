@@ -9,7 +9,7 @@ use relive_env::State;
 use relive_table::TableConfig;
 use relive_tensor::{DType, Shape};
 
-use super::item::{self, GoesOn};
+use super::item::{self, ShouldContinue};
 use crate::{Result, RlError, Weights, state};
 
 /// The table with the newest weights as its only item.
@@ -18,14 +18,14 @@ pub(crate) const TABLE: &str = "weights";
 /// The timeout for existing weights.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-const WHAT: &str = "weights";
+const WHAT: &str = "the weights";
 
 pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// A box for one reader: it has the newest weights that the reader has not taken. If it is empty, the reader
-/// waits, and is served as soon as some arrive.
+/// A box for one reader: it contains the newest weights that the reader has not received. If the box is empty, the
+/// reader waits until weights arrive.
 pub(crate) fn fresh(reader: &str) -> TableConfig {
     TableConfig::new(fresh_name(reader)).max_size(1).max_times_sampled(1)
 }
@@ -34,8 +34,8 @@ pub(crate) fn fresh_name(reader: &str) -> String {
     format!("fresh/{reader}")
 }
 
-/// Identifies weights of a run: later ones are greater. A driver that resumes from a checkpoint repeats
-/// versions, but in a new epoch.
+/// Identifies weights of a run: the stamps of later weights are greater. A driver that resumes from a checkpoint
+/// repeats versions, but in a new epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     /// The epoch of the driver.
@@ -97,7 +97,12 @@ impl Packed {
     }
 
     /// Replaces the newest weights, and writes them to the boxes of these readers.
-    pub(crate) fn put(&self, client: &Client, readers: &[String], goes_on: GoesOn<'_>) -> Result<()> {
+    pub(crate) fn put(
+        &self,
+        client: &Client,
+        readers: &[String],
+        should_continue: ShouldContinue<'_>,
+    ) -> Result<()> {
         let stamp = Tensor::from_slice(&[self.stamp.epoch, self.stamp.version], [2]);
         let stamp = stamp.map_err(|error| RlError::state(WHAT, error))?;
         let step = Nest::dict([
@@ -107,7 +112,7 @@ impl Packed {
         ]);
         let boxes: Vec<String> = readers.iter().map(|reader| fresh_name(reader)).collect();
         let tables: Vec<&str> = std::iter::once(TABLE).chain(boxes.iter().map(String::as_str)).collect();
-        item::insert(client, &tables, &step, goes_on)
+        item::insert(client, &tables, &step, should_continue)
     }
 }
 
@@ -130,7 +135,7 @@ fn padded(length: usize) -> usize {
 /// The newest weights, if they arrive in time.
 ///
 /// # Errors
-/// The server is lost; the item is not weights.
+/// The server is lost; the item does not contain weights.
 pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are no weights"))?;
@@ -140,7 +145,7 @@ pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
 /// Waits for weights in the box of a reader; `None` if none arrive in time.
 ///
 /// # Errors
-/// The server is lost, or has no such box; the item is not weights.
+/// The server is lost, or has no such box; the item does not contain weights.
 pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<Option<Packed>> {
     match client.with_timeout(timeout).sample(&fresh_name(reader), 1) {
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_come_back_as_they_were_and_the_newest_count() {
+    fn weights_round_trip_and_the_newest_apply() {
         let client = client();
         let matrix = Tensor::from_slice(&[1.5_f32, -2.0, 0.0, 3.0, 4.0, 5.0], [2, 3]).unwrap();
         for (epoch, version) in [(1, 3), (2, 2)] {
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_was_away_finds_the_newest_in_its_box_once() {
+    fn an_absent_reader_finds_only_the_newest_weights_in_its_box() {
         let client = client();
         let mut taken = Vec::new();
         for version in [1, 2, 3] {

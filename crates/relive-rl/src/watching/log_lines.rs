@@ -8,18 +8,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of lines: those of an ordinary run, and a final traceback.
+/// The maximum number of lines: enough for an ordinary run and a final traceback.
 const MAX_LINES: usize = 500;
 
-/// Their maximum size: each line causes a rewrite of the page, at most four times a second.
+/// The maximum size of all lines: new lines cause a rewrite of the page, up to four times a second.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The maximum size of a line; the rest is truncated.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
-/// The newest log lines of a process. Cheap to clone; clones share them.
+/// The newest log lines of a process. Cheap to clone; clones share the lines.
 ///
-/// It keeps at most 500 lines and 64 KiB, and drops the oldest: logging never waits for readers.
+/// The buffer keeps at most 500 lines and 64 KiB, and drops the oldest lines: logging never waits for readers.
 #[derive(Debug, Clone, Default)]
 pub struct LogLines(Arc<LineBuffer>);
 
@@ -80,21 +80,21 @@ impl LogLines {
         self.0.changed.notify_all();
     }
 
-    /// Waits for new lines, or until `has_ended`. Returns all kept lines if some are new.
+    /// Waits for new lines, or until `has_ended` is set. Returns all kept lines if some are new.
     pub(super) fn next_within(&self, timeout: Duration, has_ended: &AtomicBool) -> Option<Page> {
         let mut tail = self.wait(timeout, |tail| tail.is_new || has_ended.load(Ordering::Relaxed));
         std::mem::take(&mut tail.is_new).then(|| tail.page.clone())
     }
 
-    /// Waits until `has_ended`, but no longer than `timeout`.
+    /// Waits until `has_ended` is set, but no longer than `timeout`.
     pub(super) fn rest(&self, timeout: Duration, has_ended: &AtomicBool) {
         drop(self.wait(timeout, |_| has_ended.load(Ordering::Relaxed)));
     }
 
-    fn wait(&self, timeout: Duration, is_there: impl Fn(&Tail) -> bool) -> MutexGuard<'_, Tail> {
+    fn wait(&self, timeout: Duration, exists: impl Fn(&Tail) -> bool) -> MutexGuard<'_, Tail> {
         let until = Instant::now() + timeout;
         let mut tail = self.0.tail.lock();
-        while !is_there(&tail) && !self.0.changed.wait_until(&mut tail, until).timed_out() {}
+        while !exists(&tail) && !self.0.changed.wait_until(&mut tail, until).timed_out() {}
         tail
     }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_lines_ends() {
+    fn waiting_for_log_lines_ends_with_the_run() {
         let (lines, has_ended) = (LogLines::new(), AtomicBool::new(false));
         let hour = Duration::from_secs(3_600);
         std::thread::scope(|threads| {

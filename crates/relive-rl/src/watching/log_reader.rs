@@ -21,7 +21,7 @@ const WHAT: &str = "the item of a table `logs/…`";
 pub struct LogLine {
     /// `driver`, or `worker N`.
     pub origin: String,
-    /// The host name of its machine.
+    /// The host name of the process's machine.
     pub host: String,
     /// When it was logged, in milliseconds since 1970 by the clock of that machine.
     pub unix_ms: u64,
@@ -31,18 +31,17 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// Reads the logs of all processes of a run, each line once. A run may have any number of readers: they do
-/// not take lines from each other, and do not slow down the run. A process keeps its newest 500 lines, 64 KiB
-/// at most.
+/// Reads the logs of all processes of a run, each line once. A run may have any number of readers: each gets all lines,
+/// and none slows down the run. A process keeps its newest 500 lines, at most 64 KiB.
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
-    seen: HashMap<String, ReadSoFar>,
+    seen: HashMap<String, ReadPosition>,
 }
 
 /// The read position in a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ReadSoFar {
+struct ReadPosition {
     inserts: i64,
     began: u64,
     next: u64,
@@ -80,7 +79,7 @@ impl LogReader {
 
     fn read_table(&mut self, table: &str, inserts: i64, lines: &mut Vec<LogLine>) -> Result<()> {
         let samples = match self.client.with_timeout(ANSWER).sample(table, 1) {
-            // The table was reset just now.
+            // The table was reset a moment ago.
             Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
             samples => samples?,
         };
@@ -95,8 +94,8 @@ impl LogReader {
     }
 }
 
-impl ReadSoFar {
-    /// Takes the new lines.
+impl ReadPosition {
+    /// Appends the new lines of a page to `lines`.
     fn take(&mut self, written: LogPage, lines: &mut Vec<LogLine>) {
         let LogPage { origin, host, page } = written;
         let [origin, host] = [origin, host].map(|text| printable(&text).into_owned());
@@ -132,7 +131,7 @@ mod tests {
         Client::in_process(engine.build().unwrap()).unwrap()
     }
 
-    fn told(lines: &[LogLine]) -> Vec<(&str, &str, u64)> {
+    fn lines_of(lines: &[LogLine]) -> Vec<(&str, &str, u64)> {
         lines.iter().map(|line| (&line.origin[..], &line.text[..], line.dropped_before)).collect()
     }
 
@@ -146,7 +145,7 @@ mod tests {
         drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
         let mut reader = LogReader::new(&client);
         let first = reader.read().unwrap().unwrap();
-        let mut both = told(&first);
+        let mut both = lines_of(&first);
         both.sort_unstable();
         assert_eq!(both, [("driver", "the run begins", 0), ("worker 1", "a worker begins", 0)]);
         assert_eq!(reader.read().unwrap(), Some(Vec::new()), "each once");
@@ -156,16 +155,16 @@ mod tests {
         }
         drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
         let more = reader.read().unwrap().unwrap();
-        assert_eq!((more.len(), &told(&more)[0]), (500, &("worker 1", "100", 100)));
+        assert_eq!((more.len(), &lines_of(&more)[0]), (500, &("worker 1", "100", 100)));
         // A new process with its number restarts the count.
         let anew = LogLines::new();
         anew.push("started anew");
         drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());
-        assert_eq!(told(&reader.read().unwrap().unwrap()), [("worker 1", "started anew", 0)]);
+        assert_eq!(lines_of(&reader.read().unwrap().unwrap()), [("worker 1", "started anew", 0)]);
     }
 
     #[test]
-    fn what_others_have_written_can_be_printed() {
+    fn foreign_log_lines_are_made_printable() {
         let client = client();
         let page = r#"{"origin":"worker \u001b","host":"h\u0007","page":{"began":1,"first":0,"lines":[{"unix_ms":0,"text":"\u001b[2J"}]}}"#;
         let step =
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_a_table_of_its_own_is_not_held_up() {
+    fn a_process_without_a_log_table_is_not_blocked() {
         let (client, lines) = (client(), LogLines::new());
         lines.push("who am I");
         drop(LogWriter::start(&client, Origin::Worker(7), &lines).unwrap());

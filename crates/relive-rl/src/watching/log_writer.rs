@@ -25,13 +25,13 @@ const WRITE_EVERY: Duration = Duration::from_millis(250);
 /// The server's timeout for a page. A failed page is written again, with newer lines.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same for the last page: it must not delay the end of the process.
+/// The timeout for the last page, which must not delay the end of the process.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An idle wait lasts this long at most; the value does not matter.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The process that lines come from.
+/// The process that logged the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Driver,
@@ -72,7 +72,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The tables for the driver's lines and those of this many workers.
+/// The log tables of the driver and of this many workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
     std::iter::once(Origin::Driver.config()).chain(tables_of(workers))
@@ -83,7 +83,7 @@ pub(crate) fn tables_of(workers: Range<u32>) -> impl Iterator<Item = TableConfig
     workers.map(|number| Origin::Worker(number).config())
 }
 
-/// Writes lines on a thread of its own until dropped.
+/// Writes lines on its own thread until dropped.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     lines: LogLines,
@@ -97,7 +97,7 @@ impl LogWriter {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn start(client: &Client, origin: Origin, lines: &LogLines) -> Result<LogWriter> {
-        // All kept lines, as the tables may be new ones.
+        // All kept lines are written again, since the tables may be new.
         lines.put_back();
         let (client, own, has_ended) = (client.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
         let ends = Arc::clone(&has_ended);

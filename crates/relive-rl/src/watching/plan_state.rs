@@ -30,9 +30,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Graph {
     /// For people.
     pub text: String,
-    /// In the Mermaid language, which notebooks and GitHub render.
+    /// The graph in the Mermaid language, which notebooks and GitHub render.
     pub mermaid: String,
-    /// As [`Monitor::to_json`] writes it.
+    /// The output of [`Monitor::to_json`].
     pub json: String,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct PlanStateWriter {
 pub(crate) enum Phase {
     /// It learns.
     Running,
-    /// It has made all its steps, or was stopped.
+    /// The run has made all its steps, or was stopped.
     Over,
-    /// Its driver has failed or has lost the server; the next one resumes it.
+    /// The driver has failed or has lost the server; the next driver resumes the run.
     Left,
 }
 
@@ -156,9 +156,9 @@ impl PlanStateWriter {
             "workers_in_all": self.workers.len(),
             "nodes": nodes(),
         });
-        // A driver that leaves has usually lost the server.
-        let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
-        item::put(&self.client, TABLE, (&self.identity, state.to_string().as_bytes()), &goes_on)
+        // A driver that abandons the run has usually lost the server.
+        let should_continue = || phase != Phase::Left && !self.stop.is_stopped();
+        item::put(&self.client, TABLE, (&self.identity, state.to_string().as_bytes()), &should_continue)
     }
 }
 
@@ -166,8 +166,8 @@ impl PlanStateWriter {
 /// object with these fields:
 ///
 /// * `agent` and `environment`.
-/// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means
-///   that the driver failed and the next one may resume the run.
+/// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means that the
+///   driver has failed; another driver may resume the run.
 /// * `env_steps` and `learner_steps`.
 /// * `version_lag`: how many versions of the weights are newer than the last one that workers acted with.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).
@@ -182,7 +182,7 @@ impl PlanStateWriter {
 /// All texts are [printable](super::printable). Returns `None` if there is no run.
 ///
 /// # Errors
-/// The server is lost, or the table's item is no such object.
+/// The server is lost, or the table's item is not such an object.
 pub fn look(client: &Client) -> Result<Option<String>> {
     let client = client.with_timeout(TIMEOUT);
     let info = client.server_info()?;
@@ -193,7 +193,7 @@ pub fn look(client: &Client) -> Result<Option<String>> {
     let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
     let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
     let Some(bytes) = state.map_err(|error| RlError::state(WHAT, error))? else { return Ok(None) };
-    // Nodes, and every owner of the token, contribute to it.
+    // Nodes, and every owner of the token, can write parts of this state.
     let state = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
     Ok(Some(printable_json(state).to_string()))
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_state_is_an_error_and_texts_can_be_printed() {
+    fn an_invalid_plan_state_is_an_error_and_texts_are_made_printable() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         assert_eq!(look(&client).unwrap(), None);
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Escapes the characters that control a terminal, as in `\u{1b}`: control characters except tabs, and those
-/// that change the text direction. Apply this to every text from another process before displaying it.
+/// Escapes the characters that control a terminal, as in `\u{1b}`: control characters except tabs, and characters that
+/// change the text direction. Apply this to every text from another process before displaying it.
 ///
 /// ```
 /// use relive_rl::watching::printable;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out_wherever_it_is() {
+    fn control_characters_are_escaped() {
         for (text, printed) in [
             ("höst-1\t\u{1f916}", "höst-1\t\u{1f916}"),
             ("a\nb\r\u{7}\u{9b}0m", "a\\u{a}b\\u{d}\\u{7}\\u{9b}0m"),

@@ -20,12 +20,11 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// Orders the driver of a run to stop it, as Ctrl-C does. The driver notices within a second. `driver` is the
-/// `id` of the `driver` in the output of [`look`](crate::run::look). If another driver has taken over since
-/// then, that one continues.
+/// Orders the driver of a run to stop it, as Ctrl-C does. The driver notices within a second. `driver` is the `id` of
+/// the `driver` in the output of [`look`](crate::run::look). If another driver has taken over since then, it continues.
 ///
 /// # Errors
-/// The server is lost or has no run, or does not let this client write.
+/// The server is lost, has no run, or does not permit this client to write.
 pub fn order_stop(client: &Client, driver: u64) -> Result<()> {
     let step = Nest::dict([("driver", Nest::Leaf(Tensor::scalar(driver)))]);
     Ok(client.with_timeout(TIMEOUT).insert(&step, &[(TABLE, 1.0)])?)
@@ -43,7 +42,7 @@ pub(crate) struct StopOrders {
 impl StopOrders {
     /// Creates the orders for this driver, with a unique id.
     pub(crate) fn new(client: &Client) -> StopOrders {
-        // JavaScript and other languages read it from JSON as a float64.
+        // The id must be exact as a float64, as which JavaScript and other languages read it from JSON.
         let id = RandomState::new().hash_one(std::process::id()) >> 11;
         StopOrders { client: client.clone(), id, inserts: 0 }
     }
@@ -56,7 +55,7 @@ impl StopOrders {
     /// Whether the driver should stop the run.
     ///
     /// # Errors
-    /// The server is lost, or the item is no order.
+    /// The server is lost, or the item is not an order.
     pub(crate) fn is_stop(&mut self) -> Result<bool> {
         let client = self.client.with_timeout(TIMEOUT);
         let info = match client.server_info() {
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_for_the_driver_that_it_names() {
+    fn a_stop_order_applies_to_the_named_driver_only() {
         let engine = Engine::builder().table(table()).build().unwrap();
         let client = Client::in_process(engine).unwrap();
         let [mut one, mut other] = [(); 2].map(|()| StopOrders::new(&client));
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_ends_nothing() {
+    fn an_invalid_stop_order_is_ignored() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         let mut orders = StopOrders::new(&client);
         let step = Nest::Leaf(Tensor::from_slice(&[1_i64, 2], [2]).unwrap());
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_run_takes_no_orders() {
+    fn a_server_without_a_run_accepts_no_stop_orders() {
         let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();
         let client = Client::in_process(engine).unwrap();
         assert!(order_stop(&client, 1).unwrap_err().to_string().contains("stop"));

@@ -12,16 +12,16 @@ use crate::Acted;
 /// The maximum number of listed workers: their list takes a few hundred kilobytes.
 const MAX_LISTED: usize = 1_000;
 
-/// The statistics of each worker of a run. Cheap to clone; clones share them.
+/// The statistics of each worker of a run. Cheap to clone; clones share the statistics.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WorkerStats(Arc<Mutex<BTreeMap<u32, OfWorker>>>);
+pub(crate) struct WorkerStats(Arc<Mutex<BTreeMap<u32, WorkerCounters>>>);
 
 #[derive(Debug, Default)]
-struct OfWorker {
+struct WorkerCounters {
     env_steps: u64,
     episodes: u64,
     version: Option<u64>,
-    /// How often it has joined, if it is a process.
+    /// How often the worker has joined, if it is a process.
     joins: u64,
     seen: Option<Instant>,
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_workers_do_adds_up_and_each_joining_but_the_first_is_a_restart() {
+    fn worker_stats_add_up_and_rejoining_counts_as_a_restart() {
         let stats = WorkerStats::default();
         let acted = |version| Acted { worker: 1, env_steps: 5, version, ..Acted::default() };
         stats.joined(1);

@@ -1,4 +1,4 @@
-//! What adders write, read back from the table.
+//! The items that adders write, read back from the table.
 
 use relive_client::blocking::Client;
 use relive_client::{Nest, Sample};
@@ -9,14 +9,14 @@ use relive_rl::{RlError, Saveable};
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::DType;
 
-/// Transitions of the episodes, in the order of their making: observation, action, reward, discount, next observation.
+/// The transitions of the episodes in creation order: observation, action, reward, discount, next observation.
 fn written(n: usize, g: f32, episodes: &[&[TimeStep]]) -> Vec<(f32, i32, f32, f32, f32)> {
     let whole = written_by(n, g, episodes, false);
     assert_eq!(written_by(n, g, episodes, true), whole, "by adders that each go on after the one before");
     whole
 }
 
-/// The same by one adder, or by a new one for each step, which is restored from what the one before has saved.
+/// The transitions of one adder, or of a new adder for each step, restored from the saved state of its predecessor.
 fn written_by(n: usize, g: f32, episodes: &[&[TimeStep]], each_anew: bool) -> Vec<(f32, i32, f32, f32, f32)> {
     let engine =
         Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));
@@ -85,7 +85,7 @@ fn transitions_grow_slide_and_shrink() {
 }
 
 #[test]
-fn short_episodes_and_several_of_them_keep_apart() {
+fn short_episodes_are_not_mixed() {
     let two = episode(&[1.0, 1.0], &[1.0, 0.0]);
     let one = episode(&[4.0], &[1.0]);
     let expected = [
@@ -101,13 +101,13 @@ fn short_episodes_and_several_of_them_keep_apart() {
 }
 
 #[test]
-fn one_step_is_the_plain_transition() {
+fn one_step_gives_the_plain_transition() {
     let steps = episode(&[1.0, 2.0], &[1.0, 0.5]);
     assert_eq!(written(1, 0.9, &[&steps]), [(0.0, 0, 1.0, 1.0, 1.0), (1.0, 1, 2.0, 0.5, 2.0)]);
 }
 
 #[test]
-fn an_episode_must_have_begun() {
+fn an_episode_must_be_started_first() {
     let client =
         Client::in_process(Engine::builder().table(TableConfig::new("replay")).build().unwrap()).unwrap();
     let spec =
@@ -121,7 +121,7 @@ fn an_episode_must_have_begun() {
 }
 
 #[test]
-fn extras_are_those_of_the_first_step() {
+fn extras_come_from_the_first_step() {
     let engine =
         Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));
     let client = Client::in_process(engine.build().unwrap()).unwrap();
@@ -150,8 +150,8 @@ fn extras_are_those_of_the_first_step() {
     }
     let numbers = |sample: &Sample, column: usize| sample.columns().unwrap()[column].to_vec::<f32>().unwrap();
     let samples = client.sample("replay", 4).unwrap();
-    // The columns by their names: action, discount, extras, next_observation, observation, reward.
-    let told: Vec<_> = samples.iter().map(|sample| (numbers(sample, 4)[0], numbers(sample, 2))).collect();
+    // The columns in the order of their names: action, discount, extras, next_observation, observation, reward.
+    let actual: Vec<_> = samples.iter().map(|sample| (numbers(sample, 4)[0], numbers(sample, 2))).collect();
     let from = |observation: f32| (observation, vec![observation + 1.0, 0.5]);
-    assert_eq!(told, [from(0.0), from(0.0), from(1.0), from(2.0)]);
+    assert_eq!(actual, [from(0.0), from(0.0), from(1.0), from(2.0)]);
 }

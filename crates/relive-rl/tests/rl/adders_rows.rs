@@ -1,4 +1,5 @@
-//! Sequences, episodes and patterns of rows, read back from the table and compared with a plain reading of the rules.
+//! Sequences, episodes and patterns of rows, read back from the table and compared with a naive implementation of the
+//! rules.
 
 use proptest::prelude::*;
 use relive_client::blocking::Client;
@@ -18,7 +19,7 @@ type Row = (f32, i32, f32, f32, bool);
 
 const PADDING: Row = (0.0, 0, 0.0, 0.0, false);
 
-/// The rows of an episode of `steps` steps, all with numbers of their own.
+/// The rows of an episode of `steps` steps, all with different numbers.
 fn rows(episode: usize, steps: usize) -> Vec<Row> {
     let number = |t: usize| f32::from(u16::try_from(100 * (episode + 1) + t).unwrap());
     let row = |t: usize| match t < steps {
@@ -94,8 +95,8 @@ fn sequence(sample: &Sample) -> Vec<Row> {
         .collect()
 }
 
-/// By the rules: sequences end at rows number `length`, `length + period`, …; what comes of the last row is said by
-/// `end`.
+/// The sequences according to the rules: they end at rows number `length`, `length + period`, …; `end` determines the
+/// treatment of the remaining rows.
 fn expected(episodes: &[usize], length: usize, period: usize, end: EndOfEpisode) -> Vec<Vec<Row>> {
     let all: Vec<Vec<Row>> = episodes.iter().enumerate().map(|(e, steps)| rows(e, *steps)).collect();
     let ends = || (length..).step_by(period);
@@ -131,7 +132,7 @@ fn by_sequence_adder(episodes: &[usize], length: usize, period: usize, end: EndO
     place.sequences()
 }
 
-/// An adder that gives way to a new one after each step, which goes on from what it has saved.
+/// An adder that is replaced after each step by a new one, restored from its saved state.
 struct Replaced<'a>(&'a (dyn Fn() -> SequenceAdder + Sync), SequenceAdder);
 
 impl Adder for Replaced<'_> {
@@ -186,7 +187,7 @@ fn by_patterns(episodes: &[usize], length: usize, period: usize, end: EndOfEpiso
 }
 
 #[test]
-fn sequences_end_as_they_should() {
+fn sequences_end_as_configured() {
     use EndOfEpisode as End;
     let episode = rows(0, 4);
     let written = |end| by_sequence_adder(&[4], 3, 2, end);
@@ -222,7 +223,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn sequences_are_those_of_the_rules(
+    fn sequences_match_the_adder_rules(
         length in 1_usize..6,
         period in 1_usize..8,
         end in ends(),
@@ -237,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn transitions_by_patterns_are_those_of_the_transition_adder(
+    fn transition_patterns_match_the_transition_adder(
         n in 1_usize..5,
         episodes in prop::collection::vec(1_usize..8, 1..4),
     ) {
@@ -282,7 +283,7 @@ fn an_episode_is_an_item() {
 }
 
 #[test]
-fn episodes_are_filled_up_if_asked_for() {
+fn episodes_are_padded_on_request() {
     let place = Place::new();
     let adder = EpisodeAdder::new(&place.client, "replay", &place.spec, None, 4).unwrap();
     let mut adder = adder.padded(Clone::clone);
@@ -291,7 +292,7 @@ fn episodes_are_filled_up_if_asked_for() {
 }
 
 #[test]
-fn what_is_abandoned_ends_no_sequence() {
+fn an_abandoned_episode_ends_no_sequence() {
     for patterns in [false, true] {
         let place = Place::new();
         let (client, spec, end) = (&place.client, &place.spec, EndOfEpisode::Truncate);
@@ -309,7 +310,7 @@ fn what_is_abandoned_ends_no_sequence() {
 }
 
 #[test]
-fn priorities_are_found_for_each_table() {
+fn priorities_are_computed_for_each_table() {
     let place = Place::new();
     let mean_reward = |trajectory: &Nest<relive_client::Column>| {
         let Nest::Dict(fields) = trajectory else { return Ok(0.0) };
@@ -332,7 +333,7 @@ fn priorities_are_found_for_each_table() {
 }
 
 #[test]
-fn extras_go_along() {
+fn extras_are_stored_with_each_step() {
     let place = Place::new();
     let extras = Nest::dict([("state", Nest::Leaf(ArraySpec::new("", DType::Float32, [2])))]);
     let mut adder = SequenceAdder::new(&place.client, "replay", &place.spec, Some(&extras), 2, 2).unwrap();
@@ -357,7 +358,7 @@ fn extras_go_along() {
 }
 
 #[test]
-fn what_no_adder_can_do_is_told() {
+fn unsupported_adder_arguments_are_reported() {
     let place = Place::new();
     let (client, spec) = (&place.client, &place.spec);
     let sequence = |length, period| SequenceAdder::new(client, "replay", spec, None, length, period);

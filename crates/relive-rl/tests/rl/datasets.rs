@@ -1,4 +1,4 @@
-//! Data sets of D4RL's layout.
+//! Data sets in D4RL's layout.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ fn written(name: &str) -> Vec<RecordedEpisode> {
     recorded::load(&path, &spec("CartPole-v1")).unwrap()
 }
 
-/// Actions, the first number of each observation, and what the actions led to.
-type Told = (Vec<i32>, Vec<f32>, Vec<(StepType, f64, f64)>);
+/// Actions, the first number of each observation, and the resulting time steps.
+type EpisodeContents = (Vec<i32>, Vec<f32>, Vec<(StepType, f64, f64)>);
 
-fn told(episode: &RecordedEpisode) -> Told {
+fn contents(episode: &RecordedEpisode) -> EpisodeContents {
     let first = |row: usize| episode.observations.row(row).leaf::<f32>(0).unwrap()[0];
     let answers = episode.answers.iter().map(|answer| (answer.step_type, answer.reward, answer.discount));
     let seen = (0..=episode.answers.len()).map(first).collect();
@@ -30,18 +30,18 @@ fn told(episode: &RecordedEpisode) -> Told {
 #[test]
 fn episodes_end_with_terminals_and_timeouts() {
     use StepType::{Last, Mid};
-    let episodes: Vec<_> = written("cartpole.npz").iter().map(told).collect();
+    let episodes: Vec<_> = written("cartpole.npz").iter().map(contents).collect();
     let first =
         (vec![0, 1, 1], vec![0.0, 0.5, 1.0, 1.0], vec![(Mid, 1.0, 1.0), (Mid, 2.0, 1.0), (Last, 3.0, 0.0)]);
-    // Nobody knows where its last row led, nor that of the row behind it.
+    // The outcome of its last row is unknown, and so is that of the next row.
     let second = (vec![0], vec![1.5, 2.0], vec![(Last, 4.0, 1.0)]);
     assert_eq!(episodes, [first, second]);
 }
 
 #[test]
-fn what_is_told_to_come_next_is_learned_from() {
+fn given_next_observations_are_used() {
     use StepType::{Last, Mid};
-    let episodes: Vec<_> = written("cartpole_next.npz").iter().map(told).collect();
+    let episodes: Vec<_> = written("cartpole_next.npz").iter().map(contents).collect();
     assert_eq!(episodes[0].1, [0.0, 0.5, 1.0, 101.0]);
     assert_eq!(episodes[1], (vec![0, 1], vec![1.5, 2.0, 102.0], vec![(Mid, 4.0, 1.0), (Last, 5.0, 1.0)]));
     assert_eq!(episodes[2], (vec![0], vec![2.5, 102.5], vec![(Last, 6.0, 1.0)]));
@@ -92,7 +92,7 @@ fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     [bytes, directory, end.concat()].concat()
 }
 
-/// Transitions of a pendulum, of which one array is another, or is left out.
+/// A file with transitions of a pendulum, with one array replaced or omitted.
 fn pendulum(other: &str, with: Option<Vec<u8>>) -> Vec<u8> {
     let all = [
         ("observations", array("(2, 3)", &[0.5; 6])),
@@ -111,7 +111,7 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn what_cannot_be_learned_from_is_told_with_file_and_array() {
+fn unusable_data_is_reported_with_file_and_array() {
     let nan = array("(2,)", &[0.0, f32::NAN]);
     let cases = [
         ("none", None, None),
@@ -171,12 +171,12 @@ fn what_cannot_be_learned_from_is_told_with_file_and_array() {
 }
 
 #[test]
-fn damaged_files_are_refused_and_never_read_beyond_their_end() {
+fn damaged_files_are_refused_without_out_of_bounds_reads() {
     let whole = pendulum("none", None);
     let refused =
         |bytes: &[u8], name: &str| recorded::load(&file(name, bytes), &spec("Pendulum-v1")).is_err();
     assert!(refused(b"", "empty") && refused(b"no archive at all, but long enough to be one", "text"));
-    // Every byte of the archive counts but those that say nothing: versions, times and comments.
+    // Every byte of the archive matters, except versions, times and comments.
     let mut changed = 0;
     for place in 0..whole.len() {
         let mut bytes = whole.clone();
@@ -189,7 +189,7 @@ fn damaged_files_are_refused_and_never_read_beyond_their_end() {
     }
 }
 
-/// An episode of a pendulum in which the first number that is seen after its first step is another one.
+/// An episode of a pendulum; `seen` replaces the first number of the observation after the first step.
 fn swung(seen: f32) -> RecordedEpisode {
     let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
     let mut episode = RecordedEpisode::play(&mut environment, |_, _, _| Ok(())).unwrap();
@@ -198,14 +198,14 @@ fn swung(seen: f32) -> RecordedEpisode {
 }
 
 #[test]
-fn folders_that_cannot_be_learned_from_are_told_once() {
+fn unusable_recordings_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let there = |name: &str| folder.path().join(name);
     let spec = spec("Pendulum-v1");
     let episodes = [swung(0.5), swung(f32::INFINITY)];
     let error = recorded::save(&there("odd"), &spec, &episodes).unwrap_err().to_string();
-    let told = "odd: episode 1, step 1: the observation at [0] is inf, but agents learn only from finite float32 numbers";
-    assert!(error.ends_with(told) && !there("odd").exists(), "{error}");
+    let expected_text = "odd: episode 1, step 1: the observation at [0] is inf, but agents learn only from finite float32 numbers";
+    assert!(error.ends_with(expected_text) && !there("odd").exists(), "{error}");
 
     recorded::save(&there("whole"), &spec, &episodes[..1]).unwrap();
     assert_eq!(recorded::load(&there("whole"), &spec).unwrap().len(), 1);

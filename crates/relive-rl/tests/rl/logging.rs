@@ -1,4 +1,4 @@
-//! What loggers leave in their folder.
+//! The files that loggers write to their folder.
 
 use relive_rl::logging::{CsvLogger, JsonLinesLogger, Logger, Loggers, TensorBoardLogger, TerminalLogger};
 use relive_rl::run::{EpisodeReport, LearnerReport, Report};
@@ -65,7 +65,7 @@ fn reports_are_in_all_files_and_appended_when_a_run_is_resumed() {
 }
 
 #[test]
-fn people_get_a_line_now_and_then() {
+fn the_terminal_logger_limits_its_rate() {
     let shared = Shared::default();
     let mut terminal = TerminalLogger::new(shared.clone(), Duration::from_secs(3_600));
     for report in [actor(9), actor(18), learner(), learner()] {

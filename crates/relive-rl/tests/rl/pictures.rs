@@ -10,7 +10,7 @@ use relive_rl::plan::{Sequences, Transitions};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
-/// A batch of what an adder makes of an episode.
+/// A batch of the items that an adder creates from an episode.
 fn batch<A: Adder>(make: impl Fn(&Client, &EnvironmentSpec) -> A) -> (EnvironmentSpec, SampleBatch) {
     let engine = Engine::builder().table(TableConfig::new("replay")).build().unwrap();
     let client = Client::in_process(engine).unwrap();
@@ -35,7 +35,7 @@ fn numbers(pictures: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn transitions_have_the_same_pictures_as_numbers_and_as_bytes() {
+fn transitions_have_the_same_images_as_floats_and_as_bytes() {
     let (spec, batch) = batch(|client, spec| TransitionAdder::new(client, "replay", spec, 3, 0.9).unwrap());
     let read = |mut transitions: Transitions| {
         transitions.read(std::slice::from_ref(&batch)).unwrap();
@@ -53,7 +53,7 @@ fn transitions_have_the_same_pictures_as_numbers_and_as_bytes() {
 }
 
 #[test]
-fn sequences_have_the_same_pictures_as_numbers_and_as_bytes() {
+fn sequences_have_the_same_images_as_floats_and_as_bytes() {
     let (spec, batch) = batch(|client, spec| {
         let adder = SequenceAdder::new(client, "replay", spec, None, 8, 4).unwrap();
         adder.end_of_episode(EndOfEpisode::Truncate)

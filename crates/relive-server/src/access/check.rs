@@ -12,7 +12,7 @@ use super::tokens::{Holder, Tokens};
 /// The access rules of a listener.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Every client that reaches it has this role.
+    /// Every client that reaches the listener has this role.
     Everybody(Role),
     /// A client with one of these tokens has the token's role.
     Tokens(Arc<Tokens>),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_for_everybody_has_a_role() {
+    fn an_open_listener_has_a_role() {
         let access = Access::Everybody(Role::Write);
         assert!(access.check(None, "InsertStream", Role::Write).is_ok());
         let status = access.check(Some("x"), "Reset", Role::Admin).unwrap_err();

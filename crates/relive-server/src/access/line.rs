@@ -12,7 +12,7 @@ pub(super) type Fingerprint = [u8; 32];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenLineError {
-    /// A number of words other than three.
+    /// The line does not have three words.
     #[error("it has {got} words, but a line must be NAME ROLE TOKEN")]
     Words {
         /// The number of words.
@@ -40,13 +40,13 @@ pub enum TokenLineError {
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct TokenLine<'a> {
     pub(super) name: &'a str,
     pub(super) role: Role,
     pub(super) fingerprint: Fingerprint,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TokenLine<'a> {
     /// Parses a line; `None` if it is empty or a comment.
     pub(super) fn parse(text: &'a str) -> Result<Option<Self>, TokenLineError> {
         let text = text.trim();
@@ -73,14 +73,14 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
     }
 }
 
-/// The line for a token, which contains only the token's fingerprint.
+/// The line of a token file for a token; it contains only the token's fingerprint.
 ///
 /// # Errors
 /// A name or a token that a token file cannot contain.
 pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
     let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let line = format!("{name} {role} sha256:{digits}");
-    match Line::parse(&line)? {
+    match TokenLine::parse(&line)? {
         Some(_) => Ok(line),
         None => Err(TokenLineError::Words { got: 0 }),
     }
@@ -111,21 +111,21 @@ mod tests {
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     #[test]
-    fn tokens_are_known_by_their_fingerprint() {
+    fn tokens_are_identified_by_their_fingerprint() {
         let token = "0123456789abcdef";
-        let line = Line::parse(" learner  write\t0123456789abcdef ").unwrap().unwrap();
-        assert_eq!(line, Line { name: "learner", role: Role::Write, fingerprint: fingerprint(token) });
+        let line = TokenLine::parse(" learner  write\t0123456789abcdef ").unwrap().unwrap();
+        assert_eq!(line, TokenLine { name: "learner", role: Role::Write, fingerprint: fingerprint(token) });
         let line = format!("a read sha256:{ABC}");
-        assert_eq!(Line::parse(&line).unwrap().unwrap().fingerprint, fingerprint("abc"));
-        assert_eq!(Line::parse("  # a comment"), Ok(None));
-        assert_eq!(Line::parse(""), Ok(None));
+        assert_eq!(TokenLine::parse(&line).unwrap().unwrap().fingerprint, fingerprint("abc"));
+        assert_eq!(TokenLine::parse("  # a comment"), Ok(None));
+        assert_eq!(TokenLine::parse(""), Ok(None));
     }
 
     #[test]
-    fn a_line_is_made_that_is_understood() {
+    fn a_generated_token_line_can_be_parsed() {
         let token = "0123456789abcdef";
         let line = token_line("boss", Role::Admin, token).unwrap();
-        assert_eq!(Line::parse(&line).unwrap().unwrap().fingerprint, fingerprint(token));
+        assert_eq!(TokenLine::parse(&line).unwrap().unwrap().fingerprint, fingerprint(token));
         assert!(!line.contains(token));
         for name in ["", "two words", "#comment"] {
             assert!(token_line(name, Role::Read, token).is_err(), "{name:?}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_token_lines_are_reported() {
         let short = format!("a read {}", "x".repeat(MIN_TOKEN_BYTES - 1));
         let bad_digits = format!("a read sha256:{}", ABC.replace('b', "é"));
         for (line, error) in [
@@ -144,7 +144,7 @@ mod tests {
             ("a read sha256:abc", TokenLineError::Fingerprint),
             (bad_digits.as_str(), TokenLineError::Fingerprint),
         ] {
-            assert_eq!(Line::parse(line), Err(error), "{line}");
+            assert_eq!(TokenLine::parse(line), Err(error), "{line}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a client may do; each role includes the ones before it.
+/// The permissions of a client; each role includes the ones listed before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Sample, and list tables and items.
@@ -14,7 +14,7 @@ pub enum Role {
     Admin,
 }
 
-/// An unknown name of a role.
+/// An unknown role name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a role; the roles are read, write and admin")]
 pub struct UnknownRole(pub String);

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use super::line::{Fingerprint, Line, TokenLineError, fingerprint, fingerprint_of_new};
+use super::line::{Fingerprint, TokenLine, TokenLineError, fingerprint, fingerprint_of_new};
 use super::role::Role;
-use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_LOOK_INTERVAL};
+use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_CHECK_INTERVAL};
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the token file {}: {source}", path.display())]
     Io {
         /// The file.
@@ -25,12 +25,12 @@ pub enum TokensError {
     },
     /// A line is malformed.
     #[error("line {line} of the token file {}: {source}", path.display())]
-    Line {
+    TokenLine {
         /// The file.
         path: PathBuf,
-        /// Which line, counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault of the line.
         source: TokenLineError,
     },
     /// The file is too large.
@@ -49,17 +49,18 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server accepts: a single one, or those of a file, whose changes a running server follows.
+/// The tokens that a server accepts: a single token, or the tokens of a file that a running server reloads when it
+/// changes.
 #[derive(Debug)]
 pub struct Tokens {
     path: Option<PathBuf>,
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<KnownTokens>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownTokens {
     holders: HashMap<Fingerprint, Holder>,
-    seen: Option<Seen>,
+    version: Option<FileVersion>,
 }
 
 /// The holder of a token.
@@ -71,7 +72,7 @@ pub(crate) struct Holder {
 
 /// Distinguishes one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct FileVersion {
     changed: Option<SystemTime>,
     len: u64,
     inode: u64,
@@ -79,11 +80,11 @@ struct Seen {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and comments after `#`. The role is
-    /// `read`, `write` or `admin`. `sha256:` and the token's SHA-256 in hexadecimal may replace the token.
+    /// Reads the tokens in the file at `path`: one line `NAME ROLE TOKEN` for each token, and comments after `#`. The
+    /// role is `read`, `write` or `admin`. `sha256:` and the token's SHA-256 in hexadecimal may replace the token.
     ///
     /// # Errors
-    /// The file cannot be read, a line is malformed, or there is no token in it.
+    /// The file cannot be read, a line is malformed, or the file has no token.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
         let known = RwLock::new(Arc::new(read(&path)?));
@@ -96,7 +97,7 @@ impl Tokens {
     /// The token is too short or too long.
     pub fn one(name: &str, role: Role, token: &str) -> Result<Self, TokenLineError> {
         let holders = HashMap::from([(fingerprint_of_new(token)?, Holder { name: name.into(), role })]);
-        Ok(Self { path: None, known: RwLock::new(Arc::new(Known { holders, seen: None })) })
+        Ok(Self { path: None, known: RwLock::new(Arc::new(KnownTokens { holders, version: None })) })
     }
 
     /// The holder of a token.
@@ -107,16 +108,16 @@ impl Tokens {
     /// Reads the file again whenever it changes. An unusable file leaves the tokens unchanged.
     pub(crate) async fn follow(&self) {
         let Some(path) = &self.path else { return std::future::pending().await };
-        let mut last = self.known().seen;
+        let mut last = self.known().version;
         loop {
-            tokio::time::sleep(TOKEN_FILE_LOOK_INTERVAL).await;
-            last = self.look(path, last);
+            tokio::time::sleep(TOKEN_FILE_CHECK_INTERVAL).await;
+            last = self.reload_if_changed(path, last);
         }
     }
 
-    /// Reads the file again if it differs from the version `last`.
-    fn look(&self, path: &Path, last: Option<Seen>) -> Option<Seen> {
-        let now = Seen::at(path);
+    /// Reads the file again if its version differs from `last`.
+    fn reload_if_changed(&self, path: &Path, last: Option<FileVersion>) -> Option<FileVersion> {
+        let now = FileVersion::at(path);
         if now != last
             && let Err(error) = self.reload(path)
         {
@@ -132,12 +133,12 @@ impl Tokens {
         Ok(())
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<KnownTokens> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Seen {
+impl FileVersion {
     fn at(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = fs::metadata(path).ok()?;
@@ -150,19 +151,19 @@ impl Seen {
     }
 }
 
-fn read(path: &Path) -> Result<Known, TokensError> {
+fn read(path: &Path) -> Result<KnownTokens, TokensError> {
     let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
-    // Taken first: a change during the read is noticed next time.
-    let seen = Seen::at(path);
+    // The version is determined before the file is read, so a change during the read is noticed next time.
+    let version = FileVersion::at(path);
     // Opening a pipe blocks until a writer appears, and a device may never end.
-    if seen.is_some_and(|seen| !seen.is_file) {
+    if version.is_some_and(|version| !version.is_file) {
         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
     }
-    if let Some(Seen { len: got, .. }) = seen.filter(|seen| seen.len > MAX_TOKEN_FILE_BYTES) {
+    if let Some(FileVersion { len: got, .. }) = version.filter(|version| version.len > MAX_TOKEN_FILE_BYTES) {
         return Err(TokensError::Size { path: path.to_owned(), got });
     }
     let mut text = String::new();
-    // The file may have grown meanwhile.
+    // The file may have grown in the meantime.
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_TOKEN_FILE_BYTES {
@@ -170,8 +171,10 @@ fn read(path: &Path) -> Result<Known, TokensError> {
     }
     let (mut holders, mut names) = (HashMap::new(), HashSet::new());
     for (index, line) in text.lines().enumerate() {
-        let wrong = |source| TokensError::Line { path: path.to_owned(), line: index + 1, source };
-        let Some(Line { name, role, fingerprint }) = Line::parse(line).map_err(wrong)? else { continue };
+        let wrong = |source| TokensError::TokenLine { path: path.to_owned(), line: index + 1, source };
+        let Some(TokenLine { name, role, fingerprint }) = TokenLine::parse(line).map_err(wrong)? else {
+            continue;
+        };
         if !names.insert(name.to_owned()) {
             return Err(wrong(TokenLineError::Twice { what: "name" }));
         }
@@ -182,7 +185,7 @@ fn read(path: &Path) -> Result<Known, TokensError> {
     if holders.is_empty() {
         return Err(TokensError::Empty { path: path.to_owned() });
     }
-    Ok(Known { holders, seen })
+    Ok(KnownTokens { holders, version })
 }
 
 #[cfg(test)]
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_is_wrong_is_told() {
+    fn a_bad_token_line_is_reported() {
         for (text, part) in [
             ("", "no token"),
             ("a read 0123456789abcdef\nb", "line 2"),
@@ -233,21 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_again_and_a_broken_one_changes_nothing() {
+    fn a_changed_token_file_is_reloaded_and_a_broken_one_is_ignored() {
         let file = file("a read 0123456789abcdef");
         let tokens = Tokens::open(file.path()).unwrap();
-        let first = tokens.known().seen;
-        assert_eq!(tokens.look(file.path(), first), first);
+        let first = tokens.known().version;
+        assert_eq!(tokens.reload_if_changed(file.path(), first), first);
         fs::write(file.path(), "a read 0123456789abcdef\nbroken").unwrap();
-        let broken = tokens.look(file.path(), first);
+        let broken = tokens.reload_if_changed(file.path(), first);
         assert_ne!(broken, first);
         assert!(tokens.holder("0123456789abcdef").is_some());
         fs::write(file.path(), "b admin another-token-of-ours").unwrap();
-        let last = tokens.look(file.path(), broken);
+        let last = tokens.reload_if_changed(file.path(), broken);
         assert!(tokens.holder("0123456789abcdef").is_none());
         assert_eq!(tokens.holder("another-token-of-ours").unwrap().role, Role::Admin);
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(tokens.look(file.path(), last), None, "nothing is there");
+        assert_eq!(tokens.reload_if_changed(file.path(), last), None, "nothing is there");
         assert!(tokens.holder("another-token-of-ours").is_some());
     }
 }

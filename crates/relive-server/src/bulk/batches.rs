@@ -22,7 +22,7 @@ use tonic::Status;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
-use crate::services::{Told, status};
+use crate::services::{StructureTracker, status};
 use crate::traffic::{Load, StreamBudget};
 
 /// Sends batches over a connection.
@@ -30,23 +30,24 @@ use crate::traffic::{Load, StreamBudget};
 pub(super) struct Sender {
     /// Memory shared with the client, if the client requested it.
     slots: Option<Slots>,
-    /// Buffer for batches that are not in shared memory. It is reused: fresh memory costs as much as filling it.
+    /// Buffer for batches that are not in shared memory. It is reused, because allocating new memory takes as long as
+    /// filling it.
     data: Vec<u8>,
     /// Frames of batches in shared memory that are sent together.
-    held: Held,
+    held: HeldFrames,
     budget: StreamBudget,
-    told: Told,
+    structure_tracker: StructureTracker,
 }
 
-/// Frames that are not sent yet, and the bytes of their batches.
+/// Frames that are not sent yet, and the number of bytes of their batches.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldFrames {
     frames: Vec<u8>,
     batch_bytes: usize,
 }
 
 /// While more batches are requested, frames are held until their batches have this many bytes. Each transmission wakes
-/// the client's thread, which costs as much as copying 24 kB; holding more would only delay the first batch.
+/// the client's thread, which costs as much as copying 24 kB; holding more frames would only delay the first batch.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// A batch, and the layout of its data.
@@ -72,12 +73,18 @@ pub(super) struct Rows {
 
 impl Sender {
     pub(super) fn new(slots: Option<Slots>, budget: StreamBudget) -> Self {
-        Self { slots, data: Vec::new(), held: Held::default(), budget, told: Told::default() }
+        Self {
+            slots,
+            data: Vec::new(),
+            held: HeldFrames::default(),
+            budget,
+            structure_tracker: StructureTracker::default(),
+        }
     }
 
-    /// The structure of `table`'s items, if the client does not know it.
-    fn news(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
-        self.told.news(table).map(|structure| structure::of_items(structure.as_deref()))
+    /// The structure of `table`'s items, if the client does not know the structure yet.
+    fn take_update(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
+        self.structure_tracker.take_update(table).map(|structure| structure::of_items(structure.as_deref()))
     }
 
     /// Abandons a piece of shared memory that the client keeps; returns whether the client had it.
@@ -99,14 +106,14 @@ impl Sender {
     ) -> Result<u64, Failure> {
         let mut plan = match Plan::new(samples) {
             Ok(plan) if plan.place.len as u64 > MAX_BATCH_BYTES => {
-                return self.send_apart(frames, table, plan.batch.samples()).await;
+                return self.send_individually(frames, table, plan.batch.samples()).await;
             }
             Ok(plan) => plan,
-            Err(samples) => return self.send_apart(frames, table, &samples).await,
+            Err(samples) => return self.send_individually(frames, table, &samples).await,
         };
         let len = plan.place.len as u64;
         let load = self.budget.take(len).await;
-        plan.place.head.structure = self.news(table);
+        plan.place.head.structure = self.take_update(table);
         match self.slot(plan.place.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
             None => self.send_inline(&counting(frames, &load), plan).await?,
@@ -115,8 +122,8 @@ impl Sender {
         Ok(len)
     }
 
-    /// Sends samples one by one, as gRPC would. A client of the bulk path supports every codec.
-    pub(super) async fn send_apart(
+    /// Sends samples one by one, as over gRPC. A client of the bulk path supports every codec.
+    pub(super) async fn send_individually(
         &mut self,
         frames: &Frames,
         table: &TableHandle,
@@ -128,8 +135,8 @@ impl Sender {
             rest = after;
             let load = self.budget.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
-            if let Some(structure) = self.told.news(table) {
-                packer.tell(structure.as_deref());
+            if let Some(structure) = self.structure_tracker.take_update(table) {
+                packer.put_structure(structure.as_deref());
             }
             for sampled in together {
                 packer.push(table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
@@ -145,7 +152,7 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Allocates shared memory. Without it, the batch is sent through the socket.
+    /// Allocates shared memory; `None` if the batch must be sent through the socket.
     fn slot(&mut self, len: usize) -> Option<Slot> {
         let slot = self.slots.as_mut()?.take(len);
         slot.unwrap_or_else(|error| {
@@ -154,8 +161,9 @@ impl Sender {
         })
     }
 
-    /// Sends a batch that `table` copies, if it can do so at once; returns its size in bytes. Otherwise the table may
-    /// have taken samples. A small batch may be held until [`send_held`](Self::send_held), if `more` are requested.
+    /// Sends a batch that `table` copies, if the table can copy one at once; returns the batch's size in bytes.
+    /// Otherwise, the table may have taken samples. A small batch may be held until [`send_held`](Self::send_held) if
+    /// `more` batches are requested.
     pub(super) async fn send_rows(
         &mut self,
         frames: &Frames,
@@ -192,7 +200,7 @@ impl Sender {
         };
         InfoLayout::of(samples).write(infos.iter().map(info_of_row), data);
         let mut head = rows.place.head.clone();
-        head.structure = self.news(table);
+        head.structure = self.take_update(table);
         match slot {
             Some(slot) => {
                 self.lend(frames, head, slot).await?;
@@ -232,7 +240,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Lends a batch in shared memory to the client: its frame is held.
+    /// Lends a batch in shared memory to the client; its frame is held.
     async fn lend(&mut self, frames: &Frames, mut head: BatchHead, mut slot: Slot) -> Result<(), Failure> {
         head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {
@@ -253,8 +261,8 @@ impl Sender {
     /// The connection's own memory.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
-            // Zeroed pages that are never written use no memory: columns that are sent from the store leave their place
-            // untouched.
+            // Zeroed pages that are never written use no memory: the places of columns that are sent directly from the
+            // store are never written.
             self.data = vec![0; len];
         }
         self.data.get_mut(..len).unwrap_or_default()
@@ -278,8 +286,8 @@ fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
 }
 
-/// Splits off the samples that fill one frame of `full_bytes`, at least one. Returns them, the rest, and the size of
-/// their chunks.
+/// Splits off the samples that fill one frame of `full_bytes`, at least one. Returns these samples, the remaining ones,
+/// and the size of the first part's chunks.
 fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], u64) {
     let (mut count, mut bytes) = (0, 0);
     for sampled in samples {
@@ -303,8 +311,8 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
 }
 
 impl Rows {
-    /// Batches of `samples` items with the layout of the newest item of `table`; `None` if its items cannot be copied,
-    /// or not so many at once.
+    /// Batches of `samples` items with the layout of the newest item of `table`; `None` if its items, or that many at
+    /// once, cannot be copied.
     pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
         let layouts = table.row_columns()?;
         let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();
@@ -373,7 +381,7 @@ impl Plan {
         (0..self.place.columns.len()).filter_map(stored).collect()
     }
 
-    /// The batch in order: pieces of `data`, with the contents of stored columns in their place.
+    /// The batch in order: pieces of `data`, with stored columns inserted at their places.
     fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, StoredColumn<'_>)]) -> Vec<&'a [u8]> {
         let (mut parts, mut passed) = (Vec::new(), 0);
         for (column, plain) in stored {
@@ -429,7 +437,7 @@ fn damaged(error: &BatchError) -> Failure {
 #[cfg(test)]
 mod tests {
     use relive_table::{ItemData, Timestamp};
-    use relive_tensor::AtHand;
+    use relive_tensor::ResidenceGuard;
     use relive_testkit::data::{chunk, trajectory};
 
     use super::*;
@@ -443,18 +451,18 @@ mod tests {
             table_size: 1,
             times_sampled: 1,
             rate_limited: false,
-            at_hand: AtHand::default(),
+            residence_guard: ResidenceGuard::default(),
         }
     }
 
-    /// The items of the first part, and its bytes.
+    /// The number of items of the first part, and its bytes.
     fn part(samples: &[Sampled], full_bytes: u64) -> (usize, usize, u64) {
         let (first, others, bytes) = first_part(samples, full_bytes);
         (first.len(), others.len(), bytes)
     }
 
     #[test]
-    fn room_is_taken_for_the_samples_of_a_part_and_for_no_other() {
+    fn memory_is_reserved_only_for_the_samples_of_a_part() {
         let samples = [sampled(1, 10), sampled(2, 1_000)];
         let [small, large] = [0, 1].map(|it: usize| samples[it].item.trajectory.encoded_size_bytes());
         assert!(small > 0 && large > small);

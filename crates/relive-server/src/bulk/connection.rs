@@ -9,12 +9,12 @@ use relive_wire::bulk::{FrameKind, MAGIC};
 use relive_wire::limits::MAX_BULK_HEAD_BYTES;
 use relive_wire::v1::{OpenSampler, OpenWriter};
 
-use super::failure::{Failure, malformed, tell, unexpected, without_body};
+use super::failure::{Failure, malformed, send_error, unexpected, without_body};
 use super::{sampler, writer};
 use crate::access::{Access, Role};
 use crate::limits::{MAX_OPENING_BYTES, PREFACE_TIMEOUT};
 use crate::services::Services;
-use crate::traffic::Line;
+use crate::traffic::ConnectionBudget;
 
 /// Whether these first bytes open a bulk connection.
 pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
@@ -27,28 +27,28 @@ pub(crate) async fn serve(
     services: Services,
     peer: Arc<str>,
     access: Access,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
 ) -> Result<(), Failure> {
     let mut frames = Frames::new(socket);
-    let ended = purpose(&mut frames, &services, peer, &access, line).await;
+    let ended = purpose(&mut frames, &services, peer, &access, connection_budget).await;
     if let Err(Failure::Refused(status)) = &ended {
         // A client that does not read must not keep the connection open.
-        let told = tokio::time::timeout(TELL_TIMEOUT, tell(&frames, status)).await;
-        tracing::debug!(%status, told = told.is_ok(), "bulk connection refused");
+        let sent = tokio::time::timeout(SEND_ERROR_TIMEOUT, send_error(&frames, status)).await;
+        tracing::debug!(%status, sent = sent.is_ok(), "bulk connection refused");
         return Ok(());
     }
     ended
 }
 
 /// Time for the system to accept the last frame of a connection.
-const TELL_TIMEOUT: Duration = Duration::from_secs(5);
+const SEND_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn purpose(
     frames: &mut Frames,
     services: &Services,
     peer: Arc<str>,
     access: &Access,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
 ) -> Result<(), Failure> {
     frames.limit_heads(MAX_OPENING_BYTES);
     let first = async {
@@ -62,14 +62,14 @@ async fn purpose(
             without_body(&header)?;
             let open = OpenSampler::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
             access.check(Some(&open.token), "sampling", Role::Read)?;
-            sampler::serve(frames, &open, services, peer, line).await
+            sampler::serve(frames, &open, services, peer, connection_budget).await
         }
         FrameKind::OpenWriter => {
             without_body(&header)?;
             let open = OpenWriter::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
             access.check(Some(&open.token), "inserting", Role::Write)?;
             frames.limit_heads(MAX_BULK_HEAD_BYTES);
-            writer::serve(frames, services, &peer, line).await
+            writer::serve(frames, services, &peer, connection_budget).await
         }
         kind => Err(unexpected(kind)),
     }

@@ -40,12 +40,12 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// A frame out of turn.
+/// The failure for a frame that is not expected here.
 pub(super) fn unexpected(kind: FrameKind) -> Failure {
     Status::invalid_argument(format!("unexpected frame {kind:?}")).into()
 }
 
-/// A head that cannot be decoded.
+/// The failure for a head that cannot be decoded.
 pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
     Status::invalid_argument(format!("cannot read the head of a frame {kind:?}: {error}")).into()
 }
@@ -56,7 +56,7 @@ pub(super) fn without_body(header: &FrameHeader) -> Result<(), Failure> {
 }
 
 /// Sends the reason for the end of the connection.
-pub(super) async fn tell(frames: &Frames, status: &Status) -> io::Result<()> {
+pub(super) async fn send_error(frames: &Frames, status: &Status) -> io::Result<()> {
     let head = BulkError { code: status.code() as i32, message: status.message().to_owned() }.encode_to_vec();
     frames.send_frame(FrameKind::Error, &head, &[]).await
 }

@@ -18,7 +18,7 @@ use super::batches::{Rows, Sender};
 use super::failure::{Failure, malformed, unexpected, without_body};
 use super::slots::Slots;
 use crate::services::{Services, Stop, status};
-use crate::traffic::Line;
+use crate::traffic::ConnectionBudget;
 
 /// Sends the batches that a client requests, until the client ends the connection or the server stops.
 pub(super) async fn serve(
@@ -26,11 +26,11 @@ pub(super) async fn serve(
     open: &OpenSampler,
     services: &Services,
     peer: Arc<str>,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
 ) -> Result<(), Failure> {
     let _count = services.count_sample_stream();
-    let mut reader = Reader::new(frames, open, services, peer, line)?;
-    // The future is large, and lives as long as its connection.
+    let mut reader = Reader::new(frames, open, services, peer, connection_budget)?;
+    // The future is boxed because it is large and lives as long as its connection.
     Box::pin(reader.run(frames)).await
 }
 
@@ -38,13 +38,13 @@ struct Reader {
     table: TableHandle,
     peer: Arc<str>,
     batch_size: usize,
-    /// Samples that the current batch lacks.
+    /// The number of samples that the current batch still needs.
     missing: usize,
     /// Batches that the client has requested.
-    wanted: u64,
+    requested: u64,
     /// Bytes that may be in flight.
     window_bytes: u64,
-    on_their_way: u64,
+    in_flight_bytes: u64,
     sender: Sender,
     /// The layout of batches that the table copies, if it is known.
     rows: Option<Rows>,
@@ -53,12 +53,12 @@ struct Reader {
     stop: Stop,
 }
 
-/// The longest pause between two attempts to copy batches from a table that does not copy them: an attempt costs memory
-/// and the table's lock.
+/// The longest pause, in batches, between two attempts to copy from a table that does not copy batches. An attempt
+/// costs memory and the table's lock.
 const MAX_PAUSE_BATCHES: u32 = 64;
 
 /// The client is gone.
-struct Ended;
+struct ClientGone;
 
 impl Reader {
     fn new(
@@ -66,7 +66,7 @@ impl Reader {
         open: &OpenSampler,
         services: &Services,
         peer: Arc<str>,
-        line: &Line,
+        connection_budget: &ConnectionBudget,
     ) -> Result<Self, Failure> {
         let table = services.engine().table(&open.table).map_err(|error| status::of_engine(&error))?;
         let batch_size = usize::try_from(open.batch_size).unwrap_or(usize::MAX);
@@ -80,10 +80,10 @@ impl Reader {
             peer,
             batch_size,
             missing: batch_size.saturating_sub(open.samples_at_hand as usize).max(1),
-            wanted: 0,
+            requested: 0,
             window_bytes: open.window_bytes,
-            on_their_way: 0,
-            sender: Sender::new(slots, line.budget()),
+            in_flight_bytes: 0,
+            sender: Sender::new(slots, connection_budget.stream_budget()),
             rows: None,
             pause: (0, 0),
             stop: services.stop(),
@@ -101,17 +101,17 @@ impl Reader {
                     frame = frames.next() => frame?,
                     () = stopping => return Err(status::stopping().into()),
                 };
-                if self.heard(frame)?.is_some() {
+                if self.handle_frame(frame)?.is_some() {
                     return Ok(());
                 }
-                // Yields to other connections on this thread, however much this client sends.
+                // Yields to other connections on this thread, regardless of how much this client sends.
                 yield_now().await;
             }
             let mut samples = match self.send_rows(frames).await? {
                 Ok(sent) => {
                     self.pause = (0, 0);
-                    self.on_their_way += sent;
-                    self.wanted -= 1;
+                    self.in_flight_bytes += sent;
+                    self.requested -= 1;
                     if !self.sender.holds() {
                         yield_now().await;
                     }
@@ -123,10 +123,10 @@ impl Reader {
             if samples.is_empty() {
                 samples = match self.take(frames).await? {
                     Ok(samples) => samples,
-                    Err(Ended) => return Ok(()),
+                    Err(ClientGone) => return Ok(()),
                 };
             }
-            self.on_their_way += self.send(frames, samples).await?;
+            self.in_flight_bytes += self.send(frames, samples).await?;
             self.learn();
             yield_now().await;
         }
@@ -134,11 +134,11 @@ impl Reader {
 
     /// A batch larger than the window is sent alone.
     fn may_send(&self) -> bool {
-        self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
+        self.requested > 0 && (self.in_flight_bytes == 0 || self.in_flight_bytes < self.window_bytes)
     }
 
-    /// Learns the layout of the next batches after one that the table did not copy. The attempts become rarer while the
-    /// table copies none.
+    /// Determines the layout of the next batches after the table did not copy one. The attempts become less frequent as
+    /// long as the table copies none.
     fn learn(&mut self) {
         let (left, last) = self.pause;
         if left > 0 {
@@ -151,12 +151,12 @@ impl Reader {
         self.pause = (next, next);
     }
 
-    /// Sends a whole batch of small items if the table copies them; otherwise, returns the samples that the table took
-    /// instead.
+    /// Sends a complete batch of small items if the table copies them; otherwise, returns the samples that the table
+    /// took instead.
     async fn send_rows(&mut self, frames: &Frames) -> Result<Result<u64, Vec<Sampled>>, Failure> {
         match &self.rows {
             Some(rows) if self.missing == self.batch_size => {
-                self.sender.send_rows(frames, &self.table, rows, self.wanted > 1).await
+                self.sender.send_rows(frames, &self.table, rows, self.requested > 1).await
             }
             _ => Ok(Err(Vec::new())),
         }
@@ -169,46 +169,46 @@ impl Reader {
         self.missing -= samples.len().min(self.missing);
         if self.missing == 0 {
             self.missing = self.batch_size;
-            self.wanted -= 1;
+            self.requested -= 1;
         }
         let table = &self.table;
         if is_whole {
             self.sender.send(frames, table, samples).await
         } else {
-            self.sender.send_apart(frames, table, &samples).await
+            self.sender.send_individually(frames, table, &samples).await
         }
     }
 
-    /// Takes the samples that the batch lacks, or some of them, while it listens. If the client ends the connection, no
-    /// samples are taken.
-    async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
+    /// Takes some or all of the samples that the batch still needs, and listens to the client in the meantime. If the
+    /// client ends the connection, no samples are taken.
+    async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, ClientGone>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
         let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who };
-        let mut asked = self.table.sample(request);
+        let mut samples = self.table.sample(request);
         loop {
             let frame = tokio::select! {
                 biased;
-                taken = &mut asked => return Ok(Ok(taken.map_err(|error| status::of_engine(&error))?)),
+                taken = &mut samples => return Ok(Ok(taken.map_err(|error| status::of_engine(&error))?)),
                 frame = frames.next() => frame?,
             };
-            if self.heard(frame)?.is_some() {
-                return Ok(Err(Ended));
+            if self.handle_frame(frame)?.is_some() {
+                return Ok(Err(ClientGone));
             }
             yield_now().await;
         }
     }
 
     /// Handles a message from the client.
-    fn heard(&mut self, frame: Option<(FrameHeader, Vec<u8>)>) -> Result<Option<Ended>, Failure> {
-        let Some((header, head)) = frame else { return Ok(Some(Ended)) };
+    fn handle_frame(&mut self, frame: Option<(FrameHeader, Vec<u8>)>) -> Result<Option<ClientGone>, Failure> {
+        let Some((header, head)) = frame else { return Ok(Some(ClientGone)) };
         without_body(&header)?;
         if header.kind != FrameKind::Ask {
             return Err(unexpected(header.kind));
         }
         let ask = AskBatches::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
-        self.wanted = self.wanted.saturating_add(ask.batches);
-        self.on_their_way = self.on_their_way.saturating_sub(ask.taken_bytes);
+        self.requested = self.requested.saturating_add(ask.batches);
+        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(ask.taken_bytes);
         let unknown = ask.free_slots.into_iter().find(|slot| !self.sender.give_back(*slot));
         let unknown = unknown.or_else(|| ask.kept_slots.into_iter().find(|slot| !self.sender.abandon(*slot)));
         match unknown {

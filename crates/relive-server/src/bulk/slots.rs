@@ -20,26 +20,27 @@ pub(super) struct Slots {
     dropped: Vec<u32>,
 }
 
-/// A piece to write a batch to.
+/// A piece to which a batch is written.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) number: u32,
     pub(super) memory: SharedMemory,
-    /// Its descriptor, if the client has never received it.
+    /// The piece's descriptor, if the client has never received it.
     pub(super) descriptor: Option<OwnedFd>,
 }
 
 /// New pieces are slightly larger than their first batch, so that later batches fit.
 const GRANULARITY: usize = 64 << 10;
 
-/// A free piece that exceeds the needed size by this factor is kept for larger batches.
-const MOST_WASTE: usize = 4;
+/// A free piece that exceeds the needed size by more than this factor is kept for larger batches.
+const MAX_WASTE_FACTOR: usize = 4;
 
 impl Slots {
     /// Takes a piece of at least `len` bytes; `None` if the client holds too many of them.
     pub(super) fn take(&mut self, len: usize) -> io::Result<Option<Slot>> {
-        let fits =
-            |memory: &SharedMemory| memory.len() >= len && memory.len() / MOST_WASTE <= len.max(GRANULARITY);
+        let fits = |memory: &SharedMemory| {
+            memory.len() >= len && memory.len() / MAX_WASTE_FACTOR <= len.max(GRANULARITY)
+        };
         let best = self.free.iter().filter(|(_, memory)| fits(memory)).min_by_key(|(_, memory)| memory.len());
         if let Some(number) = best.map(|(&number, _)| number)
             && let Some(memory) = self.free.remove(&number)
@@ -50,7 +51,7 @@ impl Slots {
         while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION
             || self.lent.len() + self.free.len() >= MAX_SHARED_PIECES_PER_CONNECTION
         {
-            // The free pieces do not fit.
+            // None of the free pieces fits, so one of them is dropped.
             let Some(&number) = self.free.keys().next() else { return Ok(None) };
             self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
             self.dropped.push(number);
@@ -65,7 +66,7 @@ impl Slots {
     pub(super) fn put_back(&mut self, slot: Slot) {
         match slot.descriptor {
             None => drop(self.free.insert(slot.number, slot.memory)),
-            // Only a client with its descriptor knows its number.
+            // Without the descriptor, the client does not know the piece, so it is dropped without notification.
             Some(_) => self.bytes -= slot.memory.len(),
         }
     }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_used_again_and_never_twice() {
+    fn pieces_are_reused_but_never_shared() {
         let mut slots = Slots::default();
         let first = slots.take(100).unwrap().unwrap();
         assert!(first.descriptor.is_some() && first.memory.len() >= 100);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_is_free_again() {
+    fn unused_pieces_are_returned() {
         let mut slots = Slots::default();
         let new = slots.take(100).unwrap().unwrap();
         let number = new.number;
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_keeps_for_good_is_not_used_again_and_does_not_count() {
+    fn pieces_a_client_keeps_are_not_reused_and_do_not_count() {
         let mut slots = Slots::default();
         let first = slots.take(MAX_SHARED_BYTES_PER_CONNECTION).unwrap().unwrap();
         let number = first.number;
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_counted() {
+    fn the_number_of_shared_pieces_is_limited() {
         let mut slots = Slots::default();
         for _ in 0..MAX_SHARED_PIECES_PER_CONNECTION {
             let slot = slots.take(1).unwrap().unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_keeps_is_bounded_and_what_does_not_fit_is_given_up() {
+    fn memory_kept_by_a_client_is_bounded() {
         let mut slots = Slots::default();
         let half = MAX_SHARED_BYTES_PER_CONNECTION / 2;
         let (first, second) = (slots.take(half).unwrap().unwrap(), slots.take(half).unwrap().unwrap());

@@ -22,20 +22,20 @@ use crate::limits::{
     MIN_REQUEST_PIECE_BYTES, REQUEST_COST_BYTES, REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES,
 };
 use crate::services::{Services, Stop, status};
-use crate::traffic::Line;
+use crate::traffic::ConnectionBudget;
 
 /// Inserts and confirms a client's items, until either side ends the connection or the server stops.
 pub(super) async fn serve(
     frames: &mut Frames,
     services: &Services,
     peer: &Arc<str>,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
 ) -> Result<(), Failure> {
     let _count = services.count_insert_stream();
-    let inserter = Inserter::new(services, peer, line);
+    let inserter = Inserter::new(services, peer, connection_budget);
     let mut writer = Writer { inserter, stop: services.stop(), unconfirmed: 0, turn_bytes: 0 };
     let ended = writer.run(frames).await;
-    // Items in a table are confirmed, whatever came after them.
+    // Items that are in a table are confirmed, even if a later item failed.
     writer.confirm(frames).await?;
     ended
 }
@@ -65,7 +65,7 @@ impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
             if self.turn_bytes >= BYTES_PER_TURN {
-                // Yields to other connections on this thread, however much this client sends.
+                // Yields to other connections on this thread, regardless of how much this client sends.
                 yield_now().await;
                 self.turn_bytes = 0;
             }
@@ -89,7 +89,7 @@ impl Writer {
         }
     }
 
-    /// The next event. While a confirmation is pending, the absence of further data counts as an event, too.
+    /// The next event. While a confirmation is pending, the absence of further data also counts as an event.
     async fn event(&mut self, frames: &mut Frames, may_read: bool) -> Result<Event, Failure> {
         if self.unconfirmed > 0 && !may_read {
             return Ok(Event::Idle);
@@ -135,7 +135,7 @@ impl Writer {
         Ok(handled?)
     }
 
-    /// Reads a request into memory that is used, and counted, as its bytes arrive.
+    /// Reads a request into memory that is used and counted only as the bytes arrive.
     async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
         // Memory that has not been written to costs the system nothing.
         let mut body = Vec::with_capacity(len.min(TRUSTED_REQUEST_BYTES));
@@ -145,14 +145,14 @@ impl Writer {
             frames.append_some(&mut body, piece).await?;
             if body.len() < len {
                 let bytes = body.len() as u64;
-                self.pass(frames, |inserter, cx| inserter.poll_come(bytes, cx).map(Ok)).await?;
+                self.pass(frames, |inserter, cx| inserter.poll_grow(bytes, cx).map(Ok)).await?;
             }
         }
         Ok(body)
     }
 
-    /// Waits for memory and room. Meanwhile, inserts that wait in tables are settled and confirmed, because other
-    /// clients may depend on that.
+    /// Waits for memory and room. In the meantime, inserts that wait in tables are settled and confirmed, because other
+    /// clients may depend on them.
     async fn pass(
         &mut self,
         frames: &Frames,

@@ -1,4 +1,4 @@
-//! A request's body, whose bytes leave the account of unread bytes as they are read.
+//! A request's body. Its bytes stop counting as unread when they are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::traffic::{Line, Window};
+use crate::traffic::{ConnectionBudget, Window};
 
 #[derive(Debug)]
 pub(super) struct Arrival {
@@ -17,9 +17,9 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// A request of the connection.
-    pub(super) fn new(body: Incoming, line: &Line) -> Self {
-        let window = Arc::clone(line.window());
+    /// Creates the body of a request of the connection.
+    pub(super) fn new(body: Incoming, connection_budget: &ConnectionBudget) -> Self {
+        let window = Arc::clone(connection_budget.window());
         window.enter();
         Self { body, window }
     }
@@ -37,7 +37,7 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        // Unread data is dropped with the request.
+        // Unread data is dropped with the request, so it must stop counting.
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(Ok(_))) = self.poll_data(&mut cx) {}
         self.window.leave();

@@ -1,4 +1,5 @@
-//! Describe: the server for people and tools. InitializeConnection and Negotiate: the transport for a client.
+//! Describe: information about the server for people and tools. InitializeConnection and Negotiate: the transport for a
+//! client.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
 use relive_table::SelectorKind;
@@ -12,7 +13,7 @@ use relive_wire::v1::{
 use relive_wire::{checkpoint_status, codec, operate, structure, table};
 use tonic::Status;
 
-use crate::services::{Local, Services};
+use crate::services::{LocalSocket, Services};
 
 pub(super) fn describe(services: &Services, _request: DescribeRequest) -> DescribeResponse {
     let (insert_streams, sample_streams) = services.open_streams();
@@ -60,7 +61,7 @@ fn memory(status: &MemoryStatus) -> Memory {
 }
 
 fn table_status(status: &TableStatus) -> WireStatus {
-    // A signature already contains them.
+    // A signature already contains the columns.
     let columns = status.columns.as_deref().filter(|_| !has_signature(status));
     WireStatus {
         info: Some(table::info_to_wire(&status.info)),
@@ -115,17 +116,18 @@ fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Always answers that the client is in another process, whatever process id it sends: process ids of containers
-/// collide, and an address would be dereferenced. The call is a stream with one message each way.
+/// Always answers that the client is in another process, regardless of the process id that the client sends: process
+/// ids of containers collide, and the client would dereference an address of this process. The call is a stream with
+/// one message each way.
 pub(super) fn initialize(
     _request: InitializeConnectionRequest,
 ) -> Result<InitializeConnectionResponse, Status> {
     Ok(InitializeConnectionResponse { address: 0 })
 }
 
-/// Answers which transports a client can use for bulk data.
+/// Returns the transports that a client can use for bulk data.
 pub(super) fn negotiate(services: &Services, _: NegotiateRequest) -> NegotiateResponse {
-    let Local { host_id, name } = services.local().clone();
+    let LocalSocket { host_id, name } = services.local().clone();
     let local_name = name.map_or_else(String::new, |address| address.name().to_owned());
     NegotiateResponse { bulk_version: VERSION, host_id, local_name }
 }

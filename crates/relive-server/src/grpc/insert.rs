@@ -14,7 +14,7 @@ use super::messages::Messages;
 use crate::insert::Inserter;
 use crate::limits::REQUESTS_PER_CONFIRMATION;
 use crate::services::{Services, Stop, StreamCount, status};
-use crate::traffic::Line;
+use crate::traffic::ConnectionBudget;
 
 /// One insert stream.
 #[derive(Debug)]
@@ -38,12 +38,12 @@ impl InsertSession {
     pub(super) fn new(
         services: &Services,
         peer: &Arc<str>,
-        line: &Line,
+        connection_budget: &ConnectionBudget,
         requests: Messages<InsertStreamRequest>,
     ) -> Self {
         Self {
             requests,
-            inserter: Inserter::new(services, peer, line),
+            inserter: Inserter::new(services, peer, connection_budget),
             reading: Reading::Open,
             stop: services.stop(),
             _count: services.count_insert_stream(),
@@ -72,11 +72,11 @@ impl InsertSession {
         cx.waker().wake_by_ref();
     }
 
-    /// The next request, once memory is available for it; it is decoded only then. An idle stream does not wait for
-    /// memory.
+    /// The next request, once memory is available for it; the request is not decoded before. An idle stream does not
+    /// wait for memory.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
-            let size_bytes = match ready!(self.requests.poll_begun(cx)) {
+            let size_bytes = match ready!(self.requests.poll_message_size(cx)) {
                 Some(Ok(size_bytes)) => size_bytes,
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => return Poll::Ready(None),
@@ -89,7 +89,7 @@ impl InsertSession {
             if let Some(whole) = self.requests.take_whole() {
                 return Poll::Ready(Some(whole));
             }
-            ready!(self.inserter.poll_come(self.requests.held_bytes(), cx));
+            ready!(self.inserter.poll_grow(self.requests.held_bytes(), cx));
             match ready!(self.requests.poll_more(cx)) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Ready(None),

@@ -1,4 +1,4 @@
-//! ListItems and GetItems: a table's items, without counting it as sampling.
+//! ListItems and GetItems: reading a table's items without counting this as sampling.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ fn item(item: &ListedItem) -> WireItem {
     }
 }
 
-/// The body of a GetItems response: samples as SampleStream sends them.
+/// The body of a GetItems response: samples in the same form as in SampleStream.
 pub(super) struct ItemsBody {
     table: TableHandle,
     keys: std::vec::IntoIter<u64>,

@@ -1,8 +1,8 @@
 //! Decodes the messages of a request as their bytes arrive.
 //!
-//! A message begins with its length. Memory is allocated for bytes that have arrived, not for announced ones: a client
-//! cannot make the server allocate memory by sending five bytes. Most messages are contained in one HTTP/2 frame and
-//! are read from it without a copy.
+//! A message begins with its length. Memory is allocated for bytes that have arrived, not for announced ones, so a
+//! client cannot make the server allocate memory by sending five bytes. Most messages are contained in one HTTP/2 frame
+//! and are read from it without a copy.
 
 use std::marker::PhantomData;
 use std::task::{Context, Poll, ready};
@@ -24,10 +24,10 @@ pub(super) type Check = fn(&[u8]) -> Result<(), WireError>;
 #[derive(Debug)]
 pub(super) struct Messages<Q> {
     body: Arrival,
-    /// The unread rest of the last frame.
+    /// The unread remainder of the last frame.
     frame: Bytes,
     /// The beginning of a message that spans frames, with its header.
-    begun: BytesMut,
+    partial: BytesMut,
     max_message_bytes: usize,
     check: Check,
     kind: PhantomData<fn() -> Q>,
@@ -39,7 +39,7 @@ impl<Q: Message + Default> Messages<Q> {
         Self {
             body,
             frame: Bytes::new(),
-            begun: BytesMut::new(),
+            partial: BytesMut::new(),
             max_message_bytes,
             check,
             kind: PhantomData,
@@ -53,12 +53,12 @@ impl<Q: Message + Default> Messages<Q> {
 
     /// Waits until the next message has begun; returns its size with its header, or `None` once the client has closed
     /// its side. The bytes stay buffered.
-    pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
+    pub(super) fn poll_message_size(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
         loop {
-            if !self.begun.is_empty() && self.begun.len() < HEADER_BYTES {
-                self.set_aside(HEADER_BYTES - self.begun.len());
+            if !self.partial.is_empty() && self.partial.len() < HEADER_BYTES {
+                self.set_aside(HEADER_BYTES - self.partial.len());
             }
-            let head = if self.begun.is_empty() { &self.frame[..] } else { &self.begun[..] };
+            let head = if self.partial.is_empty() { &self.frame[..] } else { &self.partial[..] };
             match self.end_of_message(head) {
                 Ok(Some(end)) => return Poll::Ready(Some(Ok(end as u64))),
                 Ok(None) => {}
@@ -75,7 +75,7 @@ impl<Q: Message + Default> Messages<Q> {
 
     /// Buffered bytes.
     pub(super) fn held_bytes(&self) -> u64 {
-        (self.begun.len() + self.frame.len()) as u64
+        (self.partial.len() + self.frame.len()) as u64
     }
 
     /// The next message, or `None` once the client has closed its side.
@@ -92,7 +92,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// The next message, if all of it has arrived.
+    /// The next message, if it has arrived completely.
     pub(super) fn take_whole(&mut self) -> Option<Result<Q, Status>> {
         match self.take_message() {
             Ok(message) => message.map(|message| self.decode(message)),
@@ -107,7 +107,7 @@ impl<Q: Message + Default> Messages<Q> {
                 self.frame = frame;
                 true
             }),
-            None if self.begun.is_empty() => Ok(false),
+            None if self.partial.is_empty() => Ok(false),
             None => Err(ended_inside()),
         })
     }
@@ -120,7 +120,7 @@ impl<Q: Message + Default> Messages<Q> {
 
     /// A complete message without its header, if there is one.
     fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
-        if self.begun.is_empty() {
+        if self.partial.is_empty() {
             let Some(end) = self.end_of_message(&self.frame)? else { return Ok(self.set_aside(usize::MAX)) };
             if self.frame.len() < end {
                 return Ok(self.set_aside(usize::MAX));
@@ -129,15 +129,15 @@ impl<Q: Message + Default> Messages<Q> {
             message.advance(HEADER_BYTES);
             return Ok(Some(message));
         }
-        if self.begun.len() < HEADER_BYTES {
-            self.set_aside(HEADER_BYTES - self.begun.len());
+        if self.partial.len() < HEADER_BYTES {
+            self.set_aside(HEADER_BYTES - self.partial.len());
         }
-        let Some(end) = self.end_of_message(&self.begun)? else { return Ok(None) };
-        self.set_aside(end - self.begun.len());
-        if self.begun.len() < end {
+        let Some(end) = self.end_of_message(&self.partial)? else { return Ok(None) };
+        self.set_aside(end - self.partial.len());
+        if self.partial.len() < end {
             return Ok(None);
         }
-        let mut message = std::mem::take(&mut self.begun).freeze();
+        let mut message = std::mem::take(&mut self.partial).freeze();
         message.advance(HEADER_BYTES);
         Ok(Some(message))
     }
@@ -145,7 +145,7 @@ impl<Q: Message + Default> Messages<Q> {
     /// Moves up to `most` bytes of the frame to the end of the begun message.
     fn set_aside(&mut self, most: usize) -> Option<Bytes> {
         let part = self.frame.split_to(most.min(self.frame.len()));
-        self.begun.extend_from_slice(&part);
+        self.partial.extend_from_slice(&part);
         None
     }
 

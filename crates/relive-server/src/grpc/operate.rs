@@ -45,7 +45,7 @@ pub(super) async fn drop_table(
     Ok(DropTableResponse {})
 }
 
-/// The engine writes on a thread of its own, even after the client has stopped waiting.
+/// The engine writes the checkpoint on a separate thread, even after the client has stopped waiting.
 pub(super) async fn checkpoint(
     services: Services,
     _request: CheckpointRequest,

@@ -13,7 +13,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
 
-/// The response of a stream of messages; an error of the stream becomes its status.
+/// The response with a stream of messages; an error of the stream becomes its status.
 pub(super) fn of_stream<S, R>(stream: S) -> Response<Body>
 where
     S: Stream<Item = Result<R, Status>> + Send + Unpin + 'static,
@@ -22,7 +22,7 @@ where
     of_body(Replies { stream, is_over: false })
 }
 
-/// The response of one message or of an error.
+/// The response with one message or an error.
 pub(super) fn of_result<R: Message + Unpin + 'static>(result: Result<R, Status>) -> Response<Body> {
     of_stream(tokio_stream::once(result))
 }
@@ -41,7 +41,7 @@ where
 pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if status.add_header(&mut trailers).is_err() {
-        // A header cannot contain the text.
+        // The text cannot be encoded as a header.
         trailers.insert("grpc-status", HeaderValue::from(status.code() as i32));
     }
     trailers

@@ -22,7 +22,7 @@ use super::{describe, items, operate, replies, tables};
 use crate::access::{Access, Role};
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
 use crate::services::Services;
-use crate::traffic::{Line, Load};
+use crate::traffic::{ConnectionBudget, Load};
 
 /// The services for one peer.
 #[derive(Debug, Clone)]
@@ -30,14 +30,19 @@ pub(crate) struct PeerService {
     services: Services,
     peer: Arc<str>,
     access: Access,
-    line: Line,
+    connection_budget: ConnectionBudget,
 }
 
 type Reply = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl PeerService {
-    pub(crate) fn new(services: Services, peer: Arc<str>, access: Access, line: Line) -> Self {
-        Self { services, peer, access, line }
+    pub(crate) fn new(
+        services: Services,
+        peer: Arc<str>,
+        access: Access,
+        connection_budget: ConnectionBudget,
+    ) -> Self {
+        Self { services, peer, access, connection_budget }
     }
 }
 
@@ -47,16 +52,16 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
     type Future = Reply;
 
     fn call(&self, request: Request<Incoming>) -> Reply {
-        let Self { services, peer, access, line } = self.clone();
+        let Self { services, peer, access, connection_budget } = self.clone();
         let (head, body) = request.into_parts();
-        let body = Arrival::new(body, &line);
+        let body = Arrival::new(body, &connection_budget);
         Box::pin(async move {
             let path = head.uri.path();
             let rpc = Rpc::from_path(path);
             let name = path.rsplit('/').next().unwrap_or(path);
             let role = rpc.map_or(Role::Admin, Rpc::role);
             let reply = match (access.check_headers(&head.headers, name, role), rpc) {
-                (Ok(()), Some(rpc)) => route(rpc, services, peer, &line, body).await,
+                (Ok(()), Some(rpc)) => route(rpc, services, peer, &connection_budget, body).await,
                 (Ok(()), None) => unknown(path),
                 (Err(status), _) => status.into_http(),
             };
@@ -69,78 +74,112 @@ fn unknown(path: &str) -> Response<Body> {
     Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()
 }
 
-async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: Arrival) -> Response<Body> {
+async fn route(
+    rpc: Rpc,
+    services: Services,
+    peer: Arc<str>,
+    connection_budget: &ConnectionBudget,
+    body: Arrival,
+) -> Response<Body> {
     match rpc {
         Rpc::InsertStream => {
             let requests = Messages::new(body, MAX_MESSAGE_BYTES).checked(check_insert);
-            replies::of_stream(InsertSession::new(&services, &peer, line, requests))
+            replies::of_stream(InsertSession::new(&services, &peer, connection_budget, requests))
         }
         Rpc::SampleStream => {
             let requests = Messages::new(body, MAX_SAMPLE_REQUEST_BYTES);
-            replies::of_body(SampleSession::new(&services, &peer, line, requests))
+            replies::of_body(SampleSession::new(&services, &peer, connection_budget, requests))
         }
         Rpc::MutatePriorities => {
-            unary(body, line, |message| tables::mutate_priorities(&services, &message)).await
+            unary(body, connection_budget, |message| tables::mutate_priorities(&services, &message)).await
         }
-        Rpc::Reset => unary_async(body, line, |message| tables::reset(services, peer, message)).await,
-        Rpc::ServerInfo => unary(body, line, |message| Ok(tables::server_info(&services, message))).await,
-        Rpc::Checkpoint => unary_async(body, line, |message| operate::checkpoint(services, message)).await,
-        Rpc::InitializeConnection => unary(body, line, describe::initialize).await,
-        Rpc::Describe => unary(body, line, |message| Ok(describe::describe(&services, message))).await,
+        Rpc::Reset => {
+            unary_async(body, connection_budget, |message| tables::reset(services, peer, message)).await
+        }
+        Rpc::ServerInfo => {
+            unary(body, connection_budget, |message| Ok(tables::server_info(&services, message))).await
+        }
+        Rpc::Checkpoint => {
+            unary_async(body, connection_budget, |message| operate::checkpoint(services, message)).await
+        }
+        Rpc::InitializeConnection => unary(body, connection_budget, describe::initialize).await,
+        Rpc::Describe => {
+            unary(body, connection_budget, |message| Ok(describe::describe(&services, message))).await
+        }
         Rpc::CheckpointStatus => {
-            unary(body, line, |message| Ok(operate::checkpoint_status(&services, message))).await
+            unary(body, connection_budget, |message| Ok(operate::checkpoint_status(&services, message))).await
         }
         Rpc::ChangeTable => {
-            unary_async(body, line, |message| operate::change_table(services, peer, message)).await
+            unary_async(body, connection_budget, |message| operate::change_table(services, peer, message))
+                .await
         }
-        Rpc::AddTable => unary(body, line, |message| operate::add_table(&services, &peer, &message)).await,
+        Rpc::AddTable => {
+            unary(body, connection_budget, |message| operate::add_table(&services, &peer, &message)).await
+        }
         Rpc::DropTable => {
-            unary_async(body, line, |message| operate::drop_table(services, peer, message)).await
+            unary_async(body, connection_budget, |message| operate::drop_table(services, peer, message)).await
         }
-        Rpc::Negotiate => unary(body, line, |message| Ok(describe::negotiate(&services, message))).await,
-        Rpc::ListItems => unary_async(body, line, |message| items::list(services, message)).await,
-        Rpc::GetItems => match message(body, line).await.and_then(|message| items::get(&services, message)) {
-            Ok(items) => replies::of_body(items),
-            Err(status) => status.into_http(),
-        },
+        Rpc::Negotiate => {
+            unary(body, connection_budget, |message| Ok(describe::negotiate(&services, message))).await
+        }
+        Rpc::ListItems => {
+            unary_async(body, connection_budget, |message| items::list(services, message)).await
+        }
+        Rpc::GetItems => {
+            match message(body, connection_budget).await.and_then(|message| items::get(&services, message)) {
+                Ok(items) => replies::of_body(items),
+                Err(status) => status.into_http(),
+            }
+        }
         Rpc::NameColumns => {
-            let message = message_within(body, line, MAX_STRUCTURE_BYTES).await;
+            let message = message_within(body, connection_budget, MAX_STRUCTURE_BYTES).await;
             replies::of_result(message.and_then(|message| tables::name_columns(&services, &message)))
         }
     }
 }
 
 /// A call with one request and one response.
-async fn unary<Q, R>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> Result<R, Status>) -> Response<Body>
+async fn unary<Q, R>(
+    body: Arrival,
+    connection_budget: &ConnectionBudget,
+    act: impl FnOnce(Q) -> Result<R, Status>,
+) -> Response<Body>
 where
     Q: Message + Default,
     R: Message + Unpin + 'static,
 {
-    replies::of_result(message(body, line).await.and_then(act))
+    replies::of_result(message(body, connection_budget).await.and_then(act))
 }
 
-/// The same for a call with an asynchronous handler.
-async fn unary_async<Q, R, F>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> F) -> Response<Body>
+/// A call with one request and one response, and an asynchronous handler.
+async fn unary_async<Q, R, F>(
+    body: Arrival,
+    connection_budget: &ConnectionBudget,
+    act: impl FnOnce(Q) -> F,
+) -> Response<Body>
 where
     Q: Message + Default,
     R: Message + Unpin + 'static,
     F: Future<Output = Result<R, Status>>,
 {
-    replies::of_result(match message(body, line).await {
+    replies::of_result(match message(body, connection_budget).await {
         Ok(message) => act(message).await,
         Err(status) => Err(status),
     })
 }
 
 /// The one message of a call.
-async fn message<Q: Message + Default>(body: Arrival, line: &Line) -> Result<Q, Status> {
-    message_within(body, line, MAX_CALL_BYTES).await
+async fn message<Q: Message + Default>(
+    body: Arrival,
+    connection_budget: &ConnectionBudget,
+) -> Result<Q, Status> {
+    message_within(body, connection_budget, MAX_CALL_BYTES).await
 }
 
-/// The one message of a call, of at most `max_bytes`. Incomplete messages count as in flight.
+/// The one message of a call, of at most `max_bytes`. Bytes of incomplete messages count as in flight.
 async fn message_within<Q: Message + Default>(
     body: Arrival,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
     max_bytes: usize,
 ) -> Result<Q, Status> {
     let mut messages = Messages::new(body, max_bytes);
@@ -155,9 +194,9 @@ async fn message_within<Q: Message + Default>(
         }
         let load = match &mut load {
             Some(load) => load,
-            none => none.insert(line.budget().take(0).await),
+            none => none.insert(connection_budget.stream_budget().take(0).await),
         };
-        let come = messages.held_bytes();
-        poll_fn(|cx| load.poll_grow(come, cx)).await;
+        let received = messages.held_bytes();
+        poll_fn(|cx| load.poll_grow(received, cx)).await;
     }
 }

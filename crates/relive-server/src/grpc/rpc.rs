@@ -61,7 +61,7 @@ impl Rpc {
         })
     }
 
-    /// The role that it requires. There is no default, so each new call must decide.
+    /// The role that the call requires. There is no default, so each new call must choose one.
     pub(super) fn role(self) -> Role {
         match self {
             Self::SampleStream
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_found_at_their_own_service_only() {
+    fn calls_are_found_only_under_their_own_service() {
         let reset = Rpc::from_path("/deepmind.reverb.ReverbService/Reset");
         let list = Rpc::from_path("/relive.v1.ReplayService/ListItems");
         assert_eq!((reset, list), (Some(Rpc::Reset), Some(Rpc::ListItems)));

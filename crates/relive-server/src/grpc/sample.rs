@@ -1,7 +1,7 @@
-//! SampleStream: receives requests, sends samples in messages that share the stored chunks' bytes.
+//! SampleStream: receives requests, and sends samples in messages that share the bytes of stored chunks.
 //!
-//! The response body is written by hand instead of by a codec, so that a large chunk goes from the table to the socket
-//! without a copy.
+//! The response body is written by hand instead of by a codec, so that a large chunk is sent from the table to the
+//! socket without a copy.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,38 +26,38 @@ use tonic::Status;
 use super::messages::Messages;
 use super::replies;
 use crate::limits::MAX_SAMPLE_REQUESTS_AHEAD_BYTES;
-use crate::services::{Services, Stop, StreamCount, Told, status};
-use crate::traffic::{Line, Load, StreamBudget};
+use crate::services::{Services, Stop, StreamCount, StructureTracker, status};
+use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
 /// One sample stream.
 pub(super) struct SampleSession {
     services: Services,
     peer: Arc<str>,
     requests: Messages<SampleStreamRequest>,
-    /// Requests that arrived before their turn, and their memory.
+    /// Requests that arrived while an earlier one was being served, and the memory that they use.
     ahead: VecDeque<SampleStreamRequest>,
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
     /// Whether the client wants only the samples that were already taken for it.
     is_taken_back: bool,
-    told: Told,
+    structure_tracker: StructureTracker,
     work: Work,
     /// Size of the previous batch; each may be twice as large.
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
-    /// The bytes in `out`, and those that the connection has taken from it.
+    /// The accounted bytes: those in `out`, and those that the connection has taken from `out`.
     load: Option<Load>,
     stop: Stop,
     _count: StreamCount,
 }
 
 enum Work {
-    /// No request is being worked on.
+    /// No request is being served.
     Idle,
     /// A request still needs samples.
-    Owed(Order),
+    Unserved(Order),
     /// A batch is being taken.
     Taking(Order, SampleFuture),
     /// A batch waits for room among the bytes in flight.
@@ -67,7 +67,7 @@ enum Work {
     Over,
 }
 
-/// The rest of a request.
+/// The unserved part of a request.
 struct Order {
     table: TableHandle,
     remaining: usize,
@@ -80,7 +80,7 @@ impl SampleSession {
     pub(super) fn new(
         services: &Services,
         peer: &Arc<str>,
-        line: &Line,
+        connection_budget: &ConnectionBudget,
         requests: Messages<SampleStreamRequest>,
     ) -> Self {
         Self {
@@ -90,11 +90,11 @@ impl SampleSession {
             ahead_bytes: 0,
             is_open: true,
             is_taken_back: false,
-            told: Told::default(),
+            structure_tracker: StructureTracker::default(),
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
-            budget: line.budget(),
+            budget: connection_budget.stream_budget(),
             load: None,
             stop: services.stop(),
             _count: services.count_sample_stream(),
@@ -102,7 +102,7 @@ impl SampleSession {
         }
     }
 
-    /// Reads the client's requests even during other work: they must not stay in the stream's window.
+    /// Reads the client's requests even during other work: otherwise, they would stay in the stream's window.
     fn listen(&mut self, cx: &mut Context<'_>) {
         while self.is_open {
             match self.requests.poll_next(cx) {
@@ -138,7 +138,7 @@ impl SampleSession {
     }
 
     /// The next request; `None` once the client has closed its side.
-    fn poll_asked(&mut self) -> Poll<Option<SampleStreamRequest>> {
+    fn poll_request(&mut self) -> Poll<Option<SampleStreamRequest>> {
         match self.ahead.pop_front() {
             None if self.is_open => Poll::Pending,
             request => {
@@ -156,16 +156,16 @@ impl SampleSession {
                 load.arrived();
             }
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
-                Work::Idle | Work::Owed(_) if self.is_taken_back => Work::Ending(Status::ok("")),
+                Work::Idle | Work::Unserved(_) if self.is_taken_back => Work::Ending(Status::ok("")),
                 Work::Taking(order, future) if self.is_taken_back => match future.withdraw() {
                     taken if taken.is_empty() => Work::Ending(Status::ok("")),
                     taken => Work::Taken(order, taken),
                 },
-                Work::Idle => match self.poll_asked() {
+                Work::Idle => match self.poll_request() {
                     Poll::Ready(next) => self.begin(next),
                     Poll::Pending => return self.wait(Work::Idle, cx),
                 },
-                Work::Owed(order) => self.take_batch(order),
+                Work::Unserved(order) => self.take_batch(order),
                 Work::Taking(order, mut future) => match Pin::new(&mut future).poll(cx) {
                     Poll::Ready(Ok(batch)) => Work::Taken(order, batch),
                     Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
@@ -197,7 +197,7 @@ impl SampleSession {
 
     fn begin(&self, next: Option<SampleStreamRequest>) -> Work {
         match next.map(|request| self.order(&request)) {
-            Some(Ok(order)) => Work::Owed(order),
+            Some(Ok(order)) => Work::Unserved(order),
             Some(Err(status)) => Work::Ending(status),
             None => Work::Ending(Status::ok("")),
         }
@@ -234,8 +234,8 @@ impl SampleSession {
 
     fn deliver(&mut self, mut order: Order, batch: &[Sampled], load: Load) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
-        if let Some(structure) = self.told.news(&order.table) {
-            packer.tell(structure.as_deref());
+        if let Some(structure) = self.structure_tracker.take_update(&order.table) {
+            packer.put_structure(structure.as_deref());
         }
         let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
         if let Err(error) = packed {
@@ -245,7 +245,7 @@ impl SampleSession {
         self.load = Some(load);
         self.last_batch = batch.len();
         order.remaining -= batch.len();
-        if order.remaining == 0 { Work::Idle } else { Work::Owed(order) }
+        if order.remaining == 0 { Work::Idle } else { Work::Unserved(order) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The state of an insert stream on any transport: chunks held for its items, and items on their way into tables.
+//! The state of an insert stream on any transport: chunks that are held for later items, and items that are being
+//! inserted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,19 +17,19 @@ use tonic::Status;
 use super::items::ItemsInFlight;
 use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
 use crate::services::{Services, status};
-use crate::traffic::{Line, Load, StreamBudget};
+use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
 /// Chunks by key; clients choose the keys.
-type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
+type HeldChunks = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
 
 /// The chunks and items of one insert stream.
 #[derive(Debug)]
 pub(crate) struct Inserter {
-    held: Held,
+    held: HeldChunks,
     ledger: Arc<Ledger>,
-    /// Where the stream waits for memory before it reads more.
+    /// The gate at which the stream waits for memory before it reads more.
     gate: MemoryGate,
-    /// Where it waits while too many bytes are in flight.
+    /// The budget for which the stream waits while too many bytes are in flight.
     budget: StreamBudget,
     load: Option<Load>,
     arrivals: ItemsInFlight,
@@ -38,12 +39,12 @@ pub(crate) struct Inserter {
 }
 
 impl Inserter {
-    pub(crate) fn new(services: &Services, peer: &Arc<str>, line: &Line) -> Self {
+    pub(crate) fn new(services: &Services, peer: &Arc<str>, connection_budget: &ConnectionBudget) -> Self {
         Self {
-            held: Held::default(),
+            held: HeldChunks::default(),
             ledger: Arc::clone(services.engine().ledger()),
             gate: services.engine().memory_gate(peer),
-            budget: line.budget(),
+            budget: connection_budget.stream_budget(),
             load: None,
             arrivals: ItemsInFlight::new(services, peer),
             headers: SharedHeaders::default(),
@@ -61,8 +62,8 @@ impl Inserter {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of `size_bytes`, and reserves it. Memory comes first: it may be
-    /// unavailable for long, while bytes in flight should keep moving.
+    /// Waits until there is memory for a request of `size_bytes`, and reserves it. The request waits for memory first:
+    /// memory may be unavailable for a long time, and a waiting request must not occupy the budget of bytes in flight.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
@@ -75,13 +76,13 @@ impl Inserter {
         }
     }
 
-    /// Records that `bytes` of the request have arrived, of which more is to come. Ready once there is room for them;
-    /// the caller must not read before.
-    pub(crate) fn poll_come(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
+    /// Records that `bytes` of an incomplete request have arrived. Ready once there is room for them; the caller must
+    /// not read more before that.
+    pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 
-    /// Releases the reservation: the received chunks are now counted themselves.
+    /// Releases the reservation: the received chunks themselves are counted now.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
         if let Some(load) = self.load.take() {
@@ -103,7 +104,7 @@ impl Inserter {
         self.keep(&request.keep_chunk_keys)
     }
 
-    /// The same for items in columns.
+    /// Handles a complete request with items in columns.
     pub(crate) fn handle_runs(&mut self, request: &InsertItems) -> Result<(), Status> {
         self.hold(&request.chunks)?;
         if request.runs.is_empty() {
@@ -151,7 +152,7 @@ impl Inserter {
     }
 }
 
-/// A request without items exists for its chunks, which stay held.
+/// A request without items must have chunks; these are held for later items.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
         return Err(Status::invalid_argument("an insert request must have chunks or items"));
@@ -159,9 +160,9 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Bytes of chunks that the stream sent and no table holds: later items need them, so one stream may proceed with so
-/// many.
-fn unheld_bytes(held: &Held) -> u64 {
+/// Bytes of the chunks that the stream has sent and no table holds. Later items need these chunks, so they do not block
+/// their own stream.
+fn unheld_bytes(held: &HeldChunks) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)
 }

@@ -1,4 +1,4 @@
-//! Items on their way into tables, and their confirmations.
+//! Items that are being inserted, and their confirmations.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -48,7 +48,7 @@ impl ItemsInFlight {
         self.confirmed.len()
     }
 
-    /// Handles deferred inserts; waits for one if none is settled.
+    /// Handles deferred inserts; waits for one if there is none.
     pub(crate) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<Result<(), Status>> {
         let mut outcomes = Vec::new();
         if self.confirmations.poll_settled(cx, &mut outcomes).is_pending() {
@@ -70,7 +70,7 @@ impl ItemsInFlight {
         result
     }
 
-    /// Inserts items of one table in order, up to the first unusable or refused one.
+    /// Inserts items of one table in order, up to the first invalid or refused one.
     pub(crate) fn insert(
         &mut self,
         table: &str,

@@ -10,14 +10,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// It affected one connection.
-    GoOn,
-    /// The system temporarily lacks a resource.
-    AwaitRoom,
-    /// A network fault or another error; accept(2) passes on protocol errors.
-    AwaitBetter,
-    /// The listener is no longer usable.
+enum Reaction {
+    /// Continue: the error affected only one connection.
+    Continue,
+    /// Pause: the system temporarily lacks a resource.
+    PauseForResources,
+    /// Pause: a network fault or another error; accept(2) also reports protocol errors.
+    Pause,
+    /// End: the listener is no longer usable.
     End,
 }
 
@@ -25,33 +25,33 @@ enum Verdict {
 ///
 /// # Errors
 /// `error`, if the listener can accept no more connections.
-pub(crate) async fn survive(error: io::Error) -> io::Result<()> {
-    match verdict(&error) {
-        Verdict::GoOn => tracing::debug!(%error, "accept failed"),
-        Verdict::AwaitRoom => {
+pub(crate) async fn handle_accept_error(error: io::Error) -> io::Result<()> {
+    match reaction_to(&error) {
+        Reaction::Continue => tracing::debug!(%error, "accept failed"),
+        Reaction::PauseForResources => {
             tracing::error!(
                 %error,
                 "accepts no connections for one second; raise the limit of open files, or give the machine more memory"
             );
             tokio::time::sleep(PAUSE).await;
         }
-        Verdict::AwaitBetter => {
+        Reaction::Pause => {
             tracing::warn!(%error, "accepts no connections for one second");
             tokio::time::sleep(PAUSE).await;
         }
-        Verdict::End => return Err(error),
+        Reaction::End => return Err(error),
     }
     Ok(())
 }
 
-fn verdict(error: &io::Error) -> Verdict {
-    // An error without a number is not the system's: a runtime that ends reports one.
-    let Some(number) = Errno::from_io_error(error) else { return Verdict::End };
+fn reaction_to(error: &io::Error) -> Reaction {
+    // An error without a number does not come from the system: a runtime that is shutting down reports such an error.
+    let Some(number) = Errno::from_io_error(error) else { return Reaction::End };
     match number {
-        Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::FAULT => Verdict::End,
-        Errno::CONNABORTED | Errno::CONNRESET | Errno::INTR => Verdict::GoOn,
-        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Verdict::AwaitRoom,
-        _ => Verdict::AwaitBetter,
+        Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::FAULT => Reaction::End,
+        Errno::CONNABORTED | Errno::CONNRESET | Errno::INTR => Reaction::Continue,
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Reaction::PauseForResources,
+        _ => Reaction::Pause,
     }
 }
 
@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_wrong_with_the_listener_ends_it() {
+    fn only_listener_errors_end_the_listener() {
         let table = [
-            (Verdict::End, vec![Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT]),
-            (Verdict::GoOn, vec![Errno::CONNABORTED, Errno::CONNRESET, Errno::INTR]),
-            (Verdict::AwaitRoom, vec![Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]),
+            (Reaction::End, vec![Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT]),
+            (Reaction::Continue, vec![Errno::CONNABORTED, Errno::CONNRESET, Errno::INTR]),
+            (Reaction::PauseForResources, vec![Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]),
             (
-                Verdict::AwaitBetter,
+                Reaction::Pause,
                 vec![
                     Errno::PERM,
                     Errno::PROTO,
@@ -83,20 +83,20 @@ mod tests {
         ];
         for (expected, errors) in table {
             for error in errors {
-                assert_eq!(verdict(&io::Error::from(error)), expected, "{error:?}");
+                assert_eq!(reaction_to(&io::Error::from(error)), expected, "{error:?}");
             }
         }
-        assert_eq!(verdict(&io::Error::other("the runtime is being shut down")), Verdict::End);
+        assert_eq!(reaction_to(&io::Error::other("the runtime is being shut down")), Reaction::End);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fault_of_the_network_is_waited_out() {
+    async fn a_network_error_is_retried_after_a_pause() {
         let began = tokio::time::Instant::now();
-        survive(Errno::CONNABORTED.into()).await.expect("it was one connection's");
+        handle_accept_error(Errno::CONNABORTED.into()).await.expect("it was one connection's");
         assert_eq!(began.elapsed(), Duration::ZERO);
-        survive(Errno::NETDOWN.into()).await.expect("it passes");
+        handle_accept_error(Errno::NETDOWN.into()).await.expect("it passes");
         assert_eq!(began.elapsed(), PAUSE);
-        let error = survive(Errno::BADF.into()).await.expect_err("there is no listener");
+        let error = handle_accept_error(Errno::BADF.into()).await.expect_err("there is no listener");
         assert_eq!(Errno::from_io_error(&error), Some(Errno::BADF));
     }
 }

@@ -19,7 +19,7 @@ pub struct BindError {
 /// port, which the listener reports.
 ///
 /// # Errors
-/// The address is in use, not one of this machine, or not allowed for this user.
+/// The address is in use, does not belong to this machine, or is not allowed for this user.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address).await.map_err(|source| BindError { address, source })
 }

@@ -36,8 +36,8 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// The entrances of a server. Processes on its machine may also connect through a Unix socket. For them, the rules of
-/// the first entrance apply, except for TLS: only processes of the same user can connect there.
+/// The entrances of a server. Processes on the server's machine may also connect through a Unix socket, but only
+/// processes of the same user. The rules of the first entrance apply to them, except for TLS.
 #[derive(Debug)]
 pub struct Entrances {
     pub(crate) main: Entrance,

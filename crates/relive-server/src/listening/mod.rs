@@ -4,6 +4,6 @@ mod accept_errors;
 mod bind;
 mod entrance;
 
-pub(crate) use accept_errors::survive;
+pub(crate) use accept_errors::handle_accept_error;
 pub use bind::{BindError, bind};
 pub use entrance::{Entrance, Entrances};

@@ -16,13 +16,13 @@ pub(super) struct ConnectionSlots {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A counter of events: the least recently used slots have the smallest number.
+    /// A counter of events; the least recently used slot has the smallest number.
     moment: u64,
-    taken: HashMap<u64, Taken>,
+    taken: HashMap<u64, SlotUse>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct SlotUse {
     used_at: u64,
     /// Requests in progress.
     busy: usize,
@@ -47,7 +47,7 @@ impl ConnectionSlots {
     }
 
     /// Takes a slot for a new connection. If none is free, the connection that has been idle for longest must close;
-    /// `None` if all are busy.
+    /// `None` if all connections are busy.
     pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock();
         if state.taken.len() >= self.limit {
@@ -58,7 +58,7 @@ impl ConnectionSlots {
         }
         let id = state.next();
         let leave = Arc::new(Notify::new());
-        state.taken.insert(id, Taken { used_at: id, busy: 0, leave: Arc::clone(&leave) });
+        state.taken.insert(id, SlotUse { used_at: id, busy: 0, leave: Arc::clone(&leave) });
         Some(Arc::new(ConnectionSlot { slots: Arc::clone(self), id, leave }))
     }
 }
@@ -72,7 +72,7 @@ impl State {
 
 impl ConnectionSlot {
     /// Ready when the connection must close.
-    pub(super) async fn left(&self) {
+    pub(super) async fn must_close(&self) {
         self.leave.notified().await;
     }
 
@@ -110,28 +110,28 @@ mod tests {
 
     use super::*;
 
-    async fn has_to_leave(slot: &ConnectionSlot) -> bool {
-        timeout(Duration::from_millis(1), slot.left()).await.is_ok()
+    async fn must_close(slot: &ConnectionSlot) -> bool {
+        timeout(Duration::from_millis(1), slot.must_close()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_idlest_makes_room() {
+    async fn the_most_idle_connection_is_evicted() {
         let slots = ConnectionSlots::new(3);
         let [busy, silent, used] = [(); 3].map(|()| slots.take().unwrap());
         let answering = busy.begin();
         drop(used.begin());
         let fourth = slots.take().unwrap();
-        assert!(has_to_leave(&silent).await);
+        assert!(must_close(&silent).await);
         drop(silent);
         let _fifth = slots.take().unwrap();
-        assert!(has_to_leave(&used).await, "it was used before the fourth came");
-        assert!(!has_to_leave(&fourth).await);
+        assert!(must_close(&used).await, "it was used before the fourth came");
+        assert!(!must_close(&fourth).await);
         drop(answering);
-        assert!(!has_to_leave(&busy).await);
+        assert!(!must_close(&busy).await);
     }
 
     #[test]
-    fn nobody_leaves_who_is_being_answered() {
+    fn a_connection_being_answered_is_not_evicted() {
         let slots = ConnectionSlots::new(2);
         let taken = [(); 2].map(|()| slots.take().unwrap());
         let uses = taken.each_ref().map(ConnectionSlot::begin);

@@ -4,7 +4,7 @@ use relive_engine::{MemoryStatus, Operation, TableStatus, WaiterInfo};
 use relive_table::{CheckpointStatus, FinishedCheckpoint, LoggedChange};
 use serde::Serialize;
 
-use super::overview::{BEYOND_REACH, Overview, Server, unix_seconds};
+use super::overview::{Overview, Server, UNREACHABLE_CURSOR, unix_seconds};
 use super::plan;
 use crate::limits::MAX_TABLES_SHOWN;
 
@@ -58,7 +58,7 @@ struct CheckpointFacts<'a> {
     failed: u64,
     next_due_s: Option<f64>,
     running: Option<RunningFacts>,
-    /// The error, if the last one failed.
+    /// The error of the last checkpoint, if it failed.
     error: Option<&'a str>,
     last_saved: Option<SavedFacts<'a>>,
     loaded: Option<&'a str>,
@@ -133,7 +133,7 @@ struct ChangeFacts<'a> {
     new: &'a str,
 }
 
-/// As JSON in one line.
+/// Formats the facts as one line of JSON.
 pub(super) fn json(overview: &Overview) -> String {
     let facts = Facts {
         at: unix_seconds(overview.at),
@@ -163,7 +163,7 @@ fn server(server: &Server) -> ServerFacts<'_> {
     }
 }
 
-/// The tables to show. For a run, the tables that each of its processes has come last.
+/// The tables to show. For a run, the tables that exist once per process come last.
 fn shown(tables: &[TableStatus]) -> Vec<&TableStatus> {
     let has_run = tables.iter().any(|table| table.info.config.name == plan::TABLE);
     let is_of_process = |table: &&TableStatus| {
@@ -225,7 +225,7 @@ fn saved(finished: &FinishedCheckpoint) -> Option<SavedFacts<'_>> {
 fn table(status: &TableStatus) -> TableFacts<'_> {
     let (info, config) = (&status.info, &status.info.config);
     let limiter = &config.rate_limiter;
-    let bound = |diff: f64| Some(diff).filter(|diff| diff.abs() < BEYOND_REACH);
+    let bound = |diff: f64| Some(diff).filter(|diff| diff.abs() < UNREACHABLE_CURSOR);
     TableFacts {
         name: &config.name,
         items: info.current_size,

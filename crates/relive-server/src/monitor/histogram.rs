@@ -18,7 +18,7 @@ const BARS: usize = 24;
 const WIDE: f64 = 50.0;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct HistogramQuery {
     table: String,
 }
 
@@ -41,12 +41,12 @@ struct Histogram {
     counts: Vec<u32>,
 }
 
-/// The cost is bounded: some thousands of items are inspected, some dozens of them under one lock.
-pub(super) async fn histograms(State(view): State<View>, Query(asked): Query<Asked>) -> Response {
+/// The cost is bounded: a few thousand items are inspected, a few dozen under one lock.
+pub(super) async fn histograms(State(view): State<View>, Query(query): Query<HistogramQuery>) -> Response {
     let Some(services) = view.monitor.services() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server has no tables yet\n").into_response();
     };
-    match services.engine().table(&asked.table) {
+    match services.engine().table(&query.table) {
         Ok(table) => {
             let items = table.peek(MAX_PEEKED_ITEMS);
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_in_bars() {
+    fn values_are_counted_in_histogram_bins() {
         let found = histogram((0..240).map(f64::from).collect()).unwrap();
         assert_eq!((found.low, found.high, found.median, found.is_log), (0.0, 239.0, 120.0, false));
         assert_eq!(found.counts.iter().sum::<u32>(), 240);
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn wide_ranges_are_counted_by_their_logarithm() {
+    fn wide_ranges_use_logarithmic_bins() {
         let found = histogram((0..=24).map(|power| 2_f64.powi(power)).collect()).unwrap();
         assert!(found.is_log);
         assert!(found.counts.iter().all(|count| *count >= 1), "{found:?}");
     }
 
     #[test]
-    fn what_is_special_does_no_harm() {
+    fn special_values_do_not_break_a_histogram() {
         assert_eq!(histogram(Vec::new()), None);
         assert_eq!(histogram(vec![f64::NAN]), None);
         let same = histogram(vec![3.0; 7]).unwrap();

@@ -44,7 +44,7 @@ pub(super) struct Series {
 
 /// All tables over time.
 #[derive(Debug, Serialize)]
-pub(super) struct Past {
+pub(super) struct TableHistories {
     /// Seconds since 1970.
     at: Vec<f64>,
     tables: BTreeMap<String, Series>,
@@ -87,7 +87,7 @@ impl History {
     }
 
     /// The whole history.
-    pub(super) fn past(&self) -> Past {
+    pub(super) fn past(&self) -> TableHistories {
         let points = self.points.lock();
         let mut tables: BTreeMap<String, Series> = BTreeMap::new();
         for (place, point) in points.iter().enumerate() {
@@ -96,7 +96,7 @@ impl History {
             }
         }
         tables.values_mut().for_each(|series| series.pad(points.len()));
-        Past { at: points.iter().map(|point| point.at).collect(), tables }
+        TableHistories { at: points.iter().map(|point| point.at).collect(), tables }
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_come_and_go_leave_gaps() {
+    fn added_and_dropped_tables_leave_gaps_in_the_history() {
         let (engine, history) =
             (Engine::builder().table(TableConfig::new("a")).build().unwrap(), History::default());
         history.note(1.0, statuses(&engine).into_iter());

@@ -1,4 +1,4 @@
-//! `/plan`: the plan and the workers of the run whose tables these are, as the run writes them into a table every
+//! `/plan`: the plan and the workers of the run that owns the server's tables. The run writes them into a table every
 //! second.
 
 use axum::Json;
@@ -15,7 +15,7 @@ use super::view::View;
 pub(super) const TABLE: &str = "plan";
 const COLUMN: usize = 1;
 
-/// A larger plan is not shown: an agent's plan has some kilobytes.
+/// A larger plan is not shown: an agent's plan usually has a few kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(super) async fn plan(State(view): State<View>) -> Response {

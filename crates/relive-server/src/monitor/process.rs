@@ -17,7 +17,7 @@ pub(super) fn now() -> Process {
     Process {
         resident_bytes: process_bytes(),
         cpu_seconds: cpu_seconds(),
-        // The check itself opens one.
+        // The check itself opens a file, which is subtracted.
         open_files: entries.and_then(|count| u64::try_from(count.saturating_sub(1)).ok()),
         max_files: max_files(),
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn this_process_uses_something_of_each() {
+    fn this_process_reports_every_resource() {
         let process = now();
         assert!(process.resident_bytes.is_some_and(|bytes| bytes > 100_000));
         assert!(process.cpu_seconds.is_some_and(|seconds| seconds > 0.0));

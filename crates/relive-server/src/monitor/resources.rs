@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderName, StatusCode};
 
-/// The page loads nothing from elsewhere, runs only these files, and cannot be framed.
+/// The page loads nothing from other hosts, runs only these scripts, and cannot be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -38,7 +38,7 @@ pub(super) async fn script(Path(name): Path<String>) -> Response {
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
-        // The page and its scripts must match, and a new server may have others.
+        // The page and its scripts must match, and a newer server may have different ones.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

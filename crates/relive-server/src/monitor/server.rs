@@ -94,14 +94,14 @@ async fn serve(
                 tokio::spawn(async move {
                     let ended = tokio::select! {
                         ended = answer(socket, router, &slot) => ended.err().map(|error| error.to_string()),
-                        () = slot.left() => Some("it was idle, and other connections need its place".to_owned()),
+                        () = slot.must_close() => Some("it was idle, and other connections need its place".to_owned()),
                     };
                     if let Some(why) = ended {
                         tracing::debug!(%peer, why, "HTTP connection ended");
                     }
                 });
             }
-            // Closed at once: a scraper retries, and memory stays bounded.
+            // The connection is closed at once: a scraper retries, and memory stays bounded.
             Ok((_, peer, None)) => {
                 tracing::warn!(%peer, limit = MAX_HTTP_CONNECTIONS, "too many HTTP connections");
             }
@@ -133,8 +133,8 @@ async fn answer(
     builder.serve_connection(TokioIo::new(socket), service).await
 }
 
-/// A response. A stream of events is in progress until its client ends it, any other response only until it begins: a
-/// client that does not read its response keeps no slot.
+/// A response. A stream of events occupies its slot until the client ends the stream. Any other response occupies it
+/// only until the response begins, so a client that does not read its response does not keep a slot.
 struct Answer {
     body: Body,
     _answering: Option<InUse>,

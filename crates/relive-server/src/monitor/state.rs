@@ -70,7 +70,7 @@ impl Monitor {
         self.shared.state.lock().phase = Phase::Stopping;
     }
 
-    /// Records that the server is gone. Its observers do not keep its tables alive.
+    /// Records that the server is gone. After that, its observers no longer keep the tables alive.
     pub(crate) fn end(&self) {
         let services = self.shared.state.lock().services.take();
         drop(services);

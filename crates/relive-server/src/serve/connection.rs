@@ -20,9 +20,9 @@ use crate::limits::{
     TLS_HANDSHAKE_TIMEOUT,
 };
 use crate::services::Services;
-use crate::traffic::{Line, Metered};
+use crate::traffic::{ConnectionBudget, Metered};
 
-/// Why a connection ended, other than by its client's wish.
+/// Why a connection ended, unless the client ended it normally.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("neither HTTP/2 nor the bulk path began within {0:?}")]
@@ -39,7 +39,7 @@ pub(crate) enum ConnectionError {
     Bulk(#[from] bulk::Failure),
 }
 
-/// An accepted socket that belongs to no thread's scheduler yet.
+/// An accepted socket that is not registered with a thread's scheduler yet.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Tcp(std::net::TcpStream, Option<ServerTls>),
@@ -62,7 +62,7 @@ impl Accepted {
 
 /// A new connection, with the access rules that apply to it.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct IncomingConnection {
     pub(crate) socket: Accepted,
     pub(crate) peer: Arc<str>,
     pub(crate) access: Access,
@@ -70,36 +70,36 @@ pub(crate) struct Visitor {
 
 /// Serves the requests of one connection until either side ends it.
 pub(crate) async fn serve(
-    visitor: Visitor,
+    incoming: IncomingConnection,
     services: Services,
     stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let line = services.traffic().enter(&visitor.peer);
+    let connection_budget = services.traffic().enter(&incoming.peer);
     tokio::select! {
-        served = serve_until_cut(visitor, services, &line, stopping) => served,
-        () = line.cut() => Err(ConnectionError::Stalled),
+        served = serve_until_cut(incoming, services, &connection_budget, stopping) => served,
+        () = connection_budget.cut() => Err(ConnectionError::Stalled),
     }
 }
 
 async fn serve_until_cut(
-    visitor: Visitor,
+    incoming: IncomingConnection,
     services: Services,
-    line: &Line,
+    connection_budget: &ConnectionBudget,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
     let _count = services.count_connection();
-    let Visitor { socket, peer, access } = visitor;
+    let IncomingConnection { socket, peer, access } = incoming;
     let opening = open(socket);
     let (socket, greeting) = tokio::select! {
         opened = opening => opened?,
         _ = stopping.wait_for(|stop| *stop) => return Ok(()),
     };
     if greeting == Greeting::Bulk {
-        return Ok(bulk::serve(socket, services, peer, access, line).await?);
+        return Ok(bulk::serve(socket, services, peer, access, connection_budget).await?);
     }
-    let socket = TokioIo::new(Metered::new(socket, Arc::clone(line.window())));
-    let connection =
-        builder().serve_connection(socket, PeerService::new(services, peer, access, line.clone()));
+    let socket = TokioIo::new(Metered::new(socket, Arc::clone(connection_budget.window())));
+    let connection = builder()
+        .serve_connection(socket, PeerService::new(services, peer, access, connection_budget.clone()));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
@@ -111,7 +111,7 @@ async fn serve_until_cut(
 /// A connection whose protocol is known.
 async fn open(socket: Accepted) -> Result<(Socket, Greeting), ConnectionError> {
     let socket = socket.into_socket().await?;
-    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, greeted(&socket)).await;
+    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, read_greeting(&socket)).await;
     Ok((socket, greeting.map_err(|_| ConnectionError::Silent(PREFACE_TIMEOUT))??))
 }
 
@@ -145,7 +145,7 @@ const PREFACE_BYTES: usize = 24;
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
 /// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket for the connection to read.
-async fn greeted(socket: &Socket) -> io::Result<Greeting> {
+async fn read_greeting(socket: &Socket) -> io::Result<Greeting> {
     let mut head = [0; PREFACE_BYTES];
     let mut before = 0;
     loop {
@@ -196,9 +196,9 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::services::Local;
+    use crate::services::LocalSocket;
 
-    /// Bytes of the only item: more than a socket buffers.
+    /// Bytes of the only item: more than a socket can buffer.
     const ITEM_BYTES: u32 = 4 << 20;
 
     fn engine() -> Engine {
@@ -229,7 +229,8 @@ mod tests {
     impl Served {
         fn start(max_bytes_in_flight: u64) -> Self {
             let (stop, stopping) = watch::channel(false);
-            let services = Services::new(engine(), Local::default(), stopping.clone(), max_bytes_in_flight);
+            let services =
+                Services::new(engine(), LocalSocket::default(), stopping.clone(), max_bytes_in_flight);
             Self { services, stopping, _stop: stop }
         }
 
@@ -239,8 +240,8 @@ mod tests {
             ours.set_nonblocking(true).unwrap();
             theirs.set_nonblocking(true).unwrap();
             let (socket, access) = (Accepted::Local(theirs), Access::Everybody(Role::Read));
-            let visitor = Visitor { socket, peer: "a client".into(), access };
-            let task = tokio::spawn(serve(visitor, self.services.clone(), self.stopping.clone()));
+            let incoming = IncomingConnection { socket, peer: "a client".into(), access };
+            let task = tokio::spawn(serve(incoming, self.services.clone(), self.stopping.clone()));
             let mut ours = UnixStream::from_std(ours).unwrap();
             let open = OpenSampler {
                 table: "t".to_owned(),
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The clock stands still while any task can run, so everything that can happen has happened.
+    /// The clock does not advance while any task can run, so afterwards no task has work left.
     async fn settle(time: Duration) {
         timeout(time, std::future::pending::<()>()).await.unwrap_err();
     }
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_do_not_read_hold_no_more_than_the_bound() {
+    async fn clients_that_do_not_read_hold_at_most_the_memory_bound() {
         let served = Served::start(u64::from(ITEM_BYTES) * 3 / 2);
         let mut idle = Vec::new();
         for _ in 0..8 {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_is_cut_once_another_waits_for_its_place() {
+    async fn a_stalled_client_is_disconnected_once_another_needs_its_memory() {
         let served = Served::start(1);
         let (_stalled, task) = served.sampler(1).await;
         assert!(served.bytes_in_flight().await > u64::from(ITEM_BYTES));

@@ -1,4 +1,4 @@
-//! A server from its first connection to its last: accepting, threads, connections, shutdown.
+//! Running a server: accepting, threads, connections, shutdown.
 
 mod connection;
 mod one_connection;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use relive_engine::Engine;
 use tokio::sync::watch;
 
-use super::connection::{self, Accepted, Visitor};
+use super::connection::{self, Accepted, IncomingConnection};
 use crate::access::Access;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
-use crate::services::{Local, Services};
+use crate::services::{LocalSocket, Services};
 
 /// Serves `engine` to the other end of `socket`, such as a child process, until either side ends the connection.
-/// Dropping the future ends it too. The engine stays unchanged.
+/// Dropping the future also ends the connection. The engine is not shut down.
 ///
 /// ```no_run
 /// use std::os::fd::OwnedFd;
@@ -37,9 +37,10 @@ use crate::services::{Local, Services};
 /// The connection broke, or its protocol is neither HTTP/2 nor the bulk path.
 pub async fn serve_connection(socket: UnixStream, engine: Engine, access: Access) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // Dropped only after the connection has ended: it is never told to stop.
+    // The sender is dropped only after the connection has ended, so the connection is never told to stop.
     let (_stop, stopping) = watch::channel(false);
-    let services = Services::new(engine, Local::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
-    let visitor = Visitor { socket: Accepted::Local(socket), peer: Arc::from("this machine"), access };
-    connection::serve(visitor, services, stopping).await.map_err(io::Error::other)
+    let services = Services::new(engine, LocalSocket::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
+    let incoming =
+        IncomingConnection { socket: Accepted::Local(socket), peer: Arc::from("this machine"), access };
+    connection::serve(incoming, services, stopping).await.map_err(io::Error::other)
 }

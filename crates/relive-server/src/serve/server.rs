@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connection::{Accepted, Visitor};
+use super::connection::{Accepted, IncomingConnection};
 use super::workers::Workers;
 use crate::access::Access;
-use crate::listening::{Entrance, Entrances, survive};
+use crate::listening::{Entrance, Entrances, handle_accept_error};
 use crate::log_throttle::LogThrottle;
 use crate::options::ServerOptions;
-use crate::services::{Local, Services};
+use crate::services::{LocalSocket, Services};
 
 /// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, then shuts down in order.
 ///
@@ -45,12 +45,12 @@ pub async fn serve(
     let monitor = options.monitor.unwrap_or_default();
     monitor.begin(services.clone());
     let listeners = Listeners { entrances, local: local_listener };
-    let visitors = Visitors { services, stopping, max_connections: options.max_connections };
-    let accepted = visitors.accept_until(&listeners, &mut workers, shutdown).await;
+    let acceptor = Acceptor { services, stopping, max_connections: options.max_connections };
+    let accepted = acceptor.accept_until(&listeners, &mut workers, shutdown).await;
     drop(listeners);
     monitor.stop();
     tracing::info!(connections = workers.connections(), "stopping");
-    // Closed tables do not change: the last checkpoint is written while connections end.
+    // Closed tables do not change, so the last checkpoint is written while connections are drained.
     let last = engine.shut_down();
     stop.send_replace(true);
     workers.drain(options.drain_timeout).await;
@@ -62,7 +62,7 @@ pub async fn serve(
     accepted.and(saved)
 }
 
-/// Reads token files again when they change, while the result lives.
+/// Reads token files again when they change, until the returned value is dropped.
 fn follow_tokens(entrances: &Entrances) -> JoinSet<()> {
     let mut followers = JoinSet::new();
     for entrance in entrances.others.iter().chain([&entrances.main]) {
@@ -77,12 +77,12 @@ fn follow_tokens(entrances: &Entrances) -> JoinSet<()> {
 /// The listeners of a server.
 struct Listeners {
     entrances: Entrances,
-    /// For processes on this machine, if the system has such sockets.
+    /// The listener for processes on this machine, if the system supports Unix sockets.
     local: Option<LocalListener>,
 }
 
 impl Listeners {
-    async fn accept(&self) -> io::Result<Visitor> {
+    async fn accept(&self) -> io::Result<IncomingConnection> {
         let local = async {
             match &self.local {
                 Some(listener) => listener.accept().await,
@@ -92,8 +92,8 @@ impl Listeners {
         let main = &self.entrances.main;
         tokio::select! {
             accepted = main.listener.accept() => by_tcp(accepted?, main),
-            (accepted, entrance) = any(&self.entrances.others) => by_tcp(accepted?, entrance),
-            accepted = local => Ok(Visitor {
+            (accepted, entrance) = accept_any(&self.entrances.others) => by_tcp(accepted?, entrance),
+            accepted = local => Ok(IncomingConnection {
                 socket: Accepted::Local(accepted?),
                 peer: Arc::from("this machine"),
                 access: main.access.clone(),
@@ -102,14 +102,14 @@ impl Listeners {
     }
 }
 
-type Came = io::Result<(TcpStream, SocketAddr)>;
+type AcceptResult = io::Result<(TcpStream, SocketAddr)>;
 
 /// The next connection at any of `entrances`; pending forever if there are none.
-async fn any(entrances: &[Entrance]) -> (Came, &Entrance) {
+async fn accept_any(entrances: &[Entrance]) -> (AcceptResult, &Entrance) {
     poll_fn(|cx| {
         for entrance in entrances {
-            if let Poll::Ready(came) = entrance.listener.poll_accept(cx) {
-                return Poll::Ready((came, entrance));
+            if let Poll::Ready(accepted) = entrance.listener.poll_accept(cx) {
+                return Poll::Ready((accepted, entrance));
             }
         }
         Poll::Pending
@@ -117,30 +117,30 @@ async fn any(entrances: &[Entrance]) -> (Came, &Entrance) {
     .await
 }
 
-fn by_tcp((socket, peer): (TcpStream, SocketAddr), entrance: &Entrance) -> io::Result<Visitor> {
+fn by_tcp((socket, peer): (TcpStream, SocketAddr), entrance: &Entrance) -> io::Result<IncomingConnection> {
     let socket = Accepted::Tcp(socket.into_std()?, entrance.tls.clone());
-    Ok(Visitor { socket, peer: Arc::from(peer.to_string()), access: entrance.access.clone() })
+    Ok(IncomingConnection { socket, peer: Arc::from(peer.to_string()), access: entrance.access.clone() })
 }
 
-/// The local socket for processes on this machine. Without it, they connect like others.
-fn local() -> (Local, Option<LocalListener>) {
-    match Local::listen() {
+/// The local socket for processes on this machine. Without this socket, such processes connect over TCP.
+fn local() -> (LocalSocket, Option<LocalListener>) {
+    match LocalSocket::listen() {
         Ok((local, listener)) => (local, Some(listener)),
         Err(error) => {
             tracing::debug!(%error, "serving processes on this machine over TCP only");
-            (Local::default(), None)
+            (LocalSocket::default(), None)
         }
     }
 }
 
 /// Handles new connections.
-struct Visitors {
+struct Acceptor {
     services: Services,
     stopping: watch::Receiver<bool>,
     max_connections: usize,
 }
 
-impl Visitors {
+impl Acceptor {
     async fn accept_until(
         &self,
         listeners: &Listeners,
@@ -153,12 +153,12 @@ impl Visitors {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 accepted = listeners.accept() => match accepted {
-                    Ok(visitor) if workers.connections() >= self.max_connections => {
+                    Ok(incoming) if workers.connections() >= self.max_connections => {
                         self.services.count_refusal();
-                        refusals.note(&visitor.peer, self.max_connections);
+                        refusals.note(&incoming.peer, self.max_connections);
                     }
-                    Ok(visitor) => workers.serve(visitor, self.services.clone(), self.stopping.clone()),
-                    Err(error) => survive(error).await?,
+                    Ok(incoming) => workers.serve(incoming, self.services.clone(), self.stopping.clone()),
+                    Err(error) => handle_accept_error(error).await?,
                 },
                 () = workers.reap() => {}
             }
@@ -166,23 +166,23 @@ impl Visitors {
     }
 }
 
-/// Refused connections. They are logged at intervals, not each.
+/// Refused connections. They are logged at intervals, not individually.
 #[derive(Default)]
 struct Refusals {
-    untold: u64,
-    telling: LogThrottle,
+    unlogged: u64,
+    throttle: LogThrottle,
 }
 
 impl Refusals {
     fn note(&mut self, peer: &str, limit: usize) {
-        self.untold += 1;
-        if self.telling.is_due(Instant::now()) {
+        self.unlogged += 1;
+        if self.throttle.is_due(Instant::now()) {
             tracing::warn!(
                 last = peer,
-                refused = self.untold,
+                refused = self.unlogged,
                 "refusing connections: the limit of {limit} open connections (max_connections) is reached"
             );
-            self.untold = 0;
+            self.unlogged = 0;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The threads that serve connections.
 //!
-//! Each thread runs a scheduler of its own and keeps a connection for its whole life. A request that need not wait is
-//! read, handled and answered without waking another thread, which is most of the cost of a small request: with one
-//! scheduler over all threads, the same server spends about twice the time per sample (docs/benchmarks.md).
+//! Each thread runs its own scheduler, and each connection stays on its thread. A request that does not have to wait is
+//! read, handled and answered without waking another thread. Such a wake-up is most of the cost of a small request:
+//! with one scheduler for all threads, the same server spends about twice the time per sample (docs/benchmarks.md).
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::connection::{self, Visitor};
+use super::connection::{self, IncomingConnection};
 use crate::services::Services;
 
 /// The threads, and their connections.
@@ -40,16 +40,21 @@ impl Workers {
     }
 
     /// Gives a connection to the thread with the fewest.
-    pub(crate) fn serve(&mut self, visitor: Visitor, services: Services, stopping: watch::Receiver<bool>) {
+    pub(crate) fn serve(
+        &mut self,
+        incoming: IncomingConnection,
+        services: Services,
+        stopping: watch::Receiver<bool>,
+    ) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed))
         else {
             return;
         };
-        let load = Load::on(worker);
+        let load = ConnectionCount::on(worker);
         let serve = async move {
             let _load = load;
-            let peer = Arc::clone(&visitor.peer);
-            if let Err(error) = connection::serve(visitor, services, stopping).await {
+            let peer = Arc::clone(&incoming.peer);
+            if let Err(error) = connection::serve(incoming, services, stopping).await {
                 tracing::debug!(%peer, %error, "connection ended");
             }
         };
@@ -104,17 +109,17 @@ impl Drop for Worker {
     }
 }
 
-/// Counts a connection while it lives.
-struct Load(Arc<AtomicUsize>);
+/// Counts a connection while it is open.
+struct ConnectionCount(Arc<AtomicUsize>);
 
-impl Load {
+impl ConnectionCount {
     fn on(worker: &Worker) -> Self {
         worker.load.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&worker.load))
     }
 }
 
-impl Drop for Load {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

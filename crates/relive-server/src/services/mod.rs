@@ -2,7 +2,7 @@
 
 mod shared;
 pub(crate) mod status;
-mod told;
+mod structure_tracker;
 
-pub(crate) use shared::{Local, Services, Stop, StreamCount, run_blocking};
-pub(crate) use told::Told;
+pub(crate) use shared::{LocalSocket, Services, Stop, StreamCount, run_blocking};
+pub(crate) use structure_tracker::StructureTracker;

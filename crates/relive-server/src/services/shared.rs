@@ -32,7 +32,7 @@ struct Shared {
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// The socket for processes on this machine.
-    local: Local,
+    local: LocalSocket,
     connections: Arc<AtomicU64>,
     refused: AtomicU64,
     traffic: Arc<Traffic>,
@@ -40,14 +40,14 @@ struct Shared {
     sample_streams: Arc<AtomicU64>,
 }
 
-/// Counts a connection or a stream while it lives.
+/// Counts a connection or a stream while it is open.
 #[derive(Debug)]
 pub(crate) struct StreamCount(Arc<AtomicU64>);
 
 impl Services {
     pub(crate) fn new(
         engine: Engine,
-        local: Local,
+        local: LocalSocket,
         stopping: watch::Receiver<bool>,
         max_bytes_in_flight: u64,
     ) -> Self {
@@ -66,7 +66,7 @@ impl Services {
         Self { shared: Arc::new(shared) }
     }
 
-    pub(crate) fn local(&self) -> &Local {
+    pub(crate) fn local(&self) -> &LocalSocket {
         &self.shared.local
     }
 
@@ -100,7 +100,7 @@ impl Services {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Connections that were refused for lack of room.
+    /// Connections that were refused because there were too many.
     pub(crate) fn refused_connections(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
@@ -140,13 +140,13 @@ impl Drop for StreamCount {
 
 /// The socket for processes on this machine.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Local {
+pub(crate) struct LocalSocket {
     /// Identifies the machine; empty if it is unknown.
     pub(crate) host_id: String,
     pub(crate) name: Option<LocalAddress>,
 }
 
-impl Local {
+impl LocalSocket {
     /// Listens for processes on this machine, if the system supports it.
     pub(crate) fn listen() -> io::Result<(Self, LocalListener)> {
         let address = LocalAddress::new(format!("relive/{:016x}{:016x}", random_u64(), random_u64()));
@@ -175,7 +175,7 @@ impl std::fmt::Debug for Stop {
     }
 }
 
-/// Runs slow work, such as freeing or scanning a million items, where it blocks no connection.
+/// Runs slow work, such as freeing or scanning a million items, on a thread where it blocks no connection.
 pub(crate) async fn run_blocking<R: Send + 'static>(
     act: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
 ) -> Result<R, Status> {
@@ -184,7 +184,7 @@ pub(crate) async fn run_blocking<R: Send + 'static>(
     done.map_err(|error| status::of_engine(&error))
 }
 
-/// A number that differs between starts; it is no secret: access is checked elsewhere.
+/// A number that differs between starts. It does not have to be secret, because access is checked elsewhere.
 fn random_u64() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -25,7 +25,7 @@ pub(crate) fn of_insert(error: &EngineError) -> Status {
     }
 }
 
-/// The status of a request that could not be understood.
+/// The status of a request that cannot be decoded.
 pub(crate) fn of_wire(error: &WireError) -> Status {
     of_kind(error.kind(), error.to_string())
 }

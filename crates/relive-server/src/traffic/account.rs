@@ -18,15 +18,15 @@ use crate::log_throttle::LogThrottle;
 #[derive(Debug)]
 pub(crate) struct Traffic {
     max_bytes: u64,
-    /// Bytes of all loads.
+    /// The bytes of all loads.
     bytes: AtomicU64,
-    /// The number of waiting streams, and of those whose request has begun and that were not woken: they take
-    /// precedence.
+    /// The number of all waiting streams. Those whose request has begun and that were not woken yet are also counted
+    /// separately, because they take precedence.
     waiting: AtomicU64,
     growing: AtomicU64,
     cut: AtomicU64,
-    /// When a waiting stream last looked for stalled clients.
-    looked_ms: AtomicU64,
+    /// When a waiting stream last checked for stalled clients.
+    checked_ms: AtomicU64,
     pub(super) windows: Arc<Windows>,
     /// The origin of all times.
     began: Instant,
@@ -38,33 +38,34 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// The waiting streams: those whose request has begun, ordered by stream, and the others, in order of arrival.
+    /// The waiting streams: those whose request has begun, ordered by stream number, and the others, in order of
+    /// arrival.
     growing: BTreeMap<u64, Waker>,
-    coming: BTreeMap<u64, Waker>,
+    beginning: BTreeMap<u64, Waker>,
     /// The stream whose load may exceed the bound.
     beyond: Option<u64>,
     contention: Contention,
-    telling: LogThrottle,
+    log_throttle: LogThrottle,
 }
 
-/// The time during which a stream waits for room. Pauses shorter than the time that a stalled client has are ignored: a
-/// client that stops waiting and returns must not reset its clock.
+/// A period in which at least one stream waits for room. Interruptions shorter than [`STALLED_AFTER`] are ignored, so
+/// that a client cannot reset the measurement by briefly not waiting.
 #[derive(Debug, Default, Clone, Copy)]
 struct Contention {
     since_ms: u64,
     last_ms: Option<u64>,
 }
 
-/// What a stream waits for.
+/// The reason why a stream waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// To begin; with the number of the wait.
     Begin(u64),
     /// To continue; with the number of the stream.
-    GoOn(u64),
+    Grow(u64),
 }
 
-/// The bytes in flight.
+/// The status of the bytes in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TrafficStatus {
     pub(crate) bytes: u64,
@@ -82,7 +83,7 @@ impl Traffic {
             waiting: AtomicU64::new(0),
             growing: AtomicU64::new(0),
             cut: AtomicU64::new(0),
-            looked_ms: AtomicU64::new(0),
+            checked_ms: AtomicU64::new(0),
             windows: Windows::new(max_bytes),
             began: Instant::now(),
             state: Mutex::default(),
@@ -125,19 +126,19 @@ impl Traffic {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Takes room for a load that begins with `bytes`, if they fit, or if no other load is beyond the bound.
+    /// Takes room for a load that begins with `bytes`, if these bytes fit or no other load exceeds the bound.
     pub(super) fn begin(&self, meter: &Meter, bytes: u64) -> bool {
         if self.growing.load(Ordering::SeqCst) > 0 {
             return false;
         }
         let has_any = |taken: u64| taken < self.max_bytes;
         self.take_if(bytes, |taken| has_any(taken) && self.fits(taken, bytes))
-            || self.go_beyond(meter, bytes, has_any)
+            || self.take_beyond_limit(meter, bytes, has_any)
     }
 
     /// Takes room for further bytes of a load that has begun.
-    pub(super) fn go_on(&self, meter: &Meter, bytes: u64) -> bool {
-        self.take_if(bytes, |taken| self.fits(taken, bytes)) || self.go_beyond(meter, bytes, |_| true)
+    pub(super) fn grow(&self, meter: &Meter, bytes: u64) -> bool {
+        self.take_if(bytes, |taken| self.fits(taken, bytes)) || self.take_beyond_limit(meter, bytes, |_| true)
     }
 
     fn fits(&self, taken: u64, bytes: u64) -> bool {
@@ -149,7 +150,7 @@ impl Traffic {
         self.bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
-    fn go_beyond(&self, meter: &Meter, bytes: u64, may: impl Fn(u64) -> bool) -> bool {
+    fn take_beyond_limit(&self, meter: &Meter, bytes: u64, may: impl Fn(u64) -> bool) -> bool {
         let mut state = self.state.lock();
         let is_free = state.beyond.is_none_or(|id| id == meter.id);
         let taken = is_free && self.take_if(bytes, may);
@@ -160,7 +161,7 @@ impl Traffic {
         taken
     }
 
-    /// Releases all that a load of the stream has taken. It no longer waits.
+    /// Releases all room that a load of the stream has taken. The stream no longer waits.
     pub(super) fn give_back(&self, meter: &Meter, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         let was_beyond = meter.is_beyond();
@@ -174,11 +175,11 @@ impl Traffic {
             state.beyond = None;
             wakers.extend(self.next_beyond(&mut state));
         }
-        // Several, because one of them may be a stream that is not polled.
+        // Several streams are woken, because one of them may not be polled.
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
-    /// Wakes some waiting streams, besides `wakers`, if there is room: first those whose request has begun, then the
+    /// Wakes `wakers` and, if there is room, some waiting streams: first those whose request has begun, then the
     /// others.
     fn wake(&self, mut state: MutexGuard<'_, State>, mut wakers: Vec<Waker>, most: usize) {
         let has_begun = !state.growing.is_empty();
@@ -206,7 +207,7 @@ impl Traffic {
 
     fn next_waiting(&self, state: &mut State, has_begun: bool) -> Option<Waker> {
         if !has_begun {
-            return state.coming.pop_first().map(|(_, waker)| waker);
+            return state.beginning.pop_first().map(|(_, waker)| waker);
         }
         let (id, waker) = state.growing.pop_first()?;
         self.growing.fetch_sub(1, Ordering::SeqCst);
@@ -221,7 +222,7 @@ impl Traffic {
     }
 
     /// Records that a stream begins to wait.
-    pub(super) fn begin_wait(&self, going_on: Option<u64>) -> Turn {
+    pub(super) fn begin_wait(&self, growing_stream: Option<u64>) -> Turn {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
         let now_ms = self.now_ms();
@@ -230,15 +231,15 @@ impl Traffic {
             state.meters.values().for_each(|meter| meter.mark(now_ms));
         }
         state.contention.last_ms = Some(now_ms);
-        going_on.map_or_else(|| Turn::Begin(state.take_id()), Turn::GoOn)
+        growing_stream.map_or_else(|| Turn::Begin(state.take_id()), Turn::Grow)
     }
 
     /// Stores `waker` for the stream's turn.
     pub(super) fn wait(&self, turn: Turn, waker: &Waker) {
         let mut state = self.state.lock();
         match turn {
-            Turn::Begin(id) => drop(state.coming.insert(id, waker.clone())),
-            Turn::GoOn(id) => {
+            Turn::Begin(id) => drop(state.beginning.insert(id, waker.clone())),
+            Turn::Grow(id) => {
                 if let Some(meter) = state.meters.get(&id) {
                     meter.begin_wait(self.now_ms());
                 }
@@ -255,8 +256,8 @@ impl Traffic {
         let mut state = self.state.lock();
         state.contention.last_ms = Some(self.now_ms());
         match turn {
-            Turn::Begin(id) => drop(state.coming.remove(&id)),
-            Turn::GoOn(id) => {
+            Turn::Begin(id) => drop(state.beginning.remove(&id)),
+            Turn::Grow(id) => {
                 if let Some(meter) = state.meters.get(&id) {
                     meter.end_wait(self.now_ms());
                 }
@@ -271,7 +272,7 @@ impl Traffic {
     /// Drops the connections that block waiting streams. One of the waiting streams checks for all.
     pub(super) fn cut_stalled(&self) {
         let now_ms = self.now_ms();
-        if !self.takes_the_look(now_ms) {
+        if !self.claim_check(now_ms) {
             return;
         }
         for meter in self.stalled(now_ms) {
@@ -286,11 +287,11 @@ impl Traffic {
         }
     }
 
-    /// Whether a check is due; if so, the caller must do it.
-    pub(super) fn takes_the_look(&self, now_ms: u64) -> bool {
+    /// Whether a check is due; if so, the caller must perform it.
+    pub(super) fn claim_check(&self, now_ms: u64) -> bool {
         let is_due = |last: u64| u128::from(now_ms.saturating_sub(last)) >= ROOM_RECHECK.as_millis();
         let look = |last: u64| is_due(last).then_some(now_ms);
-        self.looked_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, look).is_ok()
+        self.checked_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, look).is_ok()
     }
 
     fn stalled(&self, now_ms: u64) -> Vec<Arc<Meter>> {
@@ -301,14 +302,14 @@ impl Traffic {
         stalled.cloned().collect()
     }
 
-    /// Since when a stream waits for room, if one does or did a moment ago.
+    /// The beginning of the current contention; `None` if no stream waits for room or waited a short time ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
         (!contention.is_over(self.now_ms())).then_some(contention.since_ms)
     }
 
-    pub(super) fn tell(&self) {
-        let is_due = self.state.lock().telling.is_due(Instant::now());
+    pub(super) fn log_waiting(&self) {
+        let is_due = self.state.lock().log_throttle.is_due(Instant::now());
         if is_due {
             let TrafficStatus { bytes, max_bytes, waiting, .. } = self.status();
             tracing::warn!(

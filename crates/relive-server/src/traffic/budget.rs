@@ -1,4 +1,4 @@
-//! The account as connections and their streams see it.
+//! The view of the account for connections and their streams.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use super::account::Traffic;
 use super::load::Load;
 use super::meter::Client;
-use super::wait::{StreamAccount, Waiting};
+use super::wait::{QueuePlace, StreamAccount};
 use super::windows::Window;
 
-/// One connection as its streams see it; cheap to clone.
+/// The view of one connection for its streams; cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionBudget {
     traffic: Arc<Traffic>,
     client: Arc<Client>,
     window: Arc<Window>,
@@ -20,14 +20,14 @@ pub(crate) struct Line {
 
 impl Traffic {
     /// Records a new connection.
-    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
+    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> ConnectionBudget {
         let window = Arc::new(Window::new(Arc::clone(&self.windows)));
         let host = self.host_of(peer);
-        Line::new(Arc::clone(self), Arc::new(Client::new(Arc::clone(peer), host)), window)
+        ConnectionBudget::new(Arc::clone(self), Arc::new(Client::new(Arc::clone(peer), host)), window)
     }
 }
 
-impl Line {
+impl ConnectionBudget {
     pub(super) fn new(traffic: Arc<Traffic>, client: Arc<Client>, window: Arc<Window>) -> Self {
         Self { traffic, client, window }
     }
@@ -43,25 +43,25 @@ impl Line {
     }
 
     /// The account for one stream.
-    pub(crate) fn budget(&self) -> StreamBudget {
+    pub(crate) fn stream_budget(&self) -> StreamBudget {
         let traffic = Arc::clone(&self.traffic);
         let meter = traffic.register(&self.client);
         StreamBudget { account: Arc::new(StreamAccount { traffic, meter }), waiting: None }
     }
 }
 
-/// The place where one stream waits for room.
+/// The object through which one stream waits for room.
 #[derive(Debug)]
 pub(crate) struct StreamBudget {
     account: Arc<StreamAccount>,
-    waiting: Option<Waiting>,
+    waiting: Option<QueuePlace>,
 }
 
 impl StreamBudget {
-    /// Takes room for `bytes` as soon as it is available. The previous load must be dropped by then.
+    /// Takes room for `bytes` as soon as it is available. The previous load must already be dropped.
     pub(crate) fn poll_take(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<Load> {
         let account = &self.account;
-        let taken = Waiting::poll(&mut self.waiting, account, None, cx, || {
+        let taken = QueuePlace::poll(&mut self.waiting, account, None, cx, || {
             account.traffic.begin(&account.meter, bytes)
         });
         taken.map(|()| {

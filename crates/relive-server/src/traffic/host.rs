@@ -1,14 +1,15 @@
 //! The time that the clients of one host have wasted, over all their connections.
 //!
-//! A client whose connection is dropped, or that closes it just before, would get its full time again with the next
-//! connection. The wasted time is therefore charged to the address of the connection while others wait.
+//! Otherwise, a client whose connection is dropped, or that closes its connection just before, would get the full time
+//! again on the next connection. While others wait, the wasted time is therefore charged to the address of the
+//! connection.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, MOST_CHARGED};
+use crate::limits::{MAX_CHARGED, MIN_CLIENT_BYTES_PER_SECOND};
 
 /// No time.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -21,7 +22,8 @@ pub(super) fn ms_for(bytes: u64) -> u64 {
 /// The clients of one host.
 #[derive(Debug)]
 pub(super) struct Host {
-    /// Time that they have wasted with abandoned loads, and the contention during which.
+    /// Time that the clients have wasted with abandoned loads, and the beginning of the contention in which they wasted
+    /// it.
     wasted_ms: AtomicU64,
     wasted_since_ms: AtomicU64,
 }
@@ -36,14 +38,14 @@ impl Host {
         self.wasted_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether it was wasted in the contention that began at `since_ms`.
+    /// Whether the time was wasted in the contention that began at `since_ms`.
     pub(super) fn is_charged_for(&self, since_ms: u64) -> bool {
         self.wasted_since_ms.load(Ordering::Relaxed) == since_ms
     }
 
-    /// Records that an abandoned load took `ms` longer than it might.
-    pub(super) fn waste(&self, ms: u64, since_ms: u64) {
-        let charged = ms.min(u64::try_from(MOST_CHARGED.as_millis()).unwrap_or(u64::MAX));
+    /// Records that an abandoned load took `ms` longer than allowed.
+    pub(super) fn add_wasted(&self, ms: u64, since_ms: u64) {
+        let charged = ms.min(u64::try_from(MAX_CHARGED.as_millis()).unwrap_or(u64::MAX));
         if self.wasted_since_ms.swap(since_ms, Ordering::Relaxed) == since_ms {
             self.wasted_ms.fetch_max(charged, Ordering::Relaxed);
         } else {
@@ -51,8 +53,8 @@ impl Host {
         }
     }
 
-    /// Records the arrival of `bytes`.
-    pub(super) fn make_good(&self, bytes: u64) {
+    /// Reduces the wasted time by the time that `bytes` may take, after their arrival.
+    pub(super) fn reduce_wasted(&self, bytes: u64) {
         let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
         // The function always returns a number.
         let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -68,11 +70,11 @@ pub(super) struct Hosts {
     kept: usize,
 }
 
-/// Hosts that are kept without a check whether they still matter.
+/// The number of hosts that are kept without checking whether they are still needed.
 const FEW_HOSTS: usize = 64;
 
 impl Hosts {
-    /// The host of `peer`; `contended_since_ms` is when the present contention began.
+    /// The host of `peer`; `contended_since_ms` is the beginning of the current contention.
     pub(super) fn of(&mut self, peer: &str, contended_since_ms: u64) -> Arc<Host> {
         if self.known.len() >= 2 * self.kept.max(FEW_HOSTS) {
             self.known
@@ -83,7 +85,7 @@ impl Hosts {
     }
 }
 
-/// The identity of a host: its address, for IPv6 the half that is assigned to a network.
+/// The identity of a host: its address or, for IPv6, the half of the address that identifies the network.
 fn address(peer: &str) -> Option<IpAddr> {
     let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
     Some(match address {
@@ -114,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_have_gone_are_forgotten_unless_they_are_charged() {
+    fn disconnected_hosts_are_forgotten_unless_charged() {
         let (mut hosts, since_ms) = (Hosts::default(), 7);
         let stays = hosts.of("10.1.0.1:1", since_ms);
-        hosts.of("10.1.0.2:1", since_ms).waste(1_000, since_ms);
+        hosts.of("10.1.0.2:1", since_ms).add_wasted(1_000, since_ms);
         for number in 0..100_000 {
             hosts.of(&format!("{}:1", Ipv4Addr::from_bits(0x0B00_0000 + number)), since_ms);
             assert!(hosts.known.len() <= 2 * FEW_HOSTS + 2);
@@ -127,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_is_never_all_the_time_there_is_and_is_made_good_by_what_arrives() {
+    fn a_host_charge_is_bounded_and_reduced_by_received_bytes() {
         let host = Host::new();
-        host.waste(u64::MAX, 5);
-        assert_eq!(u128::from(host.wasted_ms()), MOST_CHARGED.as_millis());
+        host.add_wasted(u64::MAX, 5);
+        assert_eq!(u128::from(host.wasted_ms()), MAX_CHARGED.as_millis());
         assert!(host.is_charged_for(5) && !host.is_charged_for(6));
-        host.make_good(MIN_CLIENT_BYTES_PER_SECOND * 2);
-        assert_eq!(u128::from(host.wasted_ms()), MOST_CHARGED.as_millis() - 2_000);
-        host.waste(1, 6);
+        host.reduce_wasted(MIN_CLIENT_BYTES_PER_SECOND * 2);
+        assert_eq!(u128::from(host.wasted_ms()), MAX_CHARGED.as_millis() - 2_000);
+        host.add_wasted(1, 6);
         assert_eq!(host.wasted_ms(), 1, "another contention");
     }
 }

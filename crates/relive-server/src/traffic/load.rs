@@ -1,10 +1,10 @@
-//! The bytes of one stream on its account.
+//! The bytes that one stream has on the account.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use super::wait::{StreamAccount, Waiting};
+use super::wait::{QueuePlace, StreamAccount};
 
 /// Bytes on the account, until this is dropped.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Load {
     account: Arc<StreamAccount>,
     bytes: u64,
     has_arrived: bool,
-    waiting: Option<Waiting>,
+    waiting: Option<QueuePlace>,
 }
 
 impl Load {
@@ -20,16 +20,16 @@ impl Load {
         Self { account, bytes, has_arrived: false, waiting: None }
     }
 
-    /// Records that `bytes` have arrived by now: ready once there is room for them. The caller must not read on before
-    /// that.
+    /// Records that a total of `bytes` have arrived. Ready once there is room for them; the caller must not read more
+    /// before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Poll::Ready(());
         }
         let account = &self.account;
-        let attempt = || account.traffic.go_on(&account.meter, more);
-        let taken = Waiting::poll(&mut self.waiting, account, Some(account.meter.id), cx, attempt);
+        let attempt = || account.traffic.grow(&account.meter, more);
+        let taken = QueuePlace::poll(&mut self.waiting, account, Some(account.meter.id), cx, attempt);
         taken.map(|()| {
             self.bytes += more;
             account.meter.grow(more);
@@ -42,7 +42,7 @@ impl Load {
         self.account.meter.moved()
     }
 
-    /// Records that all of it has arrived.
+    /// Records that the load has arrived completely.
     pub(crate) fn arrived(mut self) {
         self.has_arrived = true;
     }
@@ -50,13 +50,13 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // From here on, it cannot be chosen to exceed the bound.
+        // From now on, this load cannot be chosen to exceed the bound.
         self.waiting = None;
         let Self { account, bytes, .. } = self;
         if self.has_arrived {
             account.meter.arrived();
         } else {
-            account.meter.given_up(account.traffic.contended_since_ms(), account.traffic.now_ms());
+            account.meter.abandoned(account.traffic.contended_since_ms(), account.traffic.now_ms());
         }
         account.traffic.give_back(&account.meter, *bytes);
     }

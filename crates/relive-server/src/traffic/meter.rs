@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::host::{Host, NEVER, ms_for};
 use crate::limits::STALLED_AFTER;
 
-/// The part of one connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) peer: Arc<str>,
@@ -17,22 +17,22 @@ pub(super) struct Client {
     cut: Notify,
 }
 
-/// The present load of one stream. All times count from the creation of the account.
+/// The current load of one stream. All times are relative to the creation of the account.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) id: u64,
     pub(super) client: Arc<Client>,
-    /// Bytes that it holds.
+    /// Bytes that the load holds.
     bytes: AtomicU64,
     began_ms: AtomicU64,
-    /// The bytes that the client has moved in all its loads, and their value when this load began, or when others began
-    /// to wait.
+    /// The bytes that the client has moved in all its loads, and this number when the current load began or others
+    /// began to wait.
     moved: Arc<AtomicU64>,
     moved_before: AtomicU64,
     /// Time during which the load waited for room since it began, or since others began to wait.
     excused_ms: AtomicU64,
     waits_since_ms: AtomicU64,
-    /// Time that earlier loads of its host have wasted.
+    /// Time that earlier loads of the same host have wasted.
     inherited_ms: AtomicU64,
     is_beyond: AtomicBool,
 }
@@ -42,7 +42,7 @@ impl Client {
         Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
 
-    /// Ends the connection; returns whether it was still to continue.
+    /// Ends the connection; returns false if this was already requested.
     pub(super) fn cut(&self) -> bool {
         let was_cut = self.is_cut.swap(true, Ordering::Relaxed);
         self.cut.notify_one();
@@ -101,14 +101,14 @@ impl Meter {
         &self.moved
     }
 
-    /// The load waits for room, which its client is not charged for.
+    /// Records that the load waits for room. This time is not charged to the client.
     pub(super) fn begin_wait(&self, now_ms: u64) {
         let (never, ordering) = (NEVER, Ordering::Relaxed);
-        // It may be waiting already.
+        // The load may already be waiting.
         let _ = self.waits_since_ms.compare_exchange(never, now_ms, ordering, ordering);
     }
 
-    /// The load stops waiting.
+    /// Records that the load stops waiting.
     pub(super) fn end_wait(&self, now_ms: u64) {
         let since = self.waits_since_ms.swap(NEVER, Ordering::Relaxed);
         if since != NEVER {
@@ -125,18 +125,18 @@ impl Meter {
         self.is_beyond.load(Ordering::Relaxed)
     }
 
-    /// The load has ended after all of it arrived.
+    /// Records that the load ended after it had arrived completely.
     pub(super) fn arrived(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         if self.client.host.wasted_ms() > 0 {
-            self.client.host.make_good(self.moved_since());
+            self.client.host.reduce_wasted(self.moved_since());
         }
     }
 
-    /// The load has ended before all of it arrived.
-    pub(super) fn given_up(&self, contended_since_ms: Option<u64>, now_ms: u64) {
+    /// Records that the load ended before it had arrived completely.
+    pub(super) fn abandoned(&self, contended_since_ms: Option<u64>, now_ms: u64) {
         if let Some(since_ms) = contended_since_ms {
-            self.client.host.waste(self.wasted_ms(since_ms, now_ms), since_ms);
+            self.client.host.add_wasted(self.wasted_ms(since_ms, now_ms), since_ms);
         }
         self.bytes.store(0, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A socket that counts incoming data of HTTP/2 streams and is not read while too much of it is unread.
+//! A socket that counts incoming data of HTTP/2 streams, and that is not read while too much of this data is unread.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
@@ -15,7 +15,8 @@ use super::windows::Window;
 /// Bytes that begin every connection.
 const PREFACE_BYTES: usize = 24;
 
-/// Bytes of a frame before its payload: three for its length, one for its kind, one for flags, and the stream.
+/// Bytes of a frame before its payload: three for the length, one for the kind, one for the flags, and four for the
+/// stream.
 const HEADER_BYTES: usize = 9;
 
 /// Kinds of frames.
@@ -23,32 +24,32 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 
-/// The flag of the last frame of a stream's half.
+/// The flag of the last frame in one direction of a stream.
 const END_STREAM: u8 = 1;
 
 #[derive(Debug)]
 pub(crate) struct Metered {
     socket: Socket,
     window: Arc<Window>,
-    come: Scanner,
-    gone: Scanner,
-    /// Streams whose data will be read or dropped with them: data of other streams does not count.
+    incoming: Scanner,
+    outgoing: Scanner,
+    /// Open streams, whose data is read or dropped with them. Data of other streams does not count.
     open: HashSet<u32>,
-    /// Whether the current data belongs to one of them.
+    /// Whether the current data belongs to an open stream.
     counts: bool,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Metered {
     pub(crate) fn new(socket: Socket, window: Arc<Window>) -> Self {
-        let (come, gone) = (Scanner::after(PREFACE_BYTES), Scanner::after(0));
-        Self { socket, window, come, gone, open: HashSet::new(), counts: false, waiting: None }
+        let (incoming, outgoing) = (Scanner::after(PREFACE_BYTES), Scanner::after(0));
+        Self { socket, window, incoming, outgoing, open: HashSet::new(), counts: false, waiting: None }
     }
 
-    fn note_come(&mut self, bytes: &[u8]) {
-        let Self { come, open, counts, .. } = self;
+    fn note_received(&mut self, bytes: &[u8]) {
+        let Self { incoming, open, counts, .. } = self;
         let mut found = 0;
-        come.scan(bytes, |part| match part {
+        incoming.scan(bytes, |part| match part {
             Part::Frame { kind, flags, stream } => {
                 *counts = kind == DATA && open.contains(&stream);
                 match kind {
@@ -62,13 +63,13 @@ impl Metered {
             Part::Payload(_) => {}
         });
         if found > 0 {
-            self.window.came(found);
+            self.window.received(found);
         }
     }
 
-    fn note_gone(&mut self, bytes: &[u8]) {
+    fn note_sent(&mut self, bytes: &[u8]) {
         let open = &mut self.open;
-        self.gone.scan(bytes, |part| {
+        self.outgoing.scan(bytes, |part| {
             if let Part::Frame { kind, flags, stream } = part
                 && (kind == RST_STREAM || (matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0))
             {
@@ -88,7 +89,7 @@ impl AsyncRead for Metered {
         ready!(this.window.poll_open(&mut this.waiting, cx));
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.socket).poll_read(cx, buffer))?;
-        this.note_come(buffer.filled().get(before..).unwrap_or_default());
+        this.note_received(buffer.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
 }
@@ -96,7 +97,7 @@ impl AsyncRead for Metered {
 impl AsyncWrite for Metered {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.socket).poll_write(cx, bytes))?;
-        self.note_gone(bytes.get(..written).unwrap_or_default());
+        self.note_sent(bytes.get(..written).unwrap_or_default());
         Poll::Ready(Ok(written))
     }
 
@@ -109,7 +110,7 @@ impl AsyncWrite for Metered {
         let mut left = written;
         for part in parts {
             let gone = part.get(..left.min(part.len())).unwrap_or_default();
-            self.note_gone(gone);
+            self.note_sent(gone);
             left -= gone.len();
         }
         Poll::Ready(Ok(written))
@@ -128,7 +129,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Parses the frames of one direction. Data that is not HTTP/2 ends the connection elsewhere.
+/// Parses the frames of one direction. Data that is not HTTP/2 makes other code end the connection.
 #[derive(Debug)]
 struct Scanner {
     /// Bytes left of the preface, or of a frame's payload.
@@ -138,14 +139,14 @@ struct Scanner {
     begun: usize,
 }
 
-/// What follows in the stream.
+/// The next part of the data.
 enum Part {
     Frame {
         kind: u8,
         flags: u8,
         stream: u32,
     },
-    /// This many bytes of the current frame.
+    /// Payload of the current frame, of this many bytes.
     Payload(usize),
 }
 
@@ -199,20 +200,20 @@ mod tests {
         [&[high, middle, low, kind, flags, 0, 0, 0, stream][..], &vec![7; len]].concat()
     }
 
-    /// The unread bytes after `come` arrived in pieces.
-    fn unread(come: &[u8], piece: usize) -> u64 {
+    /// The number of unread bytes after `incoming` has arrived in pieces of `piece` bytes.
+    fn unread(incoming: &[u8], piece: usize) -> u64 {
         let traffic = Traffic::new(1 << 30);
-        let line = traffic.enter(&Arc::from("a client"));
+        let connection_budget = traffic.enter(&Arc::from("a client"));
         let socket = Socket::Unix(UnixStream::pair().unwrap().0);
-        let mut metered = Metered::new(socket, Arc::clone(line.window()));
-        come.chunks(piece).for_each(|part| metered.note_come(part));
+        let mut metered = Metered::new(socket, Arc::clone(connection_budget.window()));
+        incoming.chunks(piece).for_each(|part| metered.note_received(part));
         traffic.unread_bytes()
     }
 
     #[tokio::test]
-    async fn data_of_open_streams_counts_however_it_comes() {
+    async fn data_of_open_streams_counts_however_it_is_framed() {
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        let come = [
+        let incoming = [
             preface,
             frame(4, 0, 0, 12),
             frame(HEADERS, 4, 1, 50),
@@ -227,23 +228,23 @@ mod tests {
             frame(DATA, 0, 5, 9),
         ]
         .concat();
-        for piece in [1, 2, 7, 24, 33, 1_000, come.len()] {
-            assert_eq!(unread(&come, piece), 70_300, "in pieces of {piece}");
+        for piece in [1, 2, 7, 24, 33, 1_000, incoming.len()] {
+            assert_eq!(unread(&incoming, piece), 70_300, "in pieces of {piece}");
         }
     }
 
     #[tokio::test]
-    async fn data_of_streams_that_the_server_has_ended_counts_for_nothing() {
+    async fn data_of_streams_ended_by_the_server_is_not_counted() {
         let traffic = Traffic::new(1 << 30);
-        let line = traffic.enter(&Arc::from("a client"));
+        let connection_budget = traffic.enter(&Arc::from("a client"));
         let socket = Socket::Unix(UnixStream::pair().unwrap().0);
-        let mut metered = Metered::new(socket, Arc::clone(line.window()));
-        metered.note_come(&[0; PREFACE_BYTES]);
+        let mut metered = Metered::new(socket, Arc::clone(connection_budget.window()));
+        metered.note_received(&[0; PREFACE_BYTES]);
         for (stream, end) in [(1, frame(HEADERS, END_STREAM, 1, 20)), (3, frame(RST_STREAM, 0, 3, 4))] {
-            metered.note_come(&frame(HEADERS, 4, stream, 50));
-            metered.note_come(&frame(DATA, 0, stream, 100));
-            metered.note_gone(&[frame(HEADERS, 4, stream, 30), frame(DATA, 0, stream, 30), end].concat());
-            metered.note_come(&frame(DATA, 0, stream, 1_000));
+            metered.note_received(&frame(HEADERS, 4, stream, 50));
+            metered.note_received(&frame(DATA, 0, stream, 100));
+            metered.note_sent(&[frame(HEADERS, 4, stream, 30), frame(DATA, 0, stream, 30), end].concat());
+            metered.note_received(&frame(DATA, 0, stream, 1_000));
         }
         assert_eq!(traffic.unread_bytes(), 200);
     }

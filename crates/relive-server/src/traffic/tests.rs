@@ -1,4 +1,4 @@
-//! Uses a clock that stands still while any task can run.
+//! Uses a clock that does not advance while any task can run.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Line, Load, Traffic, TrafficStatus};
-use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, MOST_CHARGED, ROOM_RECHECK, STALLED_AFTER};
+use super::{ConnectionBudget, Load, Traffic, TrafficStatus};
+use crate::limits::{MAX_CHARGED, MIN_CLIENT_BYTES_PER_SECOND, ROOM_RECHECK, STALLED_AFTER};
 
 const MIB: u64 = 1 << 20;
 
-fn traffic(max_bytes: u64) -> (Arc<Traffic>, Line, Line) {
+fn traffic(max_bytes: u64) -> (Arc<Traffic>, ConnectionBudget, ConnectionBudget) {
     let traffic = Traffic::new(max_bytes);
     let [one, other] = ["10.0.0.1:1", "10.0.0.2:1"].map(|peer| traffic.enter(&Arc::from(peer)));
     (traffic, one, other)
 }
 
-async fn take(line: &Line, bytes: u64) -> Load {
-    line.budget().take(bytes).await
+async fn take(connection_budget: &ConnectionBudget, bytes: u64) -> Load {
+    connection_budget.stream_budget().take(bytes).await
 }
 
 async fn grow(load: &mut Load, bytes: u64) {
@@ -32,21 +32,21 @@ async fn pass(time: Duration) {
 }
 
 /// Waits for room, and then holds it.
-fn waiting(line: &Line, bytes: u64) -> JoinHandle<Load> {
-    let mut budget = line.budget();
+fn waiting(connection_budget: &ConnectionBudget, bytes: u64) -> JoinHandle<Load> {
+    let mut budget = connection_budget.stream_budget();
     tokio::spawn(async move { budget.take(bytes).await })
 }
 
 /// Whether the connection is dropped within `time`.
-async fn is_cut(line: &Line, time: Duration) -> bool {
-    timeout(time, line.cut()).await.is_ok()
+async fn is_cut(connection_budget: &ConnectionBudget, time: Duration) -> bool {
+    timeout(time, connection_budget.cut()).await.is_ok()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_waits_for_room_and_one_that_is_too_large_for_any_passes_alone() {
+async fn a_load_waits_for_room_and_an_oversized_one_passes_alone() {
     let (traffic, one, other) = traffic(100);
     let first = take(&one, 1_000).await;
-    let mut budget = other.budget();
+    let mut budget = other.stream_budget();
     assert!(timeout(ROOM_RECHECK * 3, budget.take(1)).await.is_err());
     assert_eq!(traffic.status(), TrafficStatus { bytes: 1_000, max_bytes: 100, waiting: 0, cut: 0 });
     let (second, ()) = tokio::join!(budget.take(1), async { drop(first) });
@@ -56,7 +56,7 @@ async fn a_load_waits_for_room_and_one_that_is_too_large_for_any_passes_alone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_cut_while_nobody_waits_and_then_only_who_does_not_move() {
+async fn only_stalled_clients_are_disconnected_and_only_if_another_waits() {
     let (traffic, stalled, moving) = traffic(100);
     let held = take(&stalled, 90).await;
     pass(STALLED_AFTER * 4).await;
@@ -79,17 +79,17 @@ async fn nobody_is_cut_while_nobody_waits_and_then_only_who_does_not_move() {
 }
 
 #[test]
-fn of_all_who_wait_one_looks_for_stalled_clients() {
+fn only_one_waiter_checks_for_stalled_clients() {
     let traffic = Traffic::new(1);
     let recheck_ms = u64::try_from(ROOM_RECHECK.as_millis()).unwrap();
     let begin_ms = 10 * recheck_ms;
-    let looks = |now_ms| (0..100).filter(|_| traffic.takes_the_look(now_ms)).count();
+    let looks = |now_ms| (0..100).filter(|_| traffic.claim_check(now_ms)).count();
     assert_eq!([0, 1, recheck_ms - 1, recheck_ms].map(|later| looks(begin_ms + later)), [1, 0, 0, 1]);
     assert_eq!(looks(begin_ms), 0, "a thread that comes late sees the look of another");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_who_wait_still_have_a_stalled_client_cut() {
+async fn a_stalled_client_is_disconnected_despite_many_waiters() {
     let (traffic, stalled, other) = traffic(10);
     let held = take(&stalled, 10).await;
     let mut all = Vec::new();
@@ -106,14 +106,14 @@ async fn many_who_wait_still_have_a_stalled_client_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_have_begun_wait_too_all_but_one() {
-    let (traffic, line, _) = traffic(64 * MIB);
+async fn all_started_requests_but_one_wait() {
+    let (traffic, connection_budget, _) = traffic(64 * MIB);
     let mut loads = Vec::new();
     for _ in 0..20 {
-        let mut load = take(&line, 0).await;
+        let mut load = take(&connection_budget, 0).await;
         loads.push(tokio::spawn(async move {
-            for come in 1..=100 {
-                grow(&mut load, come * MIB).await;
+            for bytes in 1..=100 {
+                grow(&mut load, bytes * MIB).await;
             }
             load
         }));
@@ -133,14 +133,15 @@ async fn requests_that_have_begun_wait_too_all_but_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_of_many_that_exceed_the_bound_together_get_through() {
-    let (traffic, line, other) = traffic(10 * MIB);
+async fn many_loads_that_jointly_exceed_the_bound_all_complete() {
+    let (traffic, connection_budget, other) = traffic(10 * MIB);
     let all = (1..=60).map(|number| {
-        let mut budget = if number % 2 == 0 { line.budget() } else { other.budget() };
+        let mut budget =
+            if number % 2 == 0 { connection_budget.stream_budget() } else { other.stream_budget() };
         tokio::spawn(async move {
             let mut load = budget.take(0).await;
-            for come in 1..=number {
-                grow(&mut load, come * MIB).await;
+            for bytes in 1..=number {
+                grow(&mut load, bytes * MIB).await;
                 tokio::task::yield_now().await;
             }
             load.arrived();
@@ -153,16 +154,16 @@ async fn all_of_many_that_exceed_the_bound_together_get_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_begun_goes_before_those_who_have_not() {
+async fn started_loads_have_priority_over_new_ones() {
     let (_traffic, one, other) = traffic(100);
-    let mut begun = take(&other, 0).await;
+    let mut growing_load = take(&other, 0).await;
     let large = take(&one, 90).await;
     let mut beyond = take(&one, 5).await;
     grow(&mut beyond, 50).await;
     let newcomer = waiting(&other, 1);
     let growing = tokio::spawn(async move {
-        grow(&mut begun, 60).await;
-        begun
+        grow(&mut growing_load, 60).await;
+        growing_load
     });
     pass(ROOM_RECHECK / 2).await;
     drop(large);
@@ -170,20 +171,20 @@ async fn whoever_has_begun_goes_before_those_who_have_not() {
     assert!(!newcomer.is_finished(), "50 and 60 are more than 100");
     assert!(!growing.is_finished());
     drop(beyond);
-    let begun = growing.await.unwrap();
+    let growing_load = growing.await.unwrap();
     newcomer.await.unwrap();
-    drop(begun);
+    drop(growing_load);
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_now_and_then_renew_nothing() {
+async fn trickling_bytes_do_not_renew_the_stall_deadline() {
     let (traffic, trickling, other) = traffic(20);
     let mut load = take(&trickling, 0).await;
     grow(&mut load, 20).await;
     let trickle = tokio::spawn(async move {
-        for come in 21.. {
+        for bytes in 21.. {
             pass(Duration::from_secs(8)).await;
-            grow(&mut load, come).await;
+            grow(&mut load, bytes).await;
         }
     });
     let honest = waiting(&other, 1);
@@ -195,7 +196,7 @@ async fn bytes_now_and_then_renew_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_loads_in_turn_renews_nothing() {
+async fn abandoning_loads_in_turn_does_not_renew_the_deadline() {
     let (_traffic, reader, other) = traffic(20);
     let mut holders: Vec<_> = (0..4).map(|_| waiting(&reader, 5)).collect();
     holders.extend((0..50).map(|_| waiting(&reader, 5)));
@@ -217,18 +218,18 @@ async fn giving_up_loads_in_turn_renews_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stalls_and_comes_again_by_another_connection_is_cut_soon() {
+async fn a_stalling_host_that_reconnects_is_soon_disconnected() {
     let (traffic, mut stalled, other) = traffic(20);
     let mut held = take(&stalled, 20).await;
     let honest = waiting(&other, 1);
     assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
     for port in 2..10 {
         let again = traffic.enter(&Arc::from(format!("10.0.0.1:{port}")));
-        // It is first, because its request arrives before another stream is woken.
+        // The new connection gets the room, because its request arrives before another stream is woken.
         drop(held);
         held = take(&again, 20).await;
         stalled = again;
-        let patience = STALLED_AFTER - MOST_CHARGED + ROOM_RECHECK * 2;
+        let patience = STALLED_AFTER - MAX_CHARGED + ROOM_RECHECK * 2;
         assert!(!honest.is_finished() && is_cut(&stalled, patience).await, "{port}");
     }
     drop(held);
@@ -237,19 +238,19 @@ async fn who_stalls_and_comes_again_by_another_connection_is_cut_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_of_a_host_that_stalls_get_through_if_they_move() {
+async fn connections_of_a_stalling_host_proceed_if_they_make_progress() {
     let (traffic, stalled, other) = traffic(MIB);
     let held = take(&stalled, 10 * MIB).await;
     let waits = waiting(&other, 1);
     assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
     drop(held);
     waits.await.unwrap().arrived();
-    let neighbour = traffic.enter(&Arc::from("10.0.0.1:9"));
-    let mut load = take(&neighbour, 0).await;
+    let neighbor = traffic.enter(&Arc::from("10.0.0.1:9"));
+    let mut load = take(&neighbor, 0).await;
     let waits = waiting(&other, MIB);
     for second in 1..=60 {
         grow(&mut load, second * (MIN_CLIENT_BYTES_PER_SECOND + MIB)).await;
-        assert!(!is_cut(&neighbour, Duration::from_secs(1)).await, "{second}");
+        assert!(!is_cut(&neighbor, Duration::from_secs(1)).await, "{second}");
     }
     load.arrived();
     waits.await.unwrap();
@@ -257,12 +258,12 @@ async fn others_of_a_host_that_stalls_get_through_if_they_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_waiting_and_comes_again_does_not_set_the_clock_back() {
+async fn repeated_short_waits_do_not_reset_the_stall_deadline() {
     let (_traffic, stalled, other) = traffic(20);
     let _held = take(&stalled, 20).await;
     let patience = STALLED_AFTER / 3;
     for _ in 0..3 {
-        assert!(timeout(patience, other.budget().take(1)).await.is_err());
+        assert!(timeout(patience, other.stream_budget().take(1)).await.is_err());
         pass(Duration::from_secs(1)).await;
     }
     let honest = waiting(&other, 1);
@@ -271,11 +272,11 @@ async fn who_gives_up_waiting_and_comes_again_does_not_set_the_clock_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_link_above_the_rate_is_not_cut() {
+async fn a_slow_link_above_the_minimum_rate_is_not_disconnected() {
     let (traffic, slow, other) = traffic(MIB);
     let mut load = take(&slow, 0).await;
     let honest = waiting(&other, MIB);
-    // Much more than its first half minute allows.
+    // Much longer than the half minute that a stalled client has.
     for second in 1..=300 {
         grow(&mut load, second * (MIN_CLIENT_BYTES_PER_SECOND + MIB)).await;
         assert!(!is_cut(&slow, Duration::from_secs(1)).await, "{second}");
@@ -286,7 +287,7 @@ async fn a_slow_link_above_the_rate_is_not_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_takes_small_batches_steadily_is_not_cut() {
+async fn a_reader_taking_small_batches_steadily_is_not_disconnected() {
     let (traffic, reader, other) = traffic(MIB);
     let blocking = take(&other, 10 * MIB).await;
     let waits = waiting(&other, 1);
@@ -297,7 +298,7 @@ async fn a_reader_that_takes_small_batches_steadily_is_not_cut() {
         }
     };
     let read = async {
-        let mut budget = reader.budget();
+        let mut budget = reader.stream_budget();
         for _ in 0..200 {
             let load = timeout(Duration::from_secs(1), budget.take(MIB)).await;
             pass(Duration::from_secs(2)).await;
@@ -310,7 +311,7 @@ async fn a_reader_that_takes_small_batches_steadily_is_not_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_room_with_a_request_that_has_begun_is_not_cut_for_it() {
+async fn a_started_request_waiting_for_room_is_not_disconnected() {
     let (traffic, moving, waits) = traffic(20);
     let mut held = take(&waits, 10).await;
     let mut large = take(&moving, 10).await;
@@ -329,10 +330,10 @@ async fn who_waits_for_room_with_a_request_that_has_begun_is_not_cut_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_get_through_in_the_end() {
-    let (traffic, line, _) = traffic(10);
+async fn all_waiting_loads_eventually_complete() {
+    let (traffic, connection_budget, _) = traffic(10);
     let all = (0..200).map(|_| {
-        let mut budget = line.budget();
+        let mut budget = connection_budget.stream_budget();
         tokio::spawn(async move {
             let load = budget.take(7).await;
             tokio::task::yield_now().await;

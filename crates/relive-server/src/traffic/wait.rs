@@ -25,19 +25,19 @@ impl Drop for StreamAccount {
 
 /// A place in the queue, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuePlace {
     traffic: Arc<Traffic>,
     turn: Turn,
     recheck: Pin<Box<Sleep>>,
 }
 
-impl Waiting {
-    /// Ready once `attempt` succeeds; it is retried when there may be room. `going_on` is the stream of a load that has
+impl QueuePlace {
+    /// Ready once `attempt` succeeds; it is retried when there may be room. `growing_stream` is the stream of a load that has
     /// begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,
-        going_on: Option<u64>,
+        growing_stream: Option<u64>,
         cx: &mut Context<'_>,
         attempt: impl Fn() -> bool,
     ) -> Poll<()> {
@@ -46,9 +46,9 @@ impl Waiting {
                 *waiting = None;
                 return Poll::Ready(());
             }
-            let place = waiting.get_or_insert_with(|| Self::new(&account.traffic, going_on));
+            let place = waiting.get_or_insert_with(|| Self::new(&account.traffic, growing_stream));
             place.traffic.wait(place.turn, cx.waker());
-            // Room that was released before the waker was registered has woken no one.
+            // Room that was released before the waker was registered has not woken this stream.
             if attempt() {
                 *waiting = None;
                 return Poll::Ready(());
@@ -61,14 +61,14 @@ impl Waiting {
         }
     }
 
-    fn new(traffic: &Arc<Traffic>, going_on: Option<u64>) -> Self {
-        let turn = traffic.begin_wait(going_on);
-        traffic.tell();
+    fn new(traffic: &Arc<Traffic>, growing_stream: Option<u64>) -> Self {
+        let turn = traffic.begin_wait(growing_stream);
+        traffic.log_waiting();
         Self { traffic: Arc::clone(traffic), turn, recheck: Box::pin(tokio::time::sleep(ROOM_RECHECK)) }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.traffic.end_wait(self.turn);
     }

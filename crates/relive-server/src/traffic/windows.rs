@@ -1,10 +1,11 @@
-//! Bytes that clients have sent and no stream has read. They are in the HTTP/2 windows, which bound each connection,
-//! but not all of them together.
+//! Bytes that clients have sent and no stream has read. They are in the HTTP/2 windows, which bound each connection but
+//! not all connections together.
 //!
 //! Bytes are counted when they arrive at the socket, and subtracted when a stream reads them. A connection is not read
-//! while it has more than a little unread and all connections together have too much. Its answers to pings are not read
-//! either, so it ends if that lasts long. Bytes for ended streams are counted until the connection has no stream at
-//! all, which therefore does no harm.
+//! while it has more than [`UNREAD_BYTES_PER_CONNECTION`](crate::limits::UNREAD_BYTES_PER_CONNECTION) unread and all
+//! connections together have too many unread bytes. Its answers to pings are not read either, so it is closed if this
+//! lasts too long. Bytes for ended streams are counted until the connection has no streams; such a connection therefore
+//! has no unread bytes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::log_throttle::LogThrottle;
 pub(super) struct Windows {
     max_bytes: u64,
     bytes: AtomicU64,
-    telling: Mutex<LogThrottle>,
+    log_throttle: Mutex<LogThrottle>,
 }
 
 /// The unread bytes of one connection.
@@ -37,15 +38,15 @@ pub(crate) struct Window {
 
 impl Windows {
     pub(super) fn new(max_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { max_bytes, bytes: AtomicU64::new(0), telling: Mutex::default() })
+        Arc::new(Self { max_bytes, bytes: AtomicU64::new(0), log_throttle: Mutex::default() })
     }
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn tell(&self) {
-        let is_due = self.telling.lock().is_due(Instant::now());
+    fn log_paused(&self) {
+        let is_due = self.log_throttle.lock().is_due(Instant::now());
         if is_due {
             tracing::warn!(
                 bytes = self.bytes(),
@@ -62,7 +63,7 @@ impl Window {
     }
 
     /// Records that `bytes` for streams have arrived at the socket.
-    pub(crate) fn came(&self, bytes: u64) {
+    pub(crate) fn received(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.all.bytes.fetch_add(bytes, Ordering::SeqCst);
     }
@@ -103,7 +104,7 @@ impl Window {
                 continue;
             }
             if waiting.is_none() {
-                self.all.tell();
+                self.all.log_paused();
             }
             let recheck = waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_RECHECK)));
             if recheck.as_mut().poll(cx).is_pending() {
@@ -139,13 +140,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_are_not_read_while_all_together_have_too_much_unread() {
+    async fn connections_are_not_read_beyond_the_total_unread_bound() {
         let all = Windows::new(3 * UNREAD_BYTES_PER_CONNECTION);
         let [one, other, small] = [(); 3].map(|()| Window::new(Arc::clone(&all)));
-        one.came(2 * UNREAD_BYTES_PER_CONNECTION);
+        one.received(2 * UNREAD_BYTES_PER_CONNECTION);
         assert!(is_open(&one).await);
-        other.came(2 * UNREAD_BYTES_PER_CONNECTION);
-        small.came(1);
+        other.received(2 * UNREAD_BYTES_PER_CONNECTION);
+        small.received(1);
         assert_eq!([is_open(&one).await, is_open(&other).await, is_open(&small).await], [false, false, true]);
         one.taken(UNREAD_BYTES_PER_CONNECTION);
         assert!(is_open(&one).await, "little is unread of it");
@@ -157,10 +158,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_reads_lets_its_connection_go_on_at_once() {
+    async fn a_reading_stream_unblocks_its_connection_at_once() {
         let all = Windows::new(1);
         let window = Window::new(Arc::clone(&all));
-        window.came(UNREAD_BYTES_PER_CONNECTION + 1);
+        window.received(UNREAD_BYTES_PER_CONNECTION + 1);
         let mut waiting = None;
         let began = Instant::now();
         let open = poll_fn(|cx| window.poll_open(&mut waiting, cx));
@@ -169,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn what_came_for_streams_that_are_over_is_forgotten_with_the_last_of_them() {
+    fn bytes_of_ended_streams_are_forgotten_with_the_last_stream() {
         let all = Windows::new(1);
         let window = Window::new(Arc::clone(&all));
         (0..2).for_each(|_| window.enter());
-        window.came(100);
+        window.received(100);
         window.leave();
         assert_eq!(all.bytes(), 100);
         window.leave();

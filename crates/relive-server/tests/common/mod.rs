@@ -25,7 +25,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-/// Time within which anything that is due must happen.
+/// Time within which every expected event must happen.
 pub const DUE: Duration = Duration::from_secs(20);
 
 pub struct TestServer {
@@ -68,7 +68,7 @@ impl TestServer {
         self.end().await.unwrap();
     }
 
-    /// Stops it and gives what `serve` says.
+    /// Stops the server and returns the result of `serve`.
     pub async fn end(mut self) -> std::io::Result<()> {
         self.begin_stop();
         tokio::time::timeout(DUE, self.task).await.expect("the server ends").unwrap()
@@ -90,7 +90,7 @@ impl Inserter {
     }
 
     pub fn send(&self, request: InsertStreamRequest) {
-        // A stream that the server has ended tells so through its status.
+        // If the server has ended the stream, the status reports it.
         let _ = self.requests.as_ref().expect("the stream is open for sending").send(request);
     }
 
@@ -143,7 +143,7 @@ impl Sampler {
         self.ask_as(&[], table, num_samples, timeout_ms);
     }
 
-    /// As a reader that knows codecs of these numbers.
+    /// Requests samples as a reader that supports the codecs with these numbers.
     pub fn ask_as(&self, codecs: &[i32], table: &str, num_samples: i64, timeout_ms: i64) {
         let rate_limiter_timeout = Some(Timeout { milliseconds: timeout_ms });
         let request = SampleStreamRequest {
@@ -181,7 +181,7 @@ pub fn chunk_of(key: u64, values: &[f32]) -> bytes::Bytes {
     chunk_under(Codec::Snappy, key, values)
 }
 
-/// The same under a codec.
+/// As [`chunk_of`], with a codec.
 pub fn chunk_under(codec: Codec, key: u64, values: &[f32]) -> bytes::Bytes {
     let rows = Tensor::from_slice(values, [u32::try_from(values.len()).unwrap()]).unwrap();
     let end = i32::try_from(values.len()).unwrap() - 1;
@@ -189,7 +189,7 @@ pub fn chunk_under(codec: Codec, key: u64, values: &[f32]) -> bytes::Bytes {
     chunk::encode(&Chunk::new(encode_chunk(key, range, &[rows], false, codec).unwrap()).unwrap())
 }
 
-/// An item over the first `length` rows of each chunk, one column.
+/// An item with one column: the first `length` rows of each chunk.
 pub fn item_over(table: &str, key: u64, chunks: &[u64], length: i32) -> PrioritizedItem {
     let slice = |chunk_key: &u64| ChunkSlice { chunk_key: *chunk_key, offset: 0, length, index: 0 };
     let column = Column { chunk_slices: chunks.iter().map(slice).collect(), squeeze: false };
@@ -202,7 +202,7 @@ pub fn item_over(table: &str, key: u64, chunks: &[u64], length: i32) -> Prioriti
     }
 }
 
-/// A request that brings one chunk of one step and one item over it, both named `key`.
+/// A request with one chunk of one step and one item of this chunk, both with the key `key`.
 pub fn step(table: &str, key: u64) -> InsertStreamRequest {
     InsertStreamRequest {
         chunks: vec![chunk_of(key, &[1.5])],
@@ -211,7 +211,7 @@ pub fn step(table: &str, key: u64) -> InsertStreamRequest {
     }
 }
 
-/// The same as the bulk path has it.
+/// As [`step`], for the bulk path.
 pub fn step_in_run(table: &str, key: u64) -> InsertItems {
     let mut run = ItemRun::new(table, [false].into_iter());
     run.begin_item(key, 1.0);

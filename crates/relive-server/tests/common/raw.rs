@@ -1,4 +1,4 @@
-//! Frames of the bulk path, by hand.
+//! Frames of the bulk path, written by hand.
 
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, HEADER_BYTES, MAGIC};
@@ -75,10 +75,10 @@ impl Raw {
         }
     }
 
-    /// Waits for the end of the connection, whatever is said before.
+    /// Waits for the end of the connection, and ignores all data before it.
     pub async fn end(mut self) {
         let mut rest = Vec::new();
-        // The server may cut what it does not read.
+        // The server may reset a connection with unread data.
         drop(timeout(DUE, self.0.read_to_end(&mut rest)).await.expect("the connection ends"));
     }
 }

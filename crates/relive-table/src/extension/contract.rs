@@ -69,9 +69,9 @@ pub enum Effect {
 /// Requests of extensions that are not carried out yet.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// For this table, carried out before the operation ends.
+    /// Requests for this table, carried out before the operation ends.
     pub(crate) priorities: Vec<PriorityRequest>,
-    /// For other tables, carried out by the caller of the operation.
+    /// Requests for other tables, carried out by the caller of the operation.
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Requests {
 pub(crate) struct PriorityRequest {
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// Only if the item's priority is lower.
+    /// Whether to change the priority only if it is lower than requested.
     pub(crate) only_raise: bool,
 }
 
@@ -99,8 +99,8 @@ impl<'a> Context<'a> {
         self.state.get(key)
     }
 
-    /// Requests another priority for an item of this table. Unknown keys are ignored. A priority that a selector
-    /// refuses is ignored, and counted in [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
+    /// Requests a new priority for an item of this table. Unknown keys are ignored. A priority that a selector refuses
+    /// is ignored, and counted in [`TableInfo::num_refused_requests`](crate::TableInfo::num_refused_requests).
     pub fn update_priority(&mut self, key: u64, priority: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority, only_raise: false });
     }

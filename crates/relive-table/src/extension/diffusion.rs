@@ -1,4 +1,4 @@
-//! Spreading a high priority to neighbouring steps.
+//! Spreading a high priority to neighboring steps.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use thiserror::Error;
 use crate::extension::{Context, Extension};
 use crate::item::{ItemData, ItemView};
 
-/// The largest number of neighbours on either side. Every insert and update changes that many priorities inside the
-/// table's lock.
-pub const MAX_DIFFUSION_NEIGHBOURS: usize = 1024;
+/// The largest number of neighbors on either side. Every insert and update can change that many priorities on either
+/// side while it holds the table's lock.
+pub const MAX_DIFFUSION_NEIGHBORS: usize = 1024;
 
-/// When an item is inserted or updated, raises the priority of its n-th neighbour to at least `priority * decay^n`.
+/// When an item is inserted or updated, raises the priority of its n-th neighbor to at least `priority * decay^n`.
 ///
-/// Neighbours are the items of the same episode that begin next before or after in time. With only neighbours before,
-/// this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>, section
-/// 4), which replays the steps that led to a surprise more often.
+/// The neighbors of an item are the items of its episode, in the order of their first steps. With only neighbors
+/// before, this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>,
+/// section 4), which replays the steps that led to a surprise more often.
 #[derive(Clone, Debug)]
 pub struct PriorityDiffusion {
     decay: f64,
@@ -30,15 +30,15 @@ pub enum DiffusionError {
     /// The decay is outside [0, 1].
     #[error("the decay of a priority diffusion must be from 0 to 1, got {actual}")]
     Decay {
-        /// The decay asked for.
+        /// The requested decay.
         actual: f64,
     },
-    /// Too many neighbours.
-    #[error("a priority diffusion can reach at most {limit} neighbours on either side, got {actual}")]
-    Neighbours {
-        /// The number asked for.
+    /// Too many neighbors.
+    #[error("a priority diffusion can reach at most {limit} neighbors on either side, got {actual}")]
+    Neighbors {
+        /// The requested number.
         actual: usize,
-        /// The largest number, [`MAX_DIFFUSION_NEIGHBOURS`].
+        /// The largest number, [`MAX_DIFFUSION_NEIGHBORS`].
         limit: usize,
     },
 }
@@ -63,17 +63,17 @@ impl Position {
 }
 
 impl PriorityDiffusion {
-    /// Creates a diffusion to `before` neighbours before and `after` neighbours after each item.
+    /// Creates a diffusion to `before` neighbors before and `after` neighbors after each item.
     ///
     /// # Errors
-    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBOURS`] on a side.
+    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBORS`] on a side.
     pub fn new(decay: f64, before: usize, after: usize) -> Result<Self, DiffusionError> {
         if !(0.0..=1.0).contains(&decay) {
             return Err(DiffusionError::Decay { actual: decay });
         }
         let actual = before.max(after);
-        if actual > MAX_DIFFUSION_NEIGHBOURS {
-            return Err(DiffusionError::Neighbours { actual, limit: MAX_DIFFUSION_NEIGHBOURS });
+        if actual > MAX_DIFFUSION_NEIGHBORS {
+            return Err(DiffusionError::Neighbors { actual, limit: MAX_DIFFUSION_NEIGHBORS });
         }
         Ok(Self { decay, before, after, in_time: BTreeSet::new() })
     }
@@ -90,13 +90,13 @@ impl PriorityDiffusion {
     fn raise<'a>(
         &self,
         context: &mut Context<'_>,
-        neighbours: impl Iterator<Item = &'a Position>,
+        neighbors: impl Iterator<Item = &'a Position>,
         priority: f64,
     ) {
         let mut share = priority;
-        for neighbour in neighbours {
+        for neighbor in neighbors {
             share *= self.decay;
-            context.raise_priority(neighbour.key, share);
+            context.raise_priority(neighbor.key, share);
         }
     }
 }

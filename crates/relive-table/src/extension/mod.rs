@@ -7,6 +7,6 @@ mod statistics;
 
 pub use contract::{Context, Effect, Extension, Metric};
 pub(crate) use contract::{PriorityRequest, Requests};
-pub use diffusion::{DiffusionError, MAX_DIFFUSION_NEIGHBOURS, PriorityDiffusion};
+pub use diffusion::{DiffusionError, MAX_DIFFUSION_NEIGHBORS, PriorityDiffusion};
 pub use first_sample::InsertOnFirstSample;
 pub use statistics::Statistics;

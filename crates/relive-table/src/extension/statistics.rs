@@ -10,22 +10,22 @@ use crate::item::ItemView;
 /// `times_sampled_at_deletion_mean`.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    inserted: Running,
-    updated: Running,
-    sampled: Running,
-    /// Over the items' sample counts.
-    deleted: Running,
+    inserted: RunningMean,
+    updated: RunningMean,
+    sampled: RunningMean,
+    /// Statistics of the sample counts of deleted items.
+    deleted: RunningMean,
     deleted_unsampled: u64,
 }
 
 /// A count and a mean, updated without losing small terms in large sums (Welford 1962).
 #[derive(Clone, Copy, Debug, Default)]
-struct Running {
+struct RunningMean {
     count: u64,
     mean: f64,
 }
 
-impl Running {
+impl RunningMean {
     fn add(&mut self, value: f64) {
         self.count += 1;
         self.mean += (value - self.mean) / self.count as f64;

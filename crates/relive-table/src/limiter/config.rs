@@ -15,7 +15,8 @@ pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 /// cursor = inserts * samples_per_insert - samples
 /// ```
 ///
-/// It counts inserted items and samples since the table was created or reset. An updated priority is not an insert.
+/// The cursor counts inserted items and samples since the table was created or reset. An updated priority is not an
+/// insert.
 ///
 /// * An insert may proceed if the table then holds at most `min_size_to_sample` items, or if the cursor is then at most
 ///   `max_diff`.
@@ -51,13 +52,13 @@ pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 /// [`validate`](Self::validate) checks a value that was built field by field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimiterConfig {
-    /// Samples per inserted item that the limiter aims at; above 0.
+    /// The target number of samples per inserted item; above 0.
     pub samples_per_insert: f64,
     /// The number of items that the table must hold before it can be sampled; at least 1.
     pub min_size_to_sample: i64,
-    /// The lowest cursor that a sample may leave behind.
+    /// The lowest cursor that is permitted after a sample.
     pub min_diff: f64,
-    /// The highest cursor that an insert may leave behind.
+    /// The highest cursor that is permitted after an insert.
     pub max_diff: f64,
 }
 
@@ -81,28 +82,28 @@ pub enum RateLimiterError {
     /// The ratio is not a positive number.
     #[error("samples_per_insert must be a finite number above 0, got {actual:?}")]
     SamplesPerInsert {
-        /// The ratio asked for.
+        /// The requested ratio.
         actual: f64,
     },
     /// The ratio is so large that its product with a count may be infinite.
     #[error("samples_per_insert must be at most {limit:e}, got {actual:?}")]
     LargeSamplesPerInsert {
-        /// The ratio asked for.
+        /// The requested ratio.
         actual: f64,
         /// The largest, [`MAX_SAMPLES_PER_INSERT`].
         limit: f64,
     },
-    /// The bounds are so close that neither an insert nor a sample might be possible between them.
+    /// The bounds are so close together that neither an insert nor a sample might be possible.
     #[error(
         "the error buffer [{min_diff:?}, {max_diff:?}] is too small: max_diff - min_diff must be at least \
          2 * max(1, samples_per_insert) = {required}; give a larger error_buffer"
     )]
     BufferTooSmall {
-        /// Lowest cursor asked for.
+        /// The requested lowest cursor.
         min_diff: f64,
-        /// Highest cursor asked for.
+        /// The requested highest cursor.
         max_diff: f64,
-        /// The least distance between the two.
+        /// The least permitted distance between the bounds.
         required: f64,
     },
     /// Sampling could not begin with `min_size_to_sample` items.
@@ -111,7 +112,7 @@ pub enum RateLimiterError {
          min_size_to_sample items could not be sampled; give a lower min_diff"
     )]
     MinDiffTooHigh {
-        /// Lowest cursor asked for.
+        /// The requested lowest cursor.
         min_diff: f64,
         /// The cursor when the table reaches its minimal size.
         center: f64,
@@ -119,15 +120,15 @@ pub enum RateLimiterError {
     /// The minimal size is below 1.
     #[error("min_size_to_sample must be at least 1, got {actual}")]
     MinSize {
-        /// The size asked for.
+        /// The requested size.
         actual: i64,
     },
     /// A bound is NaN, or the lower one is above the upper one.
     #[error("min_diff must not be above max_diff, and neither can be NaN; got {min_diff:?} and {max_diff:?}")]
     Bounds {
-        /// Lowest cursor asked for.
+        /// The requested lowest cursor.
         min_diff: f64,
-        /// Highest cursor asked for.
+        /// The requested highest cursor.
         max_diff: f64,
     },
 }
@@ -178,14 +179,14 @@ impl RateLimiterConfig {
         config.validate().map(|()| config)
     }
 
-    /// Each item is sampled once, and at most `size` items wait to be sampled. With the selector `Fifo`, this is a
-    /// queue.
+    /// Samples each item once, and blocks inserts while `size` items wait to be sampled. With the selector `Fifo`, this
+    /// is a queue.
     pub fn queue(size: u32) -> Self {
         Self { samples_per_insert: 1.0, min_size_to_sample: 1, min_diff: 0.0, max_diff: f64::from(size) }
     }
 
-    /// Each item is sampled once, and at most `size` items wait to be sampled. With the selector `Lifo`, this is a
-    /// stack.
+    /// Samples each item once, and blocks inserts while `size` items wait to be sampled. With the selector `Lifo`, this
+    /// is a stack.
     pub fn stack(size: u32) -> Self {
         Self::queue(size)
     }
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_refused() {
+    fn nan_and_inverted_bounds_are_refused() {
         assert!(RateLimiterConfig::sample_to_insert_ratio(f64::NAN, 1, ErrorBuffer::Around(9.0)).is_err());
         assert!(RateLimiterConfig::sample_to_insert_ratio(1.0, 1, ErrorBuffer::Around(f64::NAN)).is_err());
         let turned = RateLimiterConfig { min_diff: 1.0, max_diff: 0.0, ..RateLimiterConfig::queue(1) };
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_below_the_start_of_sampling_is_pointed_out() {
+    fn a_maximum_below_the_sampling_minimum_is_reported() {
         let between = |max_diff| {
             let buffer = ErrorBuffer::Between { min_diff: 0.0, max_diff };
             RateLimiterConfig::sample_to_insert_ratio(1.0, 10, buffer).unwrap()

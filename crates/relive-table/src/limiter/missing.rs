@@ -1,4 +1,4 @@
-//! What an insert or a sample is waiting for.
+//! The condition that an insert or a sample is waiting for.
 
 use super::config::as_f64;
 use super::shortfall::Shortfall;
@@ -38,7 +38,8 @@ impl RateLimiter {
     }
 }
 
-/// Returns the least count that satisfies `enough`. It corrects the rounding of `estimate`, which is near it.
+/// Returns the least count that satisfies `enough`. It starts from the approximation `estimate` and corrects its
+/// rounding error.
 fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
     const NEVER: u64 = u64::MAX;
     if estimate.is_nan() || estimate >= as_f64(i64::MAX) {

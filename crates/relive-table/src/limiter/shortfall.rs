@@ -1,4 +1,4 @@
-//! What a blocked caller is waiting for.
+//! The condition that a blocked caller is waiting for.
 
 use core::fmt;
 
@@ -23,18 +23,18 @@ pub enum Shortfall {
     MinDiff {
         /// `inserts * samples_per_insert - samples`.
         cursor: f64,
-        /// The lowest cursor that a sample may leave behind.
+        /// The lowest cursor that is permitted after a sample.
         min_diff: f64,
-        /// How many inserts would allow one sample; `u64::MAX` if no number would.
+        /// How many inserts would allow one sample; `u64::MAX` if no number of inserts would.
         missing_inserts: u64,
     },
     /// An insert waits for samples: it would push the cursor above the maximum.
     MaxDiff {
         /// `inserts * samples_per_insert - samples`.
         cursor: f64,
-        /// The highest cursor that an insert may leave behind.
+        /// The highest cursor that is permitted after an insert.
         max_diff: f64,
-        /// How many samples would allow one insert; `u64::MAX` if no number would.
+        /// How many samples would allow one insert; `u64::MAX` if no number of samples would.
         missing_samples: u64,
     },
 }

@@ -22,7 +22,7 @@ pub struct RateLimiter {
     inserts: i64,
     samples: i64,
     deletes: i64,
-    /// How far changes of the ratio would have moved the cursor.
+    /// The correction that keeps the cursor unchanged when the ratio changes.
     carried: f64,
     paused: Paused,
 }
@@ -80,7 +80,7 @@ impl RateLimiter {
     }
 
     /// Returns `inserts * samples_per_insert - samples`, which the limiter keeps between the bounds. If the ratio was
-    /// [changed](Self::set_config), earlier inserts count with the ratio of their time.
+    /// [changed](Self::set_config), each insert counts with the ratio that applied when it was made.
     pub fn cursor(&self) -> f64 {
         self.cursor_after(self.inserts)
     }
@@ -99,8 +99,8 @@ impl RateLimiter {
         self.paused = paused;
     }
 
-    /// Changes the bounds. The counters and the cursor stay: a new ratio applies to later inserts only. Otherwise an
-    /// old table would have to catch up with the new ratio for its whole past.
+    /// Changes the bounds. The counters and the cursor do not change: a new ratio applies to later inserts only.
+    /// Otherwise, an old table would first have to reach the new ratio over all its past inserts.
     ///
     /// # Errors
     /// Bounds that [`RateLimiterConfig::validate`] refuses. The limiter then stays unchanged.
@@ -112,15 +112,15 @@ impl RateLimiter {
     }
 
     /// Returns the number of samples that gives the current cursor with the current ratio alone, for formats that store
-    /// nothing more. The same as [`samples`](Self::samples) unless the ratio was changed.
+    /// only this number. It equals [`samples`](Self::samples) unless the ratio was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
         self.samples.saturating_sub(carried).max(0)
     }
 
-    /// Whether `count` inserts in a row may proceed now. This does not account for evictions of a full table in
-    /// between, which lower its size.
+    /// Whether `count` inserts in a row may proceed now. This ignores evictions between these inserts, which lower the
+    /// size of a full table.
     ///
     /// # Errors
     /// A count below 1.
@@ -179,7 +179,7 @@ impl RateLimiter {
         Self { inserts, samples, deletes, carried: 0.0, ..self.clone() }
     }
 
-    /// Returns the limiter after that many more inserts and samples.
+    /// Returns the limiter after the given numbers of further inserts and samples.
     pub(super) fn with_counts(&self, more_inserts: i64, more_samples: i64) -> Self {
         let inserts = self.inserts.saturating_add(more_inserts);
         Self { inserts, samples: self.samples.saturating_add(more_samples), ..self.clone() }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example() {
+    fn the_limiter_matches_the_worked_example() {
         let buffer = ErrorBuffer::Around(4.0);
         let mut limiter = limiter(RateLimiterConfig::sample_to_insert_ratio(2.0, 2, buffer).unwrap());
         for _ in 0..4 {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_enter_the_size_and_not_the_cursor() {
+    fn deletes_change_the_size_but_not_the_cursor() {
         let mut limiter = limiter(RateLimiterConfig::queue(2));
         limiter.record_insert();
         limiter.record_insert();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_ratio_counts_from_now_on() {
+    fn a_changed_ratio_applies_from_the_change_on() {
         let config = |samples_per_insert| RateLimiterConfig {
             samples_per_insert,
             max_diff: 10.0,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paused_says_so_and_stays_paused_over_a_reset() {
+    fn a_paused_limiter_reports_it_and_stays_paused_after_a_reset() {
         let mut limiter = limiter(RateLimiterConfig::min_size(1).unwrap());
         limiter.record_insert();
         limiter.set_paused(Paused { inserts: true, samples: false });
@@ -274,8 +274,8 @@ mod tests {
         limiter.set_paused(Paused { inserts: false, samples: true });
         limiter.reset();
         assert_eq!(limiter.insert_shortfall(), None);
-        let told = limiter.sample_shortfall().unwrap().to_string();
-        assert_eq!(told, "waits until the table's samples are resumed: an operator has paused them");
+        let text = limiter.sample_shortfall().unwrap().to_string();
+        assert_eq!(text, "waits until the table's samples are resumed: an operator has paused them");
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortfall_that_nothing_fills_says_so() {
+    fn an_unsatisfiable_shortfall_is_reported() {
         let never = RateLimiterConfig { min_diff: 1e300, max_diff: 1e301, ..RateLimiterConfig::queue(1) };
         let mut limiter = limiter(never);
         limiter.record_insert();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_counts_are_the_least_that_help() {
+    fn missing_counts_are_minimal() {
         for (spi, samples) in [(0.3, 7), (2.5, 40), (1.0, 3), (0.1, 1)] {
             let config =
                 RateLimiterConfig { samples_per_insert: spi, min_diff: 0.0, ..RateLimiterConfig::queue(9) };

@@ -10,7 +10,7 @@ pub type Slot = u32;
 
 /// A priority that a selector has accepted, in the form that the selector stores.
 ///
-/// Only [`Select::admit`] creates a rank. It is valid for the selector that created it, and for its next change.
+/// Only [`Select::admit`] creates a rank. A rank is valid only for the next change of the selector that created it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(pub(crate) f64);
 
@@ -32,8 +32,8 @@ pub struct Pick {
 
 /// A set of slots with priorities, and a rule that picks one of them.
 ///
-/// A change has two parts, so a table can change both of its selectors or neither: [`admit`](Self::admit) validates the
-/// priority and changes nothing; the change that follows cannot fail because of its priority.
+/// A change has two parts so that a table can change either both of its selectors or neither: [`admit`](Self::admit)
+/// validates the priority and changes nothing; the change that follows cannot fail because of its priority.
 pub trait Select {
     /// Returns the number of slots in the set.
     fn len(&self) -> usize;
@@ -55,14 +55,14 @@ pub trait Select {
     /// Changes the priority of a slot. Returns false and changes nothing if it is not in the set.
     fn update(&mut self, slot: Slot, rank: Rank) -> bool;
 
-    /// Returns the ranks of `priorities` if updates of any slots to these priorities are certain to be accepted. If it
-    /// returns `None`, each update has to be admitted by itself.
+    /// Returns the ranks of `priorities` if updates of any slots to these priorities are certain to be accepted.
+    /// Returns `None` if each update has to be admitted on its own.
     fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
 
-    /// Does the same as a sequence of calls of [`update`](Self::update), possibly interleaved to be faster. All slots
-    /// must be in the set. For a repeated slot, the last rank counts.
+    /// Has the same effect as a sequence of calls of [`update`](Self::update), possibly interleaved to be faster. All
+    /// slots must be in the set. For a repeated slot, the last rank counts.
     fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
         for (&slot, &rank) in slots.iter().zip(ranks) {
             let updated = self.update(slot, rank);
@@ -73,21 +73,21 @@ pub trait Select {
     /// Removes a slot. Returns false and changes nothing if it is not in the set.
     fn remove(&mut self, slot: Slot) -> bool;
 
-    /// Chooses a slot and leaves it in the set. Returns `None` if and only if the set is empty. A choice may change the
-    /// probabilities of later choices, and nothing else.
+    /// Chooses a slot and leaves it in the set. Returns `None` if and only if the set is empty. A choice can change
+    /// only the probabilities of later choices.
     ///
     /// Draws at most one 64-bit word. Whether it draws one depends only on the kind of the selector and on whether it
     /// is empty.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
-    /// Returns the sum of all weights: the probability of a pick is its weight divided by this. By default, the number
-    /// of slots.
+    /// Returns the sum of all weights: the probability of a pick is its weight divided by this. The default is the
+    /// number of slots.
     fn total_weight(&self) -> f64 {
         self.len() as f64
     }
 
-    /// Returns the slots that are picked next if each picked slot is then removed, up to `count`: as many as can be
-    /// predicted cheaply. By default, none.
+    /// Returns the slots that are picked next if each picked slot is then removed, up to `count` of them, and only as
+    /// many as can be predicted cheaply. The default returns none.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
         let _ = count;
         core::iter::empty()

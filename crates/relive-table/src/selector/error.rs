@@ -21,7 +21,7 @@ pub enum PriorityError {
         /// The priority.
         priority: f64,
     },
-    /// An infinite priority, which would leave no probability to others.
+    /// An infinite priority, with which no other item could be chosen.
     #[error("the priority is infinite, but a {selector} selector needs a finite number")]
     Infinite {
         /// The selector that refuses it.

@@ -22,7 +22,7 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     priority: f64,
-    /// When the slot was inserted or last updated, in changes of this heap.
+    /// When the slot was inserted or last updated, as a count of this heap's changes.
     tick: u64,
     slot: Slot,
 }

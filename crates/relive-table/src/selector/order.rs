@@ -11,7 +11,7 @@ struct Link {
     newer: Slot,
 }
 
-/// The list behind [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo). It needs 8 bytes per slot; every change takes
+/// The list that [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo) use. It needs 8 bytes per slot; every change takes
 /// constant time.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
@@ -71,15 +71,15 @@ impl Order {
         if !self.contains(slot) {
             return false;
         }
-        let gone = self.links[slot as usize];
+        let removed = self.links[slot as usize];
         self.links[slot as usize] = Link { older: ABSENT, newer: ABSENT };
-        match self.links.get_mut(gone.older as usize) {
-            Some(older) => older.newer = gone.newer,
-            None => self.oldest = gone.newer,
+        match self.links.get_mut(removed.older as usize) {
+            Some(older) => older.newer = removed.newer,
+            None => self.oldest = removed.newer,
         }
-        match self.links.get_mut(gone.newer as usize) {
-            Some(newer) => newer.older = gone.older,
-            None => self.newest = gone.older,
+        match self.links.get_mut(removed.newer as usize) {
+            Some(newer) => newer.older = removed.older,
+            None => self.newest = removed.older,
         }
         self.len -= 1;
         true

@@ -9,7 +9,7 @@ use super::MAX_SIDE_BY_SIDE;
 /// Children per node: eight 64-bit sums fill one cache line.
 const ARITY: usize = 8;
 
-/// The number of groups of a level that a core's own caches are likely to hold.
+/// The number of groups in a level that the private caches of a core probably hold.
 const NEAR_GROUPS: usize = 1 << 12;
 
 /// Siblings, which fill one cache line.
@@ -100,7 +100,7 @@ impl SumTree {
     /// Returns the index at which the running sum of the weights exceeds `target`; its weight is always positive.
     /// `None` if the total is 0.
     ///
-    /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, also of the target up
+    /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, even of the target up
     /// to the total, moves the border between two indices by a few units in the last place, and never selects an index
     /// of weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
@@ -168,9 +168,9 @@ impl Group {
 /// A descent from the root to the index at which the running sum of the weights exceeds a target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Descent {
-    /// The group to enter next; at the end the index.
+    /// The group to enter next; at the end of the descent, the index.
     index: usize,
-    /// The rest of the target for that group.
+    /// The part of the target that remains for that group.
     target: f64,
 }
 
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_index_is_found_over_its_own_interval() {
+    fn every_index_is_found_in_its_own_interval() {
         let weights: Vec<f64> = (0..1000).map(f64::from).collect();
         let tree = tree_of(&weights);
         let mut start = 0.0;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stay_exact_sums_of_their_children_through_growth_and_shrinking() {
+    fn node_sums_stay_exact_while_growing_and_shrinking() {
         let mut tree = SumTree::default();
         for round in 0..3 {
             for index in 0..700 {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_are_one_after_the_other() {
+    fn batched_updates_equal_sequential_updates() {
         for len in [0, 1, 8, 9, 700, 5000] {
             let mut one = tree_of(&vec![1.0; len]);
             let mut many = one.clone();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_without_a_positive_weight() {
+    fn without_a_positive_weight_no_index_is_found() {
         assert_eq!(SumTree::default().find(0.0), None);
         assert_eq!(tree_of(&[0.0; 20]).find(0.0), None);
     }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_and_a_tiny_weight_live_side_by_side() {
+    fn huge_and_tiny_weights_coexist() {
         let mut tree = tree_of(&[1e300, 1e-300, 0.0]);
         tree.set(0, 0.0);
         assert_eq!(tree.total(), 1e-300, "the huge weight left nothing behind");

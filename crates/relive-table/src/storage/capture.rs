@@ -14,9 +14,10 @@ const WORD: usize = u64::BITS as usize;
 
 /// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) returns it. Drop it outside of any lock.
 ///
-/// The capture walks over the slots in order. An operation that changes an item which the walk has not reached saves it
-/// first, once. Items inserted after the cut are recognized by their sequence numbers. Every item of the moment of the
-/// cut is therefore saved or visited exactly once, as it was then.
+/// The capture walks over the slots in order. Before an operation changes an item that the walk has not reached, it
+/// saves the item, unless it is already saved. Items inserted after the cut are recognized by their sequence numbers.
+/// Every item that was in the table at the cut is therefore saved or visited exactly once, in the state that it had
+/// then.
 #[derive(Debug)]
 pub struct Capture {
     /// Sequence number of the first item inserted after the cut.
@@ -25,11 +26,11 @@ pub struct Capture {
     slots: usize,
     /// Where the walk continues. Items before it need not be saved.
     next: usize,
-    /// The slots, from `next` on, whose items were saved.
+    /// A bit set of the slots, from `next` on, whose items were saved.
     saved_slots: Vec<u64>,
-    /// Saved items that were not fetched yet.
+    /// Saved items that have not been fetched yet.
     saved: Vec<StoredItem>,
-    /// The content of the table when it was reset. Since then, the table has no items of the cut.
+    /// The content of the table when it was reset. After the reset, the table has no items from before the cut.
     left: Option<Arc<Contents>>,
 }
 
@@ -40,7 +41,7 @@ impl Capture {
         Self { cut, slots, next: 0, saved_slots, saved: Vec::new(), left: None }
     }
 
-    /// Saves an item that is about to change or leave, if the walk has not reached it yet.
+    /// Saves an item that is about to change or leave, unless the walk has already reached it.
     pub(crate) fn save(&mut self, slot: Slot, record: &Record) {
         let slot = slot as usize;
         if slot >= self.next && slot < self.slots && self.is_of_the_cut(record.data()) && self.mark(slot) {

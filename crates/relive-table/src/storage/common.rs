@@ -7,8 +7,8 @@ use relive_tensor::{Account, AccountSnapshot, Ledger};
 
 use super::episodes::{Episodes, SharedEpisodes};
 
-/// Counters that the [`Table`](crate::Table)s which are shards of one table share: of chunks that items of several
-/// shards refer to, of episodes with items in several shards, and of inserts. Cheap to clone.
+/// Counters that the shards of a table share; each shard is a [`Table`](crate::Table). They count chunks that items of
+/// several shards refer to, episodes with items in several shards, and inserts. Cheap to clone.
 ///
 /// Shards on different cores rarely write to the same memory.
 #[derive(Clone, Debug)]
@@ -24,13 +24,13 @@ pub struct Common {
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     next: u64,
-    /// The end of this shard's range of numbers. It then gets another range of larger numbers.
+    /// The end of this shard's range of numbers. When it is reached, the shard gets another range of larger numbers.
     end: u64,
-    /// The next number that no shard has; not set for an undivided table.
+    /// The next number that is not assigned to a shard; not set for an undivided table.
     shared: Option<Arc<AtomicU64>>,
 }
 
-/// Numbers that a shard gets at once: few, so that numbers follow the order of inserts closely.
+/// The number of sequence numbers that a shard gets at once: few, so that they closely follow the order of inserts.
 const NUMBERS_AT_ONCE: u64 = 16;
 
 impl Common {
@@ -40,7 +40,7 @@ impl Common {
         Self { ledger, accounts, episodes: Arc::default(), next_number: Arc::default() }
     }
 
-    /// Returns the state for the same shards after a reset: all counts are 0, and sequence numbers continue.
+    /// Returns the state of the same shards after a reset: all counts are 0, and sequence numbers continue.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let accounts = accounts(&self.ledger, self.accounts.len());
@@ -52,7 +52,8 @@ impl Common {
         Account::snapshot_of(&self.accounts)
     }
 
-    /// Returns the account of a shard; for an unknown shard, that of the first one, which counts equally well.
+    /// Returns the account of a shard. For an unknown shard, returns that of the first shard, which gives the same
+    /// totals.
     pub(crate) fn account(&self, shard: usize) -> Arc<Account> {
         self.accounts
             .get(shard)
@@ -87,12 +88,12 @@ impl Sequence {
         taken
     }
 
-    /// Returns a number above all that were taken, and not above any later one.
+    /// Returns a number that is above all numbers taken so far and at most the next one.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Raises later numbers to at least `least`.
+    /// Makes sure that later numbers are at least `least`.
     pub(crate) fn raise(&mut self, least: u64) {
         self.next = self.next.max(least);
         self.end = self.next;
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_shards_are_unique_and_grow_in_each() {
+    fn sequence_numbers_of_shards_are_unique_and_increase_in_each() {
         let common = Common::new(Arc::default(), 2);
         let [mut a, mut b] = [common.sequence(), common.sequence()];
         let taken: Vec<u64> = (0..40).map(|_| a.take()).chain((0..40).map(|_| b.take())).collect();

@@ -20,15 +20,15 @@ pub(crate) struct Episodes {
 #[derive(Debug, Default)]
 pub(crate) struct References(HashMap<u64, u64, FixedState>);
 
-/// How many shards have each episode. Divided into stripes: most writers have their own episodes, and rarely use the
-/// same stripe.
+/// The number of shards that have each episode. The map is divided into stripes: writers usually have their own
+/// episodes and rarely use the same stripe.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEpisodes {
     stripes: [Stripe; STRIPES],
     hasher: FixedState,
 }
 
-/// Has its own cache lines.
+/// A stripe, which has its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Stripe(Mutex<References>);
@@ -40,7 +40,7 @@ impl Episodes {
         Self { own: References::default(), shared: Some(shared) }
     }
 
-    /// Returns the number of episodes; for a shard, that of all shards.
+    /// Returns the number of episodes; for a shard, the number in all shards.
     pub(crate) fn len(&self) -> usize {
         self.shared.as_ref().map_or(self.own.0.len(), |shared| shared.len())
     }
@@ -96,7 +96,7 @@ impl SharedEpisodes {
 
     fn stripe(&self, episode: u64) -> MutexGuard<'_, References> {
         let [first, ..] = &self.stripes;
-        // The map in the stripe uses other bits of the hash.
+        // The map in the stripe uses the other bits of the hash.
         let place = (self.hasher.hash_one(episode) >> 32) % STRIPES as u64;
         usize::try_from(place).ok().and_then(|place| self.stripes.get(place)).unwrap_or(first).lock()
     }

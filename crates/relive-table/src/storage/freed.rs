@@ -8,26 +8,26 @@ use super::contents::Contents;
 use super::record::Record;
 use crate::item::ItemData;
 
-/// A bin for what operations remove from tables.
+/// Items and data that operations removed from tables.
 ///
 /// Dropping the last reference to an item frees its chunks, which is too slow under a table's lock. Operations
-/// therefore put what they remove here. Drop or [`clear`](Self::clear) the bin outside of the lock.
+/// therefore move the removed data here. Drop or [`clear`](Self::clear) this value outside the lock.
 #[derive(Debug, Default)]
 pub struct Freed {
     items: Vec<Arc<ItemData>>,
     /// Data of items that were refused or whose key existed.
     trajectories: Vec<Trajectory>,
-    /// The contents of reset tables. A running capture shares them.
+    /// The contents of reset tables. A running capture can share them.
     contents: Vec<Arc<Contents>>,
 }
 
 impl Freed {
-    /// Whether the bin is empty.
+    /// Whether there are no removed items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of items in the bin.
+    /// Returns the number of removed items.
     pub fn len(&self) -> usize {
         let in_contents: usize = self.contents.iter().map(|contents| contents.items.len()).sum();
         self.items.len() + self.trajectories.len() + in_contents
@@ -39,14 +39,14 @@ impl Freed {
         self.items.iter().chain(reset)
     }
 
-    /// Moves everything from `other` into this bin.
+    /// Moves everything from `other` into this value.
     pub fn append(&mut self, other: &mut Self) {
         self.items.append(&mut other.items);
         self.trajectories.append(&mut other.trajectories);
         self.contents.append(&mut other.contents);
     }
 
-    /// Drops everything, and keeps the bin's own memory for reuse.
+    /// Drops everything, and keeps the vectors' memory for reuse.
     pub fn clear(&mut self) {
         self.items.clear();
         self.trajectories.clear();

@@ -15,23 +15,23 @@ use crate::selector::Slot;
 /// Marks the end of the list of vacant slots.
 const END: Slot = Slot::MAX;
 
-/// The seed of the key hash. It is fixed because a table's behaviour must depend only on its inputs.
+/// The seed of the key hash. It is fixed because a table's behavior must depend only on its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 
 /// An entry that fills one cache line. The alignment is on this wrapper because an aligned enum would need more room
 /// for its discriminant.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Line(Entry);
+struct CacheLine(Entry);
 
 #[derive(Debug)]
 enum Entry {
-    Held(Record),
+    Occupied(Record),
     Vacant(Vacant),
 }
 
-/// A slot without an item. It has the alignment of a record: otherwise, replacing one with the other would read bytes
-/// back in other sizes than they were just written in, and the processor would stall until its earlier writes reach the
+/// A slot without an item. It has the alignment of a record. Otherwise, replacing a record with a vacant slot would
+/// read bytes in different sizes than they were just written, and the processor would stall until the writes reach the
 /// cache.
 #[derive(Debug)]
 #[repr(align(8))]
@@ -39,11 +39,11 @@ struct Vacant {
     next: Slot,
 }
 
-/// Takes a cache line per slot and about 10 bytes per key, besides what an item's `Arc` points to. The slot vacated
-/// last is filled first, so a full table with a `Fifo` remover walks through its memory in order.
+/// Uses a cache line per slot and about 10 bytes per key, in addition to the memory that an item's `Arc` points to. The
+/// slot vacated last is filled first, so a full table with a `Fifo` remover walks through its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
-    entries: Vec<Line>,
+    entries: Vec<CacheLine>,
     vacant: Slot,
     by_key: HashTable<Slot>,
     hasher: FixedState,
@@ -90,14 +90,14 @@ impl Items {
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
         match &self.entries.get(slot as usize)?.0 {
-            Entry::Held(record) => Some(record),
+            Entry::Occupied(record) => Some(record),
             Entry::Vacant(_) => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Record> {
         match &mut self.entries.get_mut(slot as usize)?.0 {
-            Entry::Held(record) => Some(record),
+            Entry::Occupied(record) => Some(record),
             Entry::Vacant(_) => None,
         }
     }
@@ -114,26 +114,26 @@ impl Items {
         let slot = self.place(record);
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
-            Some(Line(Entry::Held(record))) => hasher.hash_one(record.key),
+            Some(CacheLine(Entry::Occupied(record))) => hasher.hash_one(record.key),
             // `by_key` has no vacant slots, so any hash would do.
-            Some(Line(Entry::Vacant(_))) | None => 0,
+            Some(CacheLine(Entry::Vacant(_))) | None => 0,
         });
         slot
     }
 
     fn place(&mut self, record: Record) -> Slot {
-        if let Some(Line(entry)) = self.entries.get_mut(self.vacant as usize) {
+        if let Some(CacheLine(entry)) = self.entries.get_mut(self.vacant as usize) {
             let slot = self.vacant;
             self.vacant = match entry {
                 Entry::Vacant(Vacant { next }) => *next,
-                Entry::Held(_) => END,
+                Entry::Occupied(_) => END,
             };
-            *entry = Entry::Held(record);
+            *entry = Entry::Occupied(record);
             return slot;
         }
         let slot =
             Slot::try_from(self.entries.len()).expect("a table holds at most MAX_TABLE_SIZE + 1 items");
-        self.entries.push(Line(Entry::Held(record)));
+        self.entries.push(CacheLine(Entry::Occupied(record)));
         slot
     }
 
@@ -142,9 +142,9 @@ impl Items {
         if let Ok(found) = self.by_key.find_entry(hash, |&candidate| candidate == slot) {
             found.remove();
         }
-        let Line(entry) = self.entries.get_mut(slot as usize)?;
+        let CacheLine(entry) = self.entries.get_mut(slot as usize)?;
         match core::mem::replace(entry, Entry::Vacant(Vacant { next: self.vacant })) {
-            Entry::Held(record) => {
+            Entry::Occupied(record) => {
                 self.vacant = slot;
                 self.layouts.release(&record);
                 Some(record)
@@ -163,8 +163,8 @@ impl Items {
         self.entries.len()
     }
 
-    /// Prefetches what the records of some slots refer to, with overlapping loads. Incrementing their reference counts
-    /// one by one then does not wait for memory.
+    /// Prefetches the data that the records in some slots refer to, with overlapping loads. Incrementing their
+    /// reference counts one by one then does not wait for memory.
     pub(crate) fn touch(&self, slots: Range<usize>) {
         for record in self.records_in(slots) {
             core::hint::black_box(Arc::strong_count(record.data()));
@@ -187,8 +187,8 @@ impl Items {
     pub(crate) fn records_in(&self, slots: Range<usize>) -> impl Iterator<Item = &Record> {
         let end = slots.end.min(self.entries.len());
         let entries = self.entries.get(slots.start.min(end)..end).unwrap_or_default();
-        entries.iter().filter_map(|Line(entry)| match entry {
-            Entry::Held(record) => Some(record),
+        entries.iter().filter_map(|CacheLine(entry)| match entry {
+            Entry::Occupied(record) => Some(record),
             Entry::Vacant(_) => None,
         })
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_takes_a_cache_line() {
-        assert_eq!(size_of::<Line>(), 64);
+    fn an_item_entry_fits_one_cache_line() {
+        assert_eq!(size_of::<CacheLine>(), 64);
     }
 }

@@ -19,27 +19,27 @@ pub(crate) struct LayoutId(u32);
 pub(crate) struct KindId(u32);
 
 /// The distinct layouts of a table's rows. Items with the same columns are of one kind even if their layouts differ: in
-/// the shorter chunk at the end of an episode, columns are closer to each other.
+/// the shorter chunk at the end of an episode, the columns are closer together.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
-    known: Vec<Known>,
+    known: Vec<KnownLayout>,
     kinds: Vec<Arc<[ColumnLayout]>>,
     by_content: HashTable<u32>,
     hasher: FixedState,
-    /// The layout found last.
+    /// The layout that was found last.
     last: LayoutId,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownLayout {
     layout: RowLayout,
     kind: KindId,
-    /// Number of records with this layout. A layout without records is replaced if there are too many.
+    /// Number of records with this layout. If there are too many layouts, one without records is replaced.
     records: u32,
 }
 
-/// The largest number of layouts. Items with further layouts are read in another way. A table has one layout, and some
-/// more for each length of chunks.
+/// The largest number of layouts. Items with further layouts are not stored as rows. A table usually has one layout,
+/// and a few more for each chunk length.
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
@@ -70,7 +70,7 @@ impl Layouts {
         Some((row, self.last))
     }
 
-    /// Notes that a record was removed.
+    /// Records that a record was removed.
     pub(crate) fn release(&mut self, record: &Record) {
         let known = record.row.as_ref().and_then(|_| self.known.get_mut(record.layout.0 as usize));
         if let Some(known) = known {
@@ -87,7 +87,7 @@ impl Layouts {
         let vacant = if self.known.len() < MAX_LAYOUTS { None } else { Some(self.vacate()?) };
         let kind = self.kind_for(layout.columns().cloned().collect(), vacant)?;
         let hash = self.hasher.hash_one(&layout);
-        let known = Known { layout, kind, records: 0 };
+        let known = KnownLayout { layout, kind, records: 0 };
         let at = match vacant {
             Some(at) => {
                 *self.known.get_mut(at as usize)? = known;
@@ -138,12 +138,12 @@ impl Layouts {
 #[derive(Debug)]
 pub(crate) struct Record {
     data: Arc<ItemData>,
-    /// Where its bytes are, if it is small. Reading it then needs neither its data nor its chunks.
+    /// Where the item's bytes are, if it is small. Such an item is read without access to its data or its chunks.
     row: Option<Row>,
     /// A copy of the key in the data, which saves an indirection.
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// A copy as well, for readers that only get an item's columns.
+    /// Also a copy, for readers that only need an item's columns.
     pub(crate) inserted_at: Timestamp,
     pub(crate) times_sampled: i32,
     layout: LayoutId,

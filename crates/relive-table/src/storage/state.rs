@@ -20,9 +20,9 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Sequence numbers of items. A reset does not change them.
     pub(crate) sequence: Sequence,
-    /// Whether items still have to be evicted because the rules were changed.
+    /// Whether items still have to be evicted after a change of the rules.
     pub(crate) is_shrinking: bool,
-    /// Whether `max_times_sampled` was changed in use.
+    /// Whether `max_times_sampled` was changed while the table was in use.
     pub(crate) is_limit_changed: bool,
     /// A running capture of an earlier moment.
     pub(crate) capture: Option<Box<Capture>>,

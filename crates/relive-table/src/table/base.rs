@@ -12,7 +12,7 @@ use crate::storage::{Common, Contents, Counters, Sequence, State};
 
 /// A set of items with a sampler, a remover and a rate limiter.
 ///
-/// Operations never wait, and inserts do not ask the rate limiter: callers check [`can_insert`](Self::can_insert)
+/// Operations never wait, and inserts do not consult the rate limiter: callers check [`can_insert`](Self::can_insert)
 /// first. An operation that returns an error has changed nothing.
 pub struct Table {
     pub(super) state: State,
@@ -30,7 +30,8 @@ impl Table {
         Self::in_ledger(config, extensions, Arc::default())
     }
 
-    /// Creates an empty table whose chunks `ledger` counts. Tables with the same ledger know which chunks they share.
+    /// Creates an empty table whose chunks `ledger` counts. Tables with the same ledger can account for chunks that
+    /// they share.
     ///
     /// # Errors
     /// As [`new`](Self::new).

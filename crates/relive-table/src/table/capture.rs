@@ -13,8 +13,8 @@ impl Table {
     /// abandoned.
     ///
     /// This takes the same short time for any number of items, except for clearing one bit per item. Until
-    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet saves
-    /// what the capture needs: a reference, the priority and the number of samples.
+    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item that has not been fetched first
+    /// saves a reference to the item, its priority and its sample count.
     ///
     /// ```
     /// # use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
@@ -39,7 +39,7 @@ impl Table {
     /// }
     /// let mut snapshot = table.begin_capture();
     /// while table.fetch_captured(4, &mut snapshot.items) {
-    ///     // What happens now is no part of it.
+    ///     // Later operations do not affect the capture.
     ///     table.delete(9, &mut freed);
     ///     table.update_priority(8, 5.0)?;
     /// }
@@ -60,7 +60,7 @@ impl Table {
     }
 
     /// Appends the items in the next `slots` slots, and those saved since the last call, to `out` in no particular
-    /// order. Returns whether there are more; false if no capture is running.
+    /// order. Returns whether there are more items; false if no capture is running.
     pub fn fetch_captured(&mut self, slots: usize, out: &mut Vec<StoredItem>) -> bool {
         let State { capture, contents, .. } = &mut self.state;
         capture.as_mut().is_some_and(|capture| capture.fetch(&contents.items, slots, out))
@@ -73,7 +73,7 @@ impl Table {
 }
 
 impl State {
-    /// Must be called before the item in this slot changes or leaves.
+    /// Must be called before the item in this slot changes or leaves the table.
     pub(super) fn before_change(&mut self, slot: Slot) {
         if let Some(capture) = &mut self.capture
             && let Some(record) = self.contents.items.get(slot)

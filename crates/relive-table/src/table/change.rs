@@ -11,14 +11,14 @@ use crate::storage::Freed;
 use crate::table::Table;
 
 impl Table {
-    /// Changes the rules: all or none of them. Counters and the rate limiter's cursor stay.
+    /// Changes the rules: all or none of them. Counters and the rate limiter's cursor do not change.
     ///
     /// If bounds shrink, excess items are still in the table afterwards. [`shrink`](Self::shrink) evicts them in
     /// portions.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table which could
-    /// never be sampled before may stay so. The table then stays unchanged.
+    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table that could never
+    /// be sampled may stay so. After an error, the table is unchanged.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);

@@ -61,8 +61,8 @@ impl Table {
         self.state.get(key)
     }
 
-    /// Returns the bytes of the items' chunks: in memory, on disk, and shared with other tables of the same ledger.
-    /// Each chunk counts once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
+    /// Returns the bytes of the items' chunks: those in memory, those on disk, and those shared with other tables of
+    /// the same ledger. Each chunk counts once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
     }
@@ -89,13 +89,13 @@ impl Table {
         self.state.contents.items.records().map(Record::view)
     }
 
-    /// Returns the number of slots that items have, or had before they left.
+    /// Returns the number of slots that are or were in use.
     pub fn num_slots(&self) -> usize {
         self.state.contents.items.num_slots()
     }
 
-    /// Iterates over the items in some of the [`num_slots`](Self::num_slots) slots. An item keeps its slot; later items
-    /// reuse the slots of items that left.
+    /// Iterates over the items in some of the [`num_slots`](Self::num_slots) slots. An item keeps its slot; new items
+    /// reuse the slots of removed items.
     pub fn items_in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = ItemView<'_>> {
         self.state.contents.items.records_in(slots).map(Record::view)
     }

@@ -18,7 +18,7 @@ pub type Evicted = SmallVec<[u64; 1]>;
 /// The effect of an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// The item is new. It is in the table unless it was itself evicted.
+    /// The item is new. It is in the table unless it was evicted itself.
     Inserted {
         /// The items that were evicted because the table was full: at most one because of `max_size`, any number
         /// because of `max_bytes`.
@@ -28,8 +28,8 @@ pub enum InsertOutcome {
     Updated,
 }
 
-/// The largest number of items that an insert evicts while a table shrinks: far more than it adds, and few enough to be
-/// fast.
+/// The largest number of items that an insert evicts while a table shrinks: far more than the insert adds, and few
+/// enough to be fast.
 const EVICTIONS_WHILE_SHRINKING: usize = 64;
 
 impl Table {
@@ -64,7 +64,7 @@ impl Table {
     }
 
     /// Prefetches the memory that inserts of these keys will read, and the items that they will evict, so that memory
-    /// latencies overlap. It changes nothing. Keys beyond [`MAX_SIDE_BY_SIDE`] are ignored.
+    /// latencies overlap. The table does not change. Keys beyond [`MAX_SIDE_BY_SIDE`] are ignored.
     pub fn expect_inserts(&self, keys: &[u64]) {
         let State { config, contents, .. } = &self.state;
         let keys = keys.get(..MAX_SIDE_BY_SIDE).unwrap_or(keys);
@@ -76,8 +76,8 @@ impl Table {
         contents.items.touch_whole(&leaving);
     }
 
-    /// Checks that an item fits into the table at all. An item whose key exists always does, since only its priority is
-    /// used.
+    /// Checks that an item alone does not exceed the table's bound. An item whose key exists always passes, since only
+    /// its priority is used.
     ///
     /// # Errors
     /// [`InsertError::TooLarge`].

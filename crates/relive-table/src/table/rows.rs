@@ -1,7 +1,7 @@
 //! Sampling small items by copying their columns.
 //!
 //! A sampled item is shared: its reference count is incremented and decremented, and reading it follows pointers to its
-//! data and its chunks. For an item of some hundred bytes, that is most of the cost. For batches, the columns of such
+//! data and its chunks. For an item of a few hundred bytes, that is most of the cost. For batches, the columns of such
 //! items are therefore copied out of the table directly.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::table::Table;
 /// The largest number of samples that are copied in one call.
 pub const MAX_ROWS_AT_ONCE: usize = 4_096;
 
-/// The number of items that are copied together: enough to overlap memory requests; small ones fit into the first-level
-/// cache.
+/// The number of items that are copied together: enough to overlap memory requests, and few enough that small items fit
+/// into the first-level cache.
 const STAGE: usize = 64;
 
 impl Table {
@@ -28,14 +28,14 @@ impl Table {
         self.state.contents.items.layouts().newest()
     }
 
-    /// Samples `count` items and copies each column to its place, one sample after the other. This requires that the
-    /// rate limiter allows `count` samples, that all sampled items are rows with these columns, that there are no
-    /// extensions, and that no sample removes its item.
+    /// Samples `count` items and copies each column to its place, sample by sample. This requires that the rate limiter
+    /// allows `count` samples, that all sampled items are rows with these columns, that there are no extensions, and
+    /// that no sample removes its item.
     ///
-    /// Otherwise `others` receives the samples, as from [`sample_many`](Self::sample_many): all, some if the rate
-    /// limiter allows no more, or none. The returned value is then empty.
+    /// Otherwise `others` receives the samples, as from [`sample_many`](Self::sample_many), which may return fewer than
+    /// `count`, and the returned value is empty.
     ///
-    /// The table decides at the insert whether an item can be copied, and does not recognize all that could be.
+    /// The table decides at the insert whether an item can be copied, and does not recognize every item that could be.
     pub fn sample_rows<R: Rng + ?Sized>(
         &mut self,
         columns: &Arc<[ColumnLayout]>,
@@ -53,7 +53,7 @@ impl Table {
         Vec::new()
     }
 
-    /// Returns the kind of the rows, if the table's items can be copied into such places.
+    /// Returns the kind of the rows, if the table's items can be copied into places for such columns.
     fn copied(&self, columns: &Arc<[ColumnLayout]>, count: usize, places: &[&mut [u8]]) -> Option<KindId> {
         let kind = self.state.contents.items.layouts().kind_of(columns)?;
         let fits = columns.len() == places.len()
@@ -75,7 +75,7 @@ impl State {
         picks
     }
 
-    /// Checks all picks without an early exit, so that the loads are independent.
+    /// Checks all picks, without an early exit, so that the loads are independent.
     fn are_all_of(&self, kind: KindId, picks: &[Pick]) -> bool {
         let layouts = self.contents.items.layouts();
         let is_of = |pick: &Pick| {

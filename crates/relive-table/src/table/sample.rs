@@ -4,7 +4,7 @@ use core::hint::black_box;
 use std::sync::Arc;
 
 use rand_core::Rng;
-use relive_tensor::AtHand;
+use relive_tensor::ResidenceGuard;
 
 use crate::item::Sampled;
 use crate::selector::{Pick, Select, Slot};
@@ -15,8 +15,8 @@ use crate::table::Table;
 const STAGE: usize = 128;
 
 impl Table {
-    /// Samples an item, and removes it if this was its sample number `max_times_sampled`. Returns `None` if the rate
-    /// limiter does not allow it or the table is empty.
+    /// Samples an item, and removes it if this was its last permitted sample (see `max_times_sampled`). Returns `None`
+    /// if the rate limiter does not allow it or the table is empty.
     pub fn sample<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<Sampled> {
         let pick = self.state.pick(rng)?;
         let sampled = self.state.take(pick)?;
@@ -30,7 +30,7 @@ impl Table {
     /// Samples up to `limit` items, as many as the rate limiter allows, and appends them to `out`. Returns their
     /// number.
     ///
-    /// The same as a sequence of calls of [`sample`](Self::sample).
+    /// This is equivalent to a sequence of calls of [`sample`](Self::sample).
     pub fn sample_many<R: Rng + ?Sized>(
         &mut self,
         limit: usize,
@@ -49,8 +49,9 @@ impl Table {
 }
 
 impl State {
-    /// Whether an item is removed by its sample of this number. As in dm-reverb, an item that was inserted with a
-    /// greater count stays, unless the limit was changed in use: the item may then be older than the change.
+    /// Whether the sample with this number removes the item. As in dm-reverb, an item that was inserted with a greater
+    /// count stays. The exception is a table whose limit was changed while in use: the item may then be older than the
+    /// change.
     fn is_last_sample(&self, times_sampled: i32) -> bool {
         let limit = self.config.max_times_sampled;
         limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)
@@ -86,11 +87,12 @@ impl State {
             table_size,
             times_sampled: record.times_sampled,
             rate_limited: false,
-            at_hand: AtHand::default(),
+            residence_guard: ResidenceGuard::default(),
         })
     }
 
-    /// Samples items if sampling changes neither the set of items nor anything that picks depend on.
+    /// Samples items in stages. This requires that sampling changes neither the set of items nor the state that picks
+    /// depend on.
     ///
     /// The result is the same as sampling one item after the other. But each step of a sample reads memory that is
     /// probably not cached and that determines the next step; processing samples together overlaps these latencies.
@@ -117,7 +119,7 @@ impl State {
         }
     }
 
-    /// Counts up to `wanted` samples, as many as the rate limiter and the size allow.
+    /// Counts up to `wanted` samples, as many as the rate limiter and the table's size allow.
     pub(super) fn grant(&mut self, wanted: usize) -> usize {
         let mut granted = 0;
         while granted < wanted && self.limiter.allows_samples(1) && !self.contents.sampler.is_empty() {
@@ -127,10 +129,10 @@ impl State {
         granted
     }
 
-    /// Prefetches the reference counts of chosen items. Incrementing a count is an atomic operation, which waits for
-    /// its memory and blocks later ones; reads can overlap.
+    /// Prefetches the reference counts of chosen items. Incrementing a count is an atomic operation: it waits for its
+    /// memory and blocks later operations, whereas reads can overlap.
     ///
-    /// It also prefetches what readers access first, which takes no extra time.
+    /// This also prefetches the data that readers access first, at no extra cost.
     fn touch(&self, picks: &[Pick]) {
         let items = &self.contents.items;
         let keys = picks.iter().filter_map(|pick| items.get(pick.slot)).map(|record| record.key);

@@ -16,13 +16,13 @@ pub struct RefusedUpdate {
 }
 
 /// Slots of items that are updated together, and their new priorities.
-type Found = (SmallVec<[Slot; MAX_SIDE_BY_SIDE]>, SmallVec<[f64; MAX_SIDE_BY_SIDE]>);
+type FoundSlots = (SmallVec<[Slot; MAX_SIDE_BY_SIDE]>, SmallVec<[f64; MAX_SIDE_BY_SIDE]>);
 
 impl Table {
     /// Changes the priority of an item. Returns false if there is no such item, which is not an error.
     ///
     /// # Errors
-    /// [`PriorityError`] if a selector refuses the priority. Nothing has changed then.
+    /// [`PriorityError`] if a selector refuses the priority. Then nothing has changed.
     pub fn update_priority(&mut self, key: u64, priority: f64) -> Result<bool, PriorityError> {
         match self.state.contents.items.find(key) {
             Some(slot) => self.update_slot(slot, priority).map(|()| true),
@@ -32,7 +32,8 @@ impl Table {
 
     /// Changes the priorities of items by key. Unknown keys are ignored.
     ///
-    /// The same as a sequence of calls of [`update_priority`](Self::update_priority), up to the first that is refused.
+    /// This is equivalent to a sequence of calls of [`update_priority`](Self::update_priority), up to the first refused
+    /// one.
     ///
     /// # Errors
     /// [`RefusedUpdate`] if a selector refuses a priority. The updates before it have been made.
@@ -74,7 +75,7 @@ impl State {
     }
 
     /// Returns the existing items of `updates` and their new priorities.
-    fn find_all(&self, updates: &[(u64, f64)]) -> Found {
+    fn find_all(&self, updates: &[(u64, f64)]) -> FoundSlots {
         let items = &self.contents.items;
         let hashes: SmallVec<[u64; MAX_SIDE_BY_SIDE]> =
             updates.iter().map(|&(key, _)| items.hash(key)).collect();

@@ -8,9 +8,9 @@ use super::word::{Counted, Word};
 /// The chunks that one holder's items refer to, usually a table's. Each chunk counts once.
 ///
 /// [`Ledger::open_account`](super::Ledger::open_account) creates it. [`Chunk::hold`](crate::Chunk::hold) and
-/// [`Chunk::release`](crate::Chunk::release) update it, with one call for each item and distinct chunk of it.
+/// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
 ///
-/// It has its own cache lines, because the parts of an account count concurrently.
+/// It has its own cache lines because the parts of an account are updated concurrently.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Account {
@@ -20,7 +20,7 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
-    /// The account of which this is a part. Counts of the account as a whole are there.
+    /// The account of which this is a part. It holds the counts of the account as a whole.
     whole: Option<Arc<Account>>,
 }
 
@@ -33,9 +33,9 @@ pub struct AccountSnapshot {
     pub encoded_bytes: u64,
     /// Bytes of their content once decoded.
     pub raw_bytes: u64,
-    /// Of the encoded bytes, those that another account also holds.
+    /// The part of the encoded bytes that another account also holds.
     pub shared_bytes: u64,
-    /// Of the encoded bytes, those on disk and not in memory.
+    /// The part of the encoded bytes that is on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
@@ -55,9 +55,9 @@ impl Account {
         Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// Creates another part of the same account, for concurrent use. To chunks, all parts are one holder, but each part
-    /// has its own sums, so they do not contend. A part may release what another part holds. Only the sums over all
-    /// parts are meaningful: [`snapshot_of`](Self::snapshot_of).
+    /// Creates another part of the same account, for concurrent use. For chunks, all parts are one holder, but each
+    /// part has its own sums, so the parts do not contend. A part may release a chunk that another part holds. Only the
+    /// sums over all parts are meaningful: [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         let whole = self.whole.as_ref().unwrap_or(self);
@@ -70,7 +70,7 @@ impl Account {
         Self::snapshot_of(&[self])
     }
 
-    /// Returns the current totals of an account, given all its parts.
+    /// Returns the current totals of an account, from all its parts.
     #[must_use]
     pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
         // During a change, a sum may briefly be below zero.

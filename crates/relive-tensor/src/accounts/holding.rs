@@ -8,8 +8,8 @@ use super::account::Account;
 use super::ledger::{Ledger, Lists};
 use super::word::{ChunkState, Counted, SEVERAL, Word};
 
-/// Counts one more item of `account` that refers to the chunk of this state. What else is known of the chunk is asked
-/// for only if it is needed: mostly the account holds the chunk already.
+/// Counts one more item of `account` that refers to this chunk. Further properties of the chunk are requested only if
+/// they are needed: usually, the account already holds the chunk.
 pub(crate) fn hold<'a>(
     state: &ChunkState,
     account: &Account,
@@ -19,13 +19,13 @@ pub(crate) fn hold<'a>(
         Ok(before) if before.holder() != 0 => {}
         Ok(before) => account.count(&chunk().0, before, 1),
         Err(_) => {
-            let (chunk, books) = chunk();
-            chunk.hold_among_several(books, account);
+            let (chunk, holders_ledger) = chunk();
+            chunk.hold_among_several(holders_ledger, account);
         }
     }
 }
 
-/// Counts one item of `account` less that refers to the chunk of this state.
+/// Counts one item fewer of `account` that refers to this chunk.
 pub(crate) fn release<'a>(
     state: &ChunkState,
     account: &Account,
@@ -35,14 +35,15 @@ pub(crate) fn release<'a>(
         Ok(before) if before.uses() > 1 => {}
         Ok(before) => account.count(&chunk().0, before, -1),
         Err(_) => {
-            let (chunk, books) = chunk();
-            chunk.release_among_several(books, account);
+            let (chunk, holders_ledger) = chunk();
+            chunk.release_among_several(holders_ledger, account);
         }
     }
 }
 
 impl ChunkState {
-    /// Counts one more item of the account of this number, unless somebody else holds the chunk. What was there before.
+    /// Counts one more item of the account with this number, unless another account holds the chunk. Returns the
+    /// previous word; `Err` if nothing changed.
     fn hold_alone(&self, number: u32) -> Result<Word, Word> {
         self.update_holder(|word| match word.holder() {
             0 => Some((number, 1)),
@@ -50,7 +51,8 @@ impl ChunkState {
         })
     }
 
-    /// Counts one item less, unless somebody else holds the chunk, too. What was there before.
+    /// Counts one item fewer, unless another account also holds the chunk. Returns the previous word; `Err` if nothing
+    /// changed.
     fn release_alone(&self, number: u32) -> Result<Word, Word> {
         let less = |word: Word| (word.holder() == number).then(|| (number, word.uses().saturating_sub(1)));
         self.update_holder(less)
@@ -58,10 +60,10 @@ impl ChunkState {
 }
 
 impl Counted<'_> {
-    /// All changes of the list, and of whether there is one, are made under its lock. What was found before the lock
-    /// may have changed.
-    fn hold_among_several(&self, books: &Ledger, account: &Account) {
-        let mut lists = books.lists();
+    /// All changes of the list, and of whether there is one, are made under its lock. The state that was read before
+    /// the lock may have changed.
+    fn hold_among_several(&self, holders_ledger: &Ledger, account: &Account) {
+        let mut lists = holders_ledger.lists();
         let Lists { open, several } = &mut *lists;
         let to_several = |word: Word| match word.holder() {
             0 => Some((account.number, 1)),
@@ -78,7 +80,7 @@ impl Counted<'_> {
         if before.holder() != SEVERAL {
             holders.push((before.holder(), before.uses()));
             with_account(open, before.holder(), |first| first.count_shared(self, 1));
-            books.count_shared(self.encoded_bytes);
+            holders_ledger.count_shared(self.encoded_bytes);
         }
         if let Some((_, uses)) = holders.iter_mut().find(|(number, _)| *number == account.number) {
             *uses += 1;
@@ -89,8 +91,8 @@ impl Counted<'_> {
         account.count_shared(self, 1);
     }
 
-    fn release_among_several(&self, books: &Ledger, account: &Account) {
-        let mut lists = books.lists();
+    fn release_among_several(&self, holders_ledger: &Ledger, account: &Account) {
+        let mut lists = holders_ledger.lists();
         if let Ok(before) = self.state.release_alone(account.number) {
             if before.uses() <= 1 {
                 account.count(self, before, -1);
@@ -112,26 +114,31 @@ impl Counted<'_> {
         account.count_shared(self, -1);
         if let [(last, uses)] = *holders.as_slice() {
             with_account(open, last, |last| last.count_shared(self, -1));
-            books.count_out_shared(self.encoded_bytes);
+            holders_ledger.count_out_shared(self.encoded_bytes);
             // The closure never returns `None`.
             let _ = self.state.update_holder(|_| Some((last, uses)));
             entry.remove();
         }
     }
 
-    /// Moves the frame out of memory or back, if `change` does so, and records it in the accounts of all holders.
+    /// Moves the frame out of memory or back, if `change` does so, and records the move in the accounts of all holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change
     /// together. Holders change the word without the lock; each change of the word counts the state that it finds, so
     /// the sums do not depend on the order.
-    pub(crate) fn note_moved(&self, books: &Ledger, is_moved: bool, change: impl FnOnce() -> bool) -> bool {
-        let lists = books.lists();
+    pub(crate) fn note_moved(
+        &self,
+        holders_ledger: &Ledger,
+        is_moved: bool,
+        change: impl FnOnce() -> bool,
+    ) -> bool {
+        let lists = holders_ledger.lists();
         if !change() {
             return false;
         }
         let before = self.state.set_moved(is_moved);
         let sign = if is_moved { 1 } else { -1 };
-        books.count_spilled(self.encoded_bytes, is_moved);
+        holders_ledger.count_spilled(self.encoded_bytes, is_moved);
         let spilled = |number| with_account(&lists.open, number, |account| account.count_spilled(self, sign));
         match before.holder() {
             0 => {}
@@ -144,12 +151,12 @@ impl Counted<'_> {
         true
     }
 
-    /// Removes a chunk from the list that is dropped while accounts hold it. The accounts are gone, since holders keep
+    /// Removes from the list a chunk that is dropped while accounts hold it. The accounts are gone, since holders keep
     /// their chunks alive.
-    pub(crate) fn leave_lists(&self, books: &Ledger) {
+    pub(crate) fn remove_from_lists(&self, holders_ledger: &Ledger) {
         if self.state.get().holder() == SEVERAL {
-            books.lists().several.remove(&self.address);
-            books.count_out_shared(self.encoded_bytes);
+            holders_ledger.lists().several.remove(&self.address);
+            holders_ledger.count_out_shared(self.encoded_bytes);
         }
     }
 }

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use super::account::Account;
 use super::word::SEVERAL;
 
-/// Frames shorter than this stay in memory: moving one frees at most about a hundred bytes more than it costs.
+/// Frames shorter than this stay in memory: moving such a frame saves at most about a hundred bytes.
 pub const MIN_MOVABLE_BYTES: usize = 256;
 
-/// Totals of live chunks. A chunk counts from when it gets the ledger until it is dropped.
+/// Totals of live chunks. A chunk counts from the time it is assigned to the ledger until it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Ledger {
     movable: bool,
 }
 
-/// Numbers are unique in the process, so a chunk never counts for another ledger's account.
+/// Numbers are unique in the process, so a chunk is never counted in an account of another ledger.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// The accounts of a ledger, and the chunks that several of them hold.
@@ -59,9 +59,9 @@ pub struct LedgerSnapshot {
     pub encoded_bytes: u64,
     /// Bytes of their content once decoded.
     pub raw_bytes: u64,
-    /// Of the bytes of their frames, those on disk and not in memory.
+    /// Bytes of the frames that are on disk and not in memory.
     pub spilled_bytes: u64,
-    /// Of the bytes of their frames, those that several accounts hold. Each chunk counts once.
+    /// Bytes of the frames that several accounts hold. Each chunk counts once.
     pub shared_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl LedgerSnapshot {
 }
 
 impl Ledger {
-    /// Creates a ledger of chunks whose frames can be moved to disk, which costs each chunk some 150 bytes. Frames
+    /// Creates a ledger of chunks whose frames can be moved to disk, which costs about 150 bytes per chunk. Frames
     /// under [`MIN_MOVABLE_BYTES`] stay in memory.
     #[must_use]
     pub fn of_movable_chunks() -> Self {
@@ -122,7 +122,7 @@ impl Ledger {
         self.shared_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
     }
 
-    /// Counts a frame that has left memory, or uncounts one that is back or dropped.
+    /// Starts counting a frame that has left memory, or stops counting one that is back in memory or was dropped.
     pub(crate) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
         match is_moved {
             true => self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed),

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// | Bits | Meaning |
 /// |---|---|
 /// | 0..29 | items of the holder that refer to the chunk |
-/// | 29..53 | number of the holder's account; 0: nobody; all ones: several, the ledger's list has them |
-/// | 53 | read since the disk tier last looked |
-/// | 54 | the frame is not in memory of this process's own |
-/// | 55 | the frame has a place outside of that memory, where it lies or can go back to; stays set |
+/// | 29..53 | number of the holder's account; 0: none; all ones: several, which are in the ledger's list |
+/// | 53 | read since the last check of the disk tier |
+/// | 54 | the frame is not in this process's own memory |
+/// | 55 | the frame has a place outside that memory, where it is or to which it can return; never cleared |
 /// | 56..64 | tag of the store that has written the chunk; 0: none |
 #[derive(Debug, Default)]
 pub(crate) struct ChunkState(AtomicU64);
@@ -79,7 +79,7 @@ impl ChunkState {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
-    /// Records that the frame was read. It only writes once between two checks of the disk tier.
+    /// Records that the frame was read. Writes at most once between two checks of the disk tier.
     pub(crate) fn touch(&self) {
         if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
             self.0.fetch_or(TOUCHED, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Bytes of a chunk, which stay accessible while this is alive, even if the chunk's bytes are moved meanwhile.
+/// Bytes of a chunk, which stay accessible while this is alive, even if the chunk's bytes are moved in the meantime.
 #[derive(Clone)]
 pub struct ChunkBytes<'a>(Access<'a>);
 
@@ -53,8 +53,8 @@ impl fmt::Debug for ChunkBytes<'_> {
 }
 
 /// How a chunk stores its frame.
-pub(super) enum Kept {
-    /// In its own memory while it is alive.
+pub(super) enum FrameStorage {
+    /// In the chunk's own memory, as long as the chunk is alive.
     Fixed(Arc<[u8]>),
     /// Movable by a disk tier.
     Movable(Box<Movable>),
@@ -67,11 +67,11 @@ pub(super) struct Movable {
 
 /// The locations of a frame: in memory, outside it, or both. There is always one.
 struct Frames {
-    near: Option<Bytes>,
-    far: Option<Bytes>,
+    in_memory: Option<Bytes>,
+    stored: Option<Bytes>,
 }
 
-impl Kept {
+impl FrameStorage {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Fixed(frame) => frame.len(),
@@ -98,7 +98,7 @@ impl Kept {
             Self::Fixed(frame) => {
                 let len = frame.len();
                 // A copy, whose reference count shows whether others use it.
-                let frames = Frames { near: Some(Bytes::copy_from_slice(&frame)), far: None };
+                let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
             Self::Movable(_) => self,
@@ -114,37 +114,37 @@ impl Movable {
     /// Returns the frame, from memory if it is there.
     pub(super) fn get(&self) -> Bytes {
         let frames = self.lock();
-        frames.near.as_ref().or(frames.far.as_ref()).cloned().unwrap_or_default()
+        frames.in_memory.as_ref().or(frames.stored.as_ref()).cloned().unwrap_or_default()
     }
 
     /// Returns the frame, if it is in memory.
-    pub(super) fn near(&self) -> Option<Bytes> {
-        self.lock().near.clone()
+    pub(super) fn in_memory(&self) -> Option<Bytes> {
+        self.lock().in_memory.clone()
     }
 
     /// Whether a reader uses the frame in memory.
-    pub(super) fn is_at_hand(&self) -> bool {
-        self.lock().near.as_ref().is_some_and(|near| !near.is_unique())
+    pub(super) fn is_frame_in_use(&self) -> bool {
+        self.lock().in_memory.as_ref().is_some_and(|in_memory| !in_memory.is_unique())
     }
 
     /// Sets the location of the frame outside memory. Returns the previous one.
-    pub(super) fn set_far(&self, bytes: Bytes) -> Option<Bytes> {
-        self.lock().far.replace(bytes)
+    pub(super) fn set_stored_frame(&self, bytes: Bytes) -> Option<Bytes> {
+        self.lock().stored.replace(bytes)
     }
 
-    /// Takes the frame out of memory if it is also elsewhere and no reader uses it. Later readers use the other
+    /// Removes the frame from memory if it also has another location and no reader uses it. Later readers use the other
     /// location.
-    pub(super) fn take_near(&self) -> Option<Bytes> {
+    pub(super) fn take_from_memory(&self) -> Option<Bytes> {
         let mut frames = self.lock();
-        frames.far.as_ref()?;
-        frames.near.take_if(|near| near.is_unique())
+        frames.stored.as_ref()?;
+        frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
     /// Returns the frame in memory, and whether it is `bytes` because there was none.
-    pub(super) fn put_near(&self, bytes: &Bytes) -> (Bytes, bool) {
+    pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
-        let is_new = frames.near.is_none();
-        (frames.near.get_or_insert_with(|| bytes.clone()).clone(), is_new)
+        let is_new = frames.in_memory.is_none();
+        (frames.in_memory.get_or_insert_with(|| bytes.clone()).clone(), is_new)
     }
 
     /// Locks the frames. No code under the lock panics.

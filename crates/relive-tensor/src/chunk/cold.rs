@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use super::Chunk;
 
-/// Why an operation of the disk failed.
+/// Why a disk operation failed.
 pub type ColdError = Box<dyn Error + Send + Sync>;
 
-/// A store for chunks that are not in memory. It knows each chunk that it has stored while the chunk is alive.
+/// A store for chunks that are not in memory. It keeps track of each stored chunk as long as the chunk is alive.
 pub trait ColdStore: Send + Sync {
-    /// Makes the frames of chunks [leave memory](Chunk::leave_memory), except those in use. Frames without a
+    /// Makes the frames of chunks [leave memory](Chunk::evict_frame), except those in use. Frames without a
     /// [place](Chunk::set_place) are stored first. Frames that are not in memory are stored again in a better place.
     ///
     /// # Errors
@@ -20,16 +20,17 @@ pub trait ColdStore: Send + Sync {
     fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError>;
 
     /// Reads the frames of chunks that are not in memory, all at once, verifies them and makes them [come
-    /// back](Chunk::come_back). Returns the frames, which stay in memory while they are held. Ignores chunks that it
+    /// back](Chunk::restore_frame). Returns the frames, which stay in memory while they are held. Ignores chunks that it
     /// does not have.
     ///
     /// # Errors
-    /// A frame cannot be read or differs from what was stored. Others may have come back.
+    /// A frame cannot be read or differs from what was stored. Other frames may have come back.
     fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError>;
 
-    /// Whether so much of the occupied space belonged to dropped chunks that storing the rest again pays off.
+    /// Whether so much of the occupied space belonged to dropped chunks that it is worth storing the remaining chunks
+    /// again.
     fn is_sparse(&self) -> bool;
 
-    /// Whether most of the space around a chunk's place belonged to dropped chunks.
+    /// Whether most of the space around a chunk's place belonged to chunks that are now dropped.
     fn is_sparse_around(&self, chunk: &Chunk) -> bool;
 }

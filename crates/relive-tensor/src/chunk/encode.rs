@@ -15,12 +15,12 @@ use crate::tensor::{Tensor, to_u64};
 /// leading dimension.
 ///
 /// With `use_delta`, columns to which [`delta::applies`] are encoded as differences before compression. Strings are
-/// never compressed, whatever the codec. Data that [`Codec::Lz4`] or [`Codec::Zstd`] does not shrink by a sixteenth is
-/// stored uncompressed ([`Codec::Raw`]); [`Codec::Snappy`] has its own form for that.
+/// never compressed, regardless of the codec. Data that [`Codec::Lz4`] or [`Codec::Zstd`] does not shrink by a
+/// sixteenth is stored uncompressed ([`Codec::Raw`]); [`Codec::Snappy`] has its own form for that.
 ///
 /// # Errors
-/// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are
-/// validated by [`Chunk::new`](super::Chunk::new), not here.
+/// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are validated
+/// by [`Chunk::new`](super::Chunk::new), not here.
 pub fn encode_chunk(
     key: u64,
     range: SequenceRange,
@@ -81,7 +81,7 @@ fn encode_tensor(
 pub(crate) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
     let start = frame.len();
     codec.encode(bytes, frame)?;
-    if matches!(codec, Codec::Raw | Codec::Snappy) || Codec::pays(frame.len() - start, bytes.len()) {
+    if matches!(codec, Codec::Raw | Codec::Snappy) || Codec::is_worthwhile(frame.len() - start, bytes.len()) {
         return Ok(codec);
     }
     frame.truncate(start);

@@ -72,9 +72,9 @@ impl EncodedTensor<'_> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Copies rows from number `first` on into all of `dst`, if the elements are uncompressed, so other rows need not
-    /// be decoded. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded elements, rows
-    /// that do not exist, and broken payloads.
+    /// Copies rows from number `first` on into all of `dst`, if the elements are uncompressed, without decoding other
+    /// rows. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded elements, rows that do
+    /// not exist, and broken payloads.
     ///
     /// # Errors
     /// [`ChunkFault`] if bytes of a bool tensor are not bools.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_what_is_not_compressed_are_copied_alone() {
+    fn single_uncompressed_rows_are_copied_directly() {
         let shape = Shape::from([3, 2]);
         let block = tensor(&shape, &[6, 5 << 2, 1, 2, 3, 4, 5, 6]);
         let mut two = [0; 4];

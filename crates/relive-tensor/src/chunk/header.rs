@@ -73,7 +73,7 @@ impl ColumnHeader {
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Returns the bytes of one row. Rows of strings count without their characters, which slices of a chunk share.
+    /// Returns the bytes of one row. For strings, the characters do not count, since slices of a chunk share them.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());
         let cells = num_elements(self.cell_dims()).unwrap_or(u64::MAX);

@@ -20,6 +20,6 @@ pub(crate) use encode::{Encoded, encode_bytes, encode_payloads};
 pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};
-pub use residence::AtHand;
+pub use residence::ResidenceGuard;
 pub use shared_headers::SharedHeaders;
 pub use stored::{Chunk, ChunkParts};

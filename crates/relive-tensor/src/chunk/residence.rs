@@ -11,7 +11,7 @@ use super::Chunk;
 /// ```
 /// use std::sync::Arc;
 /// use bytes::Bytes;
-/// use relive_tensor::{AtHand, Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+/// use relive_tensor::{ResidenceGuard, Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
 ///
 /// let rows = Tensor::from_slice(&[7_u8; 400], [1, 400])?;
 /// let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
@@ -19,21 +19,21 @@ use super::Chunk;
 /// let chunk = Arc::new(Chunk::new(parts)?.with_ledger(Arc::new(Ledger::of_movable_chunks())));
 /// assert!(chunk.set_place(Bytes::from_static(&[7; 400])));
 ///
-/// let (at_hand, away) = AtHand::of(std::slice::from_ref(&chunk));
-/// assert!(away.is_empty() && !chunk.leave_memory());
-/// drop(at_hand);
-/// assert!(chunk.leave_memory() && !chunk.is_resident());
+/// let (guard, away) = ResidenceGuard::of(std::slice::from_ref(&chunk));
+/// assert!(away.is_empty() && !chunk.evict_frame());
+/// drop(guard);
+/// assert!(chunk.evict_frame() && !chunk.is_resident());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct AtHand {
-    /// Only held, never read.
+pub struct ResidenceGuard {
+    /// Frames that are held but never read.
     _frames: Vec<Bytes>,
 }
 
-impl AtHand {
-    /// Keeps those of `chunks` in memory that are there, and returns those that are not. Chunks with fixed frames need
-    /// neither.
+impl ResidenceGuard {
+    /// Keeps the chunks that are in memory there, and returns the other chunks. Ignores chunks with fixed frames, which
+    /// are always in memory.
     #[must_use]
     pub fn of(chunks: &[Arc<Chunk>]) -> (Self, Vec<Arc<Chunk>>) {
         let (mut frames, mut away) = (Vec::new(), Vec::new());
@@ -61,23 +61,24 @@ impl Chunk {
         !self.state().get().is_moved()
     }
 
-    /// Whether the frame has a [place](Self::set_place) outside that memory, so it can [leave](Self::leave_memory).
+    /// Whether the frame has a [place](Self::set_place) outside this process's own memory, so it can
+    /// [leave](Self::evict_frame).
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.state().get().is_stored()
     }
 
-    /// Returns the frame if it is in memory, where it stays while the returned value is alive. `None` also if it is not
-    /// movable.
+    /// Returns the frame if it is in memory. It stays there while the returned value is alive. Also returns `None` if
+    /// the frame is not movable.
     #[must_use]
     pub fn frame_in_memory(&self) -> Option<Bytes> {
-        self.movable()?.near()
+        self.movable()?.in_memory()
     }
 
     /// Whether a reader uses the frame, so it cannot leave memory. Only for movable frames.
     #[must_use]
-    pub fn is_at_hand(&self) -> bool {
-        self.movable().is_some_and(super::bytes::Movable::is_at_hand)
+    pub fn is_frame_in_use(&self) -> bool {
+        self.movable().is_some_and(super::bytes::Movable::is_frame_in_use)
     }
 
     /// Whether the frame was read since the last call. Only for movable frames.
@@ -87,7 +88,7 @@ impl Chunk {
     }
 
     /// Sets or replaces the frame's place outside this process's own memory. `bytes` are the same bytes in that place.
-    /// A frame in memory stays there. The place is kept while the chunk is alive.
+    /// A frame in memory stays in memory. The place is kept while the chunk is alive.
     ///
     /// Returns false and changes nothing if the frame is not movable or `bytes` have another length.
     pub fn set_place(&self, bytes: Bytes) -> bool {
@@ -95,35 +96,35 @@ impl Chunk {
             return false;
         };
         // The previous place is dropped after the lock.
-        let before = movable.set_far(bytes);
+        let before = movable.set_stored_frame(bytes);
         self.state().set_stored();
         drop(before);
         true
     }
 
-    /// Makes the frame leave memory for its place, and frees its memory. Returns false and changes nothing if the frame
+    /// Moves the frame from memory to its place, and frees its memory. Returns false and changes nothing if the frame
     /// is not in memory, has no place, or is in use.
-    pub fn leave_memory(&self) -> bool {
+    pub fn evict_frame(&self) -> bool {
         let Some(movable) = self.movable() else { return false };
         let mut before = None;
-        self.counted().note_moved(self.books(), true, || {
-            before = movable.take_near();
+        self.counted().note_moved(self.holders_ledger(), true, || {
+            before = movable.take_from_memory();
             before.is_some()
         })
     }
 
     /// Puts the frame back into memory, as `bytes`, which must be the same bytes, created from a vector. The place is
-    /// kept. Returns the frame, which is not `bytes` if it was already in memory. It cannot leave memory while the
-    /// returned value is alive.
+    /// kept. Returns the frame, which is not `bytes` if the frame was already in memory. The frame cannot leave memory
+    /// while the returned value is alive.
     ///
     /// Returns `None` and changes nothing if the frame is not movable or `bytes` have another length.
     #[must_use]
-    pub fn come_back(&self, bytes: &Bytes) -> Option<Bytes> {
+    pub fn restore_frame(&self, bytes: &Bytes) -> Option<Bytes> {
         let movable = self.movable().filter(|movable| movable.len() == bytes.len())?;
         let mut frame = None;
-        self.counted().note_moved(self.books(), false, || {
-            let (near, is_new) = movable.put_near(bytes);
-            frame = Some(near);
+        self.counted().note_moved(self.holders_ledger(), false, || {
+            let (in_memory, is_new) = movable.put_in_memory(bytes);
+            frame = Some(in_memory);
             is_new
         });
         frame

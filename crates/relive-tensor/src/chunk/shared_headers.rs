@@ -14,8 +14,8 @@ const RECENT: usize = 8;
 
 /// The headers of recent chunks.
 ///
-/// Code that creates many chunks keeps one of these: chunks with equal headers then take less memory, and readers find
-/// the headers in the processor's cache.
+/// Code that creates many chunks keeps one such value: chunks with equal headers then take less memory, and readers
+/// find the headers in the processor's cache.
 #[derive(Debug, Default)]
 pub struct SharedHeaders {
     recent: SmallVec<[Arc<[ColumnHeader]>; RECENT]>,
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_which_the_same_is_said_share_it() {
+    fn chunks_with_equal_headers_share_them() {
         let mut shared = SharedHeaders::default();
         let [first, other, second] = [2, 3, 2].map(|rows| shared.share(chunk(rows)));
         assert!(first.is_clearly_like(&second) && !first.is_clearly_like(&other));

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::bytes::{ChunkBytes, Kept, Movable};
+use super::bytes::{ChunkBytes, FrameStorage, Movable};
 use super::error::{ChunkError, ChunkFault};
 use super::header::{ColumnHeader, SequenceRange};
 use super::headers::Headers;
@@ -25,7 +25,7 @@ pub struct ChunkParts {
     pub range: SequenceRange,
     /// Its tensors, one per column.
     pub columns: SmallVec<[ColumnHeader; 1]>,
-    /// Whether delta coding was applied before compression, to the columns that it applies to.
+    /// Whether, before compression, delta coding was applied to the columns to which it is applicable.
     pub delta_encoded: bool,
     /// The bytes that the columns' spans point into.
     pub frame: Arc<[u8]>,
@@ -42,7 +42,7 @@ pub struct ChunkParts {
 #[repr(C)]
 pub struct Chunk {
     columns: Headers,
-    frame: Kept,
+    frame: FrameStorage,
     /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
     raw_bytes: u32,
     sparse: bool,
@@ -58,7 +58,7 @@ pub struct Chunk {
     end: i32,
 }
 
-/// The ledger of chunks without one.
+/// The ledger of chunks that were not assigned to one.
 static UNCOUNTED: LazyLock<Ledger> = LazyLock::new(Ledger::default);
 
 impl Chunk {
@@ -89,7 +89,7 @@ impl Chunk {
             plain = plain && column.is_plain(&frame);
         }
         let SequenceRange { episode_id, start, end, sparse } = range;
-        let (frame, ledger, state) = (Kept::Fixed(frame), None, ChunkState::default());
+        let (frame, ledger, state) = (FrameStorage::Fixed(frame), None, ChunkState::default());
         Ok(Self {
             key,
             episode_id,
@@ -113,7 +113,7 @@ impl Chunk {
         self.leave_ledger();
         ledger.count_in(self.size_bytes(), self.uncompressed_size_bytes());
         if ledger.moves(self.frame.len()) {
-            let frame = std::mem::replace(&mut self.frame, Kept::Fixed(Arc::default()));
+            let frame = std::mem::replace(&mut self.frame, FrameStorage::Fixed(Arc::default()));
             self.frame = frame.into_movable();
         }
         self.ledger = Some(ledger);
@@ -163,7 +163,7 @@ impl Chunk {
         self.frame().slice(self.column(index)?.span_usize()?)
     }
 
-    /// Whether delta coding was applied, to the columns that it applies to.
+    /// Whether delta coding was applied to the columns to which it is applicable.
     #[must_use]
     pub fn is_delta_encoded(&self) -> bool {
         self.delta_encoded
@@ -184,12 +184,12 @@ impl Chunk {
         self.frame.get()
     }
 
-    /// Returns the frame as bytes that stay alive by themselves.
+    /// Returns the frame as bytes with their own reference count.
     #[must_use]
     pub fn shared_frame(&self) -> Bytes {
         match &self.frame {
-            Kept::Fixed(frame) => Bytes::from_owner(Arc::clone(frame)),
-            Kept::Movable(movable) => {
+            FrameStorage::Fixed(frame) => Bytes::from_owner(Arc::clone(frame)),
+            FrameStorage::Movable(movable) => {
                 self.state.touch();
                 movable.get()
             }
@@ -199,8 +199,8 @@ impl Chunk {
     /// Returns the frame, unless it is movable.
     pub(crate) fn fixed_frame(&self) -> Option<&Arc<[u8]>> {
         match &self.frame {
-            Kept::Fixed(frame) => Some(frame),
-            Kept::Movable(_) => None,
+            FrameStorage::Fixed(frame) => Some(frame),
+            FrameStorage::Movable(_) => None,
         }
     }
 
@@ -227,8 +227,8 @@ impl Chunk {
         to_u64(self.frame.len())
     }
 
-    /// Returns the decoded size of the content in bytes, as dm-reverb counts it: each string counts 24 bytes besides
-    /// its characters.
+    /// Returns the decoded size of the content in bytes, as dm-reverb counts it: each string counts 24 bytes in
+    /// addition to its characters.
     #[must_use]
     pub fn uncompressed_size_bytes(&self) -> u64 {
         u64::from(self.raw_bytes)
@@ -261,12 +261,12 @@ impl Chunk {
 
     /// Counts one more item of `account` that refers to this chunk.
     pub fn hold(&self, account: &Account) {
-        accounts::hold(&self.state, account, || (self.counted(), self.books()));
+        accounts::hold(&self.state, account, || (self.counted(), self.holders_ledger()));
     }
 
-    /// Counts one item less of `account` that refers to this chunk.
+    /// Counts one item fewer of `account` that refers to this chunk.
     pub fn release(&self, account: &Account) {
-        accounts::release(&self.state, account, || (self.counted(), self.books()));
+        accounts::release(&self.state, account, || (self.counted(), self.holders_ledger()));
     }
 
     /// Whether an item of any account refers to this chunk.
@@ -286,14 +286,14 @@ impl Chunk {
     }
 
     /// Returns the ledger with the accounts of the chunk's holders.
-    pub(super) fn books(&self) -> &Ledger {
+    pub(super) fn holders_ledger(&self) -> &Ledger {
         self.ledger.as_deref().unwrap_or_else(|| &UNCOUNTED)
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        self.counted().leave_lists(self.books());
+        self.counted().remove_from_lists(self.holders_ledger());
         self.leave_ledger();
     }
 }
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_is_small_beside_its_frame() {
+    fn a_chunk_has_little_overhead() {
         assert!(size_of::<Chunk>() <= 104, "Chunk takes {} bytes", size_of::<Chunk>());
         assert_eq!(size_of::<ColumnHeader>(), 40);
     }

@@ -9,8 +9,8 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// Rows in one piece of at least this many bytes are kept without a copy, if possible, and copied once, when the chunk
-/// is cut. For smaller pieces, tracking costs more than the copy.
+/// If possible, rows in one piece of at least this many bytes are kept without a copy and only copied when the chunk is
+/// cut. For smaller pieces, tracking costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 /// The largest tail whose memory is kept for the next chunk, in bytes.

@@ -14,30 +14,30 @@ use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// Where rows of a column are once their chunk is cut.
+/// The location of rows of a column after their chunk is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Placed {
+pub struct PlacedRows {
     /// Number of the column in its chunker.
     pub column: usize,
-    /// Key of the chunk, which is known from its first row on.
+    /// Key of the chunk, which is known as soon as the chunk has a row.
     pub chunk_key: u64,
     /// Index of the tensor in the chunk.
     pub index: u32,
     /// Row in that tensor.
     pub offset: u32,
-    /// The index among the given rows of the first row there. The others follow it.
+    /// The index, among the given rows, of the first row at this location. The other rows follow it.
     pub first: u32,
-    /// The number of these rows.
+    /// The number of rows at this location.
     pub rows: u32,
 }
 
-/// What a chunker requests from and reports to its caller.
+/// The interface through which a chunker requests keys and reports chunks.
 pub trait ChunkSink {
     /// Returns a key for a new chunk.
-    fn draw_key(&mut self) -> u64;
+    fn new_key(&mut self) -> u64;
 
     /// Reports where rows are placed.
-    fn place(&mut self, placed: Placed);
+    fn place(&mut self, placed: PlacedRows);
 
     /// Reports a full chunk. Its rows are dropped afterwards.
     fn cut(&mut self, cut: &Cut<'_>);
@@ -45,17 +45,17 @@ pub trait ChunkSink {
 
 /// Collects the rows of several columns and cuts them into shared chunks, in which the values of one step are adjacent.
 ///
-/// A column may lack a row at any step. Its first row determines type and shape of a column.
+/// A column may lack a row at any step. The first row of a column determines the type and shape of the column.
 ///
 /// ```
-/// use relive_tensor::{ChunkLength, ChunkSink, Chunker, Cut, Placed, Rows, Tensor};
+/// use relive_tensor::{ChunkLength, ChunkSink, Chunker, Cut, PlacedRows, Rows, Tensor};
 ///
 /// #[derive(Default)]
 /// struct Chunks(Vec<Vec<Tensor>>);
 ///
 /// impl ChunkSink for Chunks {
-///     fn draw_key(&mut self) -> u64 { 7 }
-///     fn place(&mut self, _: Placed) {}
+///     fn new_key(&mut self) -> u64 { 7 }
+///     fn place(&mut self, _: PlacedRows) {}
 ///     fn cut(&mut self, cut: &Cut<'_>) {
 ///         self.0.push(cut.columns().iter().filter_map(|column| column.to_tensor().ok()).collect());
 ///     }
@@ -82,7 +82,7 @@ pub struct Chunker {
     open: Option<Open>,
 }
 
-/// What determines the length of chunks: how well they compress, and how often items are created.
+/// The criteria for the length of chunks: how well they compress, and how often items are created.
 #[derive(Clone, Debug)]
 struct Tuned {
     tuner: AutoTuner,
@@ -94,9 +94,9 @@ struct Tuned {
 struct Buffered {
     spec: Option<(DType, Shape)>,
     buffer: Buffer,
-    /// Its index in the open chunk, if it has rows there, ……
+    /// The column's index in the open chunk; valid if it has rows there.
     index: u32,
-    /// … and the step of the last of them.
+    /// The step of the column's last row in the open chunk.
     last_step: i32,
 }
 
@@ -117,12 +117,12 @@ impl Chunker {
     }
 
     /// Appends rows of some columns, the same number for each, for consecutive steps from `first_step` on. Reports to
-    /// `sink` where they are placed, and which chunks are full.
+    /// `sink` where the rows are placed and which chunks are full.
     ///
     /// # Errors
     /// [`ChunkerError`] if type or shape of a row differ from the column's first row, if the columns differ in their
     /// number of rows, if the episode changes while rows are buffered, if a step does not come after the column's last
-    /// buffered step, or if a row exceeds [`MAX_CELL_BYTES`]. Nothing is appended then.
+    /// buffered step, or if a row exceeds [`MAX_CELL_BYTES`]. After an error, nothing has been appended.
     pub fn append<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -146,7 +146,7 @@ impl Chunker {
         Ok(())
     }
 
-    /// Appends rows from number `from` on, at least one, as many as fit into the open chunk.
+    /// Appends as many rows as fit into the open chunk, but at least one, starting with row number `from`.
     fn append_part<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -159,7 +159,7 @@ impl Chunker {
         let row_bytes = cells.iter().map(|(_, rows)| rows.cell_bytes()).sum::<u64>().max(1);
         let max_steps = self.max_steps(left, row_bytes);
         let is_new = self.open.is_none();
-        let open = self.open.get_or_insert_with(|| Open::new(sink.draw_key(), episode_id, step));
+        let open = self.open.get_or_insert_with(|| Open::new(sink.new_key(), episode_id, step));
         let room = max_steps.saturating_sub(open.steps) + u32::from(open.continues(step));
         let until_large = CHUNKER_CUT_BYTES.saturating_sub(open.size_bytes).div_ceil(row_bytes);
         let fitting = u32::try_from(until_large).unwrap_or(u32::MAX).min(room).max(1);
@@ -179,7 +179,7 @@ impl Chunker {
                 open.columns += 1;
             }
             let (chunk_key, index, offset) = (open.key, buffered.index, buffered.buffer.rows());
-            sink.place(Placed { column: *column, chunk_key, index, offset, first: from, rows: taken });
+            sink.place(PlacedRows { column: *column, chunk_key, index, offset, first: from, rows: taken });
             buffered.last_step = last_step;
         }
         if is_new && is_full {
@@ -251,8 +251,8 @@ impl Chunker {
         Some(column.buffer.copy(*dtype, cell, offset..end))
     }
 
-    /// Returns the length that items wait for: a chunk is cut once it has that many steps and an item needs it. With a
-    /// constant length, every chunk is cut there.
+    /// Returns the number of steps at which a chunk is cut if an item needs it. With a constant length, every chunk is
+    /// cut at this number.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
         match (&self.tuned, self.length) {
@@ -276,8 +276,8 @@ impl Chunker {
         }
     }
 
-    /// Records that items were created from the rows so far. `is_awaited` is whether one of them needs the open chunk.
-    /// Returns whether that chunk should be [cut](Self::flush) now. Has no effect with a constant length.
+    /// Records that items were created from the rows appended so far. `is_awaited` is whether one of them needs the
+    /// open chunk. Returns whether that chunk should be [cut](Self::flush) now. Has no effect with a constant length.
     pub fn note_items(&mut self, is_awaited: bool) -> bool {
         let length = self.max_chunk_length();
         let Some(tuned) = &mut self.tuned else { return false };
@@ -297,8 +297,7 @@ impl Chunker {
         self.columns.get(column).map_or(0, |column| column.buffer.rows())
     }
 
-    /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant
-    /// length.
+    /// Records an item that is about to be sent; see [`AutoTuner::record_item`]. Has no effect with a constant length.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
         if let Some(tuned) = &mut self.tuned {
             tuned.tuner.record_item(cells, chunks);

@@ -20,7 +20,7 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Returns the key of the chunk, which references to its cells contain.
+    /// Returns the key of the chunk, which is part of the references to its cells.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
@@ -53,7 +53,7 @@ impl<'a> Cut<'a> {
         let shape = |column: &CutColumn<'_>| Shape::batched(column.rows, column.cell_dims);
         let shapes: SmallVec<[Shape; 8]> = self.columns.iter().map(shape).collect();
         let columns = || self.columns.iter().zip(&shapes).zip(&encodings);
-        // A chunk is delta-encoded in all columns that allow it, or in none.
+        // Either all columns of a chunk that allow delta coding are delta-encoded, or none.
         let mut with_delta =
             columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
         let delta_encoded = self.delta

@@ -30,11 +30,11 @@ pub(super) enum CutData<'a> {
 /// How the payload of a column is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// With this codec; data that it does not shrink is stored uncompressed.
+    /// With this codec; data that the codec does not shrink is stored uncompressed.
     With(Codec),
     /// Uncompressed, in a form that decoders of [`Codec::Snappy`] support.
     Stored,
-    /// Uncompressed without a header: a column in one piece is copied at once.
+    /// Uncompressed without a header: a column in one piece is copied in a single operation.
     Bare,
 }
 

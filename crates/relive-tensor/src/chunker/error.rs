@@ -22,7 +22,7 @@ pub enum ChunkerError {
     /// A cell of another type or shape than the first cell of the column.
     #[error("the column holds {dtype}{shape}, got {actual_dtype}{actual_shape}")]
     Cell { dtype: DType, shape: Shape, actual_dtype: DType, actual_shape: Shape },
-    /// A cell with too many dimensions for a leading one.
+    /// A cell with so many dimensions that a leading one cannot be added.
     #[error(
         "a cell has {rank} dimensions; with the leading dimension for steps, that exceeds the limit of {MAX_RANK}"
     )]
@@ -30,12 +30,12 @@ pub enum ChunkerError {
     /// A cell that exceeds [`MAX_CELL_BYTES`].
     #[error("a cell has {size} bytes; the limit is {MAX_CELL_BYTES}")]
     CellSize { size: u64 },
-    /// A cell of another episode while cells of the last one are buffered.
+    /// A cell of another episode while cells of the previous episode are buffered.
     #[error(
         "got a step of episode {given}, but episode {buffered} still has buffered steps; flush at the end of an episode"
     )]
     Episode { buffered: u64, given: u64 },
-    /// A step that is not after the last one.
+    /// A step that is not after the last buffered step.
     #[error("step {given} does not come after step {last}; a column takes one cell per step")]
     Step { last: i32, given: i32 },
     /// An unknown column.

@@ -19,10 +19,11 @@ pub enum ChunkLength {
         /// Number of newest cells of the column that items can refer to, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// A length tuned while writing. Chunks end where items end while they are small, so items do not wait. If items
-    /// are created at every step, the length is the one with the least cost; see [`AutoTuner`](super::AutoTuner).
+    /// A length that is tuned while writing. Small chunks end where items end, so items do not wait for further steps.
+    /// If items are created at every step, the length with the least cost is chosen; see
+    /// [`AutoTuner`](super::AutoTuner).
     AutoTuned {
-        /// Number of newest cells of the column that items can refer to, at least 1; no chunk gets longer.
+        /// Number of newest cells of the column that items can refer to, at least 1; no chunk has more steps.
         num_keep_alive_refs: u32,
         /// The weight of the bytes sent per step of an item relative to the bytes stored per step. Usually 1.
         throughput_weight: f64,
@@ -56,7 +57,7 @@ impl ChunkLength {
         }
     }
 
-    /// Returns itself if its numbers are valid.
+    /// Returns `self` if its numbers are valid.
     ///
     /// # Errors
     /// [`ChunkerError`] as the constructors.
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_those_of_the_spec() {
+    fn chunk_length_limits_match_the_spec() {
         assert!(ChunkLength::constant(1, 1).is_ok() && ChunkLength::constant(4, 4).is_ok());
         assert_eq!(ChunkLength::constant(0, 0), Err(ChunkerError::KeepAlive { num_keep_alive_refs: 0 }));
         let length = |max_chunk_length, num_keep_alive_refs| {

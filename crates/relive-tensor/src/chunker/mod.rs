@@ -12,7 +12,7 @@ mod plain;
 mod rows;
 mod tuner;
 
-pub use columns::{ChunkSink, Chunker, Placed};
+pub use columns::{ChunkSink, Chunker, PlacedRows};
 pub use cut::Cut;
 pub use cut_column::{CutColumn, Encoding};
 pub use error::ChunkerError;

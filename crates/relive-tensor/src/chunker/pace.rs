@@ -4,9 +4,9 @@ use crate::limits::PACED_CHUNK_BYTES;
 
 /// Counts the steps between items.
 ///
-/// Items of sequences are created every few steps. A chunk that ends where an item ends serves it as well as one chunk
-/// per step, and is looked up, counted and described once. Chunks therefore have as many steps as there are between the
-/// last two items, and the rows of one call need not be cut at all.
+/// Items of sequences are created every few steps. For such an item, a chunk that ends where the item ends is as
+/// suitable as one chunk per step, and it is looked up, counted and described only once. Chunks therefore have as many
+/// steps as there are between the last two items, and the rows of one call need not be divided among chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Number of steps since the last item.
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_reaches_as_far_as_from_item_to_item() {
+    fn a_chunk_is_as_long_as_the_distance_between_items() {
         let mut pace = Pace::default();
         assert_eq!(pace.reach(1, 8), 1);
         pace.add_steps(20);

@@ -74,7 +74,7 @@ impl<'a> PlainCut<'a> {
         let mut headers = SmallVec::with_capacity(self.columns.len());
         let mut start = 0_u32;
         for column in &self.columns {
-            // Their sum is within the limit of a chunk.
+            // The sum of the lengths is within the limit of a chunk.
             let end = start + u32::try_from(column.len()).unwrap_or(0);
             let (dtype, codec, shape) = (column.dtype(), column.codec, column.shape.clone());
             headers.push(ColumnHeader { dtype, codec, shape, span: start..end });
@@ -83,7 +83,7 @@ impl<'a> PlainCut<'a> {
         if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
             && let Some(bytes) = column.whole()
         {
-            // Memory that is filled in pieces would have to be cleared first.
+            // This avoids clearing the memory first, which filling it piece by piece would require.
             return (bytes.into(), headers);
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);

@@ -7,7 +7,7 @@ use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::{Shape, num_elements};
 use crate::tensor::{Tensor, TensorError, check_bytes, to_u64};
 
-/// The values of one column at consecutive steps, borrowed: a chunk that they fill is encoded directly from them.
+/// The borrowed values of one column at consecutive steps. A chunk that they fill is encoded directly from them.
 ///
 /// ```
 /// use relive_tensor::{Rows, Tensor};
@@ -30,7 +30,7 @@ pub struct Rows<'a> {
 pub(super) enum RowData<'a> {
     /// Little-endian, row-major.
     Borrowed(&'a [u8]),
-    /// The same, which can be kept without a copy.
+    /// Shared bytes, which can be kept without a copy.
     Shared { bytes: &'a Bytes, start: usize, end: usize },
     /// Strings, row-major.
     Strings(&'a [Bytes]),
@@ -43,7 +43,7 @@ impl<'a> Rows<'a> {
         Self::of(value, value.shape().dims(), 1)
     }
 
-    /// Returns the values of many steps, whose number is the leading dimension; `None` for a scalar.
+    /// Returns the values of several steps along the leading dimension; `None` for a scalar.
     #[must_use]
     pub fn steps(values: &'a Tensor) -> Option<Self> {
         Some(Self::of(values, values.shape().cell_dims(), values.shape().rows()?))

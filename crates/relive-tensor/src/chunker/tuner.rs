@@ -27,9 +27,9 @@ pub struct ChunkStatistic {
 /// Finds the chunk length of a column with the least cost, like dm-reverb.
 ///
 /// The cost of a length is the bytes stored per step plus the weighted bytes sent per step of an item: longer chunks
-/// compress better, shorter chunks carry fewer steps that an item does not need. The tuner computes a score after every
-/// 10 items and 5 new chunks. If the score is better than the last one, the length continues to change in the same
-/// direction (+2 or -1); otherwise, it reverses.
+/// compress better, shorter chunks contain fewer steps that an item does not need. The tuner computes a score after
+/// every 10 items and 5 new chunks. If the score is better than the last one, the length continues to change in the
+/// same direction (+2 or -1); otherwise, it reverses.
 ///
 /// ```
 /// use relive_tensor::{AutoTuner, ChunkStatistic};
@@ -104,7 +104,7 @@ impl AutoTuner {
         }
     }
 
-    /// Returns the score of the recorded items and chunks, and forgets them.
+    /// Returns the score of the recorded items and chunks, and discards the records.
     fn take_score(&mut self) -> Score {
         let chunks = || self.chunks.iter().map(|(_, sample)| *sample);
         let average_length = mean(self.items.iter().copied().chain(chunks()).map(|sample| sample.length));

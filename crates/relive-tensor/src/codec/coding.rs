@@ -60,7 +60,7 @@ impl Codec {
     ///
     /// # Errors
     /// [`CodecError`] if `src` is broken or decodes to another length. For untrusted lengths, call
-    /// [`validate`](Self::validate) first, which does not allocate them.
+    /// [`validate`](Self::validate) first, which does not allocate memory of that length.
     pub fn decode(self, src: &[u8], expected_len: usize) -> Result<Vec<u8>, CodecError> {
         if self == Self::Raw {
             self.check_len(src.len(), expected_len)?;
@@ -71,7 +71,7 @@ impl Codec {
         Ok(out)
     }
 
-    /// Decodes `src` into all of `dst`, so a column can be decoded in place without a copy.
+    /// Decodes `src` into all of `dst`, so a column can be decoded directly to its destination.
     ///
     /// # Errors
     /// [`CodecError`] if `src` is broken or decodes to another length. The content of `dst` is then unspecified.
@@ -109,7 +109,7 @@ impl Codec {
 
     /// Whether compressing `len` bytes to `encoded` bytes pays off. Uncompressed bytes are cheaper to read: readers
     /// copy them or use them in place.
-    pub(crate) const fn pays(encoded: usize, len: usize) -> bool {
+    pub(crate) const fn is_worthwhile(encoded: usize, len: usize) -> bool {
         encoded <= len - len / MIN_SAVED_PART
     }
 }

@@ -1,7 +1,7 @@
-//! Delta coding: each row is replaced by its difference to the row before.
+//! Delta coding: each row is replaced by its difference from the previous row.
 //!
-//! It only applies to tensors of plain integers with at least two dimensions. They are treated as `[N, M]` numbers of
-//! the unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
+//! Delta coding only applies to tensors of plain integers with at least two dimensions. They are treated as `[N, M]`
+//! numbers of the unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
 //!
 //! ```
 //! use relive_tensor::{DType, Shape, codec::delta};
@@ -16,15 +16,15 @@
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// Whether delta coding changes tensors of this type and shape at all.
+/// Whether delta coding applies to tensors of this type and shape.
 #[must_use]
 pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2
 }
 
-/// Replaces every row except the first by its difference to the row before. Does nothing if [`applies`] is false.
+/// Replaces every row except the first by its difference from the previous row. Does nothing if [`applies`] is false.
 pub fn encode(dtype: DType, shape: &Shape, data: &mut [u8]) {
-    // Backwards, so that the row before is still the original.
+    // Backwards, so that the previous row is still the original.
     match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {
         Some((1, rows)) => rows.backwards(data, |[a], [b]| [a.wrapping_sub(b)]),
         Some((2, rows)) => rows
@@ -60,12 +60,12 @@ struct Rows {
 }
 
 impl Rows {
-    /// Applies `op` to each row except the first and the row before it, from the first to the last.
+    /// Applies `op` to each row except the first, and to its previous row, from the first row to the last.
     fn forwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).for_each(|row| self.combine(data, row, &op));
     }
 
-    /// Applies `op` to each row except the first and the row before it, from the last to the first.
+    /// Applies `op` to each row except the first, and to its previous row, from the last row to the first.
     fn backwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).rev().for_each(|row| self.combine(data, row, &op));
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_rows_are_nothing_to_do() {
+    fn empty_rows_are_left_unchanged() {
         encode(DType::Int64, &Shape::from([0, 3]), &mut []);
         decode(DType::Int64, &Shape::from([3, 0]), &mut []);
     }

@@ -1,8 +1,8 @@
 //! Raw LZ4 blocks.
 //!
 //! A block is a list of sequences: a token, whose upper four bits are the number of literals and whose lower four bits
-//! are the match length - 4 (15: more follows, in bytes of which each but the last is 255), the literals, and a
-//! 16-bit offset of the match. The last sequence ends after its literals.
+//! are the match length - 4 (15: further bytes are added to the length; each of them except the last is 255), the
+//! literals, and a 16-bit offset of the match. The last sequence ends after its literals.
 
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
@@ -25,7 +25,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
 pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
     match lz4_flex::block::decompress_into(src, dst) {
         Ok(found) => Codec::Lz4.check_len(found, dst.len()),
-        // The walk finds the position and the reason; the library's message is the last resort.
+        // The walk finds the position and the reason; the library's message is only used if the walk finds no fault.
         Err(error) => {
             validate(src, dst.len())?;
             Err(CodecError::Library { codec: Codec::Lz4, message: error.to_string() })
@@ -33,7 +33,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the sequences of the block and makes all checks of a decoder, without output.
+/// Walks the sequences of the block and performs all checks of a decoder, without output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let found = walk(src, expected_len).map_err(|(rest, fault)| CodecError::Broken {
         codec: Codec::Lz4,

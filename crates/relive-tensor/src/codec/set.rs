@@ -23,7 +23,7 @@ impl CodecSet {
     /// Every codec.
     pub const ALL: Self = Self((1 << Codec::ALL.len()) - 1);
 
-    /// What every peer supports, including dm-reverb's: [`Codec::Snappy`].
+    /// The codec that every peer supports, including dm-reverb: [`Codec::Snappy`].
     pub const REVERB: Self = Self::NONE.with(Codec::Snappy);
 
     /// Returns these codecs and `codec`.

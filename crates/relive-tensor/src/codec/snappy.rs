@@ -16,7 +16,7 @@ use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// Bytes of a block besides its only literal: its length twice, and a tag.
+/// Bytes of a block in addition to its only literal: the length, twice, and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -31,7 +31,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     let written = written.map_err(|_| too_long())?;
     let block = out.get(start..).unwrap_or_default();
-    if Codec::pays(written, src.len()) || plain(block, src.len()).is_some() {
+    if Codec::is_worthwhile(written, src.len()) || plain(block, src.len()).is_some() {
         return Ok(());
     }
     out.truncate(start);
@@ -99,7 +99,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
     match snap::raw::Decoder::new().decompress(src, dst) {
         Ok(found) => Codec::Snappy.check_len(found, dst.len()),
-        // The walk finds the position and the reason; the library's message is the last resort.
+        // The walk finds the position and the reason; the library's message is only used if the walk finds no fault.
         Err(error) => {
             validate(src, dst.len())?;
             Err(CodecError::Library { codec: Codec::Snappy, message: error.to_string() })
@@ -107,7 +107,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the elements of the block and makes all checks of a decoder, without output.
+/// Walks the elements of the block and performs all checks of a decoder, without output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let broken = |(rest, fault): (&[u8], BlockFault)| CodecError::Broken {
         codec: Codec::Snappy,
@@ -142,7 +142,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
             }
             (len, next)
         };
-        // At most 2^32 bytes per element of an input in memory: no overflow.
+        // This cannot overflow: each element of an input in memory yields at most 2^32 bytes.
         produced += len;
         if produced > limit {
             return Err((rest, BlockFault::Overrun));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_apart() {
+    fn each_fault_is_distinguished() {
         assert_eq!(fault(&[], 0), (0, BlockFault::Header));
         assert_eq!(fault(&[0x80], 0), (0, BlockFault::Header));
         assert_eq!(fault(&[0xff, 0xff, 0xff, 0xff, 0x1f], 0), (0, BlockFault::Header));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_shrink_is_one_literal_of_any_length() {
+    fn incompressible_data_is_one_literal_of_any_length() {
         let noise = |len: u32| -> Vec<u8> {
             (0..len).flat_map(|i| i.wrapping_mul(0x9e37_79b9).rotate_left(i % 31).to_le_bytes()).collect()
         };
@@ -241,14 +241,14 @@ mod tests {
             assert_eq!(plain_len(src.len() as u64), Some(block.len() as u64), "{len}");
             assert!(block.len() <= src.len() + 9);
             assert_eq!(validate(&block, src.len()), Ok(()));
-            // The library reads it, too.
+            // The library can decode the block as well.
             assert_eq!(snap::raw::Decoder::new().decompress_vec(&block).unwrap(), src);
             assert_eq!(plain(&block, src.len() + 1), None);
         }
     }
 
     #[test]
-    fn what_shrinks_is_compressed() {
+    fn compressible_data_is_compressed() {
         let mut block = Vec::new();
         encode(&[7; 1000], &mut block).unwrap();
         assert!(block.len() < 100 && plain(&block, 1000).is_none());

@@ -40,7 +40,7 @@ pub fn validate(src: &[u8], count: u64) -> Result<u64, CodecError> {
     let mut expected = 0_u64;
     for element in 0..count {
         let (len, after) = read_varint32(rest).ok_or(CodecError::StringLength { element, count })?;
-        // Every length takes a byte of an input in memory: no overflow.
+        // This cannot overflow: every length takes at least a byte of an input in memory.
         expected += u64::from(len);
         rest = after;
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn no_strings_are_no_bytes() {
+    fn an_empty_list_of_strings_has_no_bytes() {
         assert_eq!(validate(&[], 0), Ok(0));
         assert_eq!(decode(&[], 0), Ok(vec![]));
         assert_eq!(validate(&[0], 0), Err(CodecError::StringBytes { expected: 0, found: 1 }));

@@ -15,7 +15,7 @@ const LEVEL: i32 = 1;
 /// The largest decoded size of one block of the format, and the size of the buffer for validation.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
-// The library's contexts are kept: creating one takes some 10 µs, ten times as long as decoding a payload of some
+// The library's contexts are kept: creating one takes about 10 µs, ten times as long as decoding a payload of a few
 // hundred bytes.
 thread_local! {
     static ENCODER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
@@ -85,7 +85,7 @@ fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -
         rest = rest.get(status.bytes_read..).unwrap_or_default();
         take(produced, buffer.get(..status.bytes_written).unwrap_or_default());
         produced += status.bytes_written;
-        // `remaining` is 0 exactly when a frame is complete and all of it was output.
+        // `remaining` is 0 if and only if a frame is complete and has been output in full.
         if produced > expected_len || (rest.is_empty() && status.remaining == 0) {
             return Codec::Zstd.check_len(produced, expected_len);
         }

@@ -134,8 +134,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the memory of the elements in bytes, as dm-reverb counts it: each string counts 24 bytes besides its
-    /// characters.
+    /// Returns the memory of the elements in bytes, as dm-reverb counts it: each string counts 24 bytes in addition to
+    /// its characters.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match &self.data {
@@ -263,7 +263,7 @@ fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
 
 /// Checks that `data` has valid elements of `dtype`. Only bools can be invalid: each byte must be 0 or 1.
 pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
-    // The fold has no early exit, so it is vectorized; the position is only searched afterwards.
+    // The fold has no early exit, so it is vectorized; the position is determined only afterwards.
     if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {
         return Ok(());
     }

@@ -11,11 +11,12 @@ use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// Above this number of chunks, their numbers are found by hash instead of a linear search, which is faster up to here.
+/// Above this number of chunks, their numbers are found by hash instead of a linear search, which is faster for fewer
+/// chunks.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
-/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused:
-/// trajectories with the same slicing pattern then share it.
+/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused: its
+/// trajectories with the same slicing pattern share that pattern.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -36,7 +37,7 @@ const LINEAR_SEARCH_CHUNKS: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct TrajectoryBuilder {
-    // The parts so far, not validated yet.
+    // The parts added so far, not validated yet.
     chunks: SmallVec<[Arc<Chunk>; 2]>,
     columns: SmallVec<[ColumnSpan; 8]>,
     slices: SmallVec<[Slice; 8]>,
@@ -89,24 +90,24 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in
-    /// type and row shape, and squeezed columns have exactly one row. All trajectories come through here. The builder
-    /// is then as empty as a new one.
+    /// Builds the trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree
+    /// in type and row shape, and squeezed columns have exactly one row. Every trajectory is built by this function.
+    /// Afterwards, the builder is empty.
     ///
     /// # Errors
-    /// [`TrajectoryError`] with the column, the chunk, the requested and the existing rows.
+    /// [`TrajectoryError`] with the column, the chunk, the requested rows and the existing rows.
     pub fn build(&mut self) -> Result<Trajectory, TrajectoryError> {
         let draft = Columns { chunks: &self.chunks, first: 0, spans: &self.columns, slices: &self.slices };
         let checked = validate::trajectory(draft);
         let first = self.slices.iter().find(|slice| slice.chunk == 0).map_or(0, |slice| slice.offset);
         let pattern = checked.map(|()| self.patterns.of(&self.columns, &self.slices, first));
-        // Items are many and live long, so they use no more memory than needed.
+        // Items are numerous and long-lived, so they use no more memory than needed.
         let chunks = self.chunks.drain(..).collect();
         self.clear();
         Ok(Trajectory { chunks, first, pattern: pattern? })
     }
 
-    /// Drops the parts added since the last trajectory.
+    /// Drops the parts that were added since the last trajectory.
     pub fn clear(&mut self) {
         self.chunks.clear();
         self.columns.clear();

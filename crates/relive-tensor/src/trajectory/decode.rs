@@ -15,7 +15,7 @@ impl Trajectory {
     /// Decodes all columns in flattening order. The slices of a column are concatenated, and squeezed columns lose
     /// their leading dimension.
     ///
-    /// Each tensor of a chunk is decoded once, however many slices refer to it. A tensor that a single slice uses
+    /// Each tensor of a chunk is decoded once, no matter how many slices refer to it. A tensor that a single slice uses
     /// completely is decoded in place. Columns that are slices of one decoded tensor share its memory.
     ///
     /// # Errors
@@ -60,7 +60,8 @@ struct Source {
 impl<'a> Sources<'a> {
     fn new(trajectory: &'a Trajectory, slices: &[Slice]) -> Self {
         let mut sources = Self { trajectory, first: SmallVec::new(), tensors: Vec::new() };
-        // The common item: chunks of one column, each used once in the order of their numbers. Nothing has to be kept.
+        // The common case: each tensor is used once, in the order of the chunks' numbers. No decoded tensor has to be
+        // kept.
         if slices.is_sorted_by(|a, b| (a.chunk, a.index) < (b.chunk, b.index)) {
             return sources;
         }

@@ -16,7 +16,7 @@ pub enum TrajectoryError {
     /// A column without slices.
     #[error("column {column} has no slices; every column needs at least one row")]
     EmptyColumn { column: usize },
-    /// A slice with an unknown number of a chunk.
+    /// A slice with an unknown chunk number.
     #[error("column {column} refers to chunk number {chunk} of {chunks}")]
     UnknownChunk { column: usize, chunk: u32, chunks: usize },
     /// A slice of a tensor that its chunk does not have.

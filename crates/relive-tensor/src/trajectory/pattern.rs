@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 
 use super::slice::{ColumnSpan, Slice};
 
-/// The slices of all columns. Offsets in the item's first chunk are relative to the item's first row; negative ones
+/// The slices of all columns. Offsets in the item's first chunk are relative to the item's first row; negative offsets
 /// wrap around. Small columns share a chunk of many steps, while large columns have a chunk for each step.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
@@ -22,7 +22,7 @@ pub(super) enum Pattern {
 
 #[derive(Debug)]
 pub(super) struct Slices {
-    /// A hash of the rest, in which most unequal patterns differ.
+    /// A hash of the other fields, which differs for most unequal patterns.
     hash: u64,
     columns: Box<[ColumnSpan]>,
     slices: Box<[Slice]>,
@@ -79,15 +79,14 @@ impl Slices {
     }
 }
 
-/// The number of remembered patterns. Windows of a sequence that was added at once have as many patterns as there are
-/// windows.
+/// The number of remembered patterns. If a sequence was added at once, each window of it has its own pattern.
 const RECENT: usize = 16;
 
 /// Recent patterns.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     recent: Vec<Arc<Slices>>,
-    /// The position of the last pattern found. The next one is mostly the same or the following one.
+    /// The position of the last pattern found. The next pattern is usually the same one or the one after it.
     last: usize,
     hasher: FixedState,
 }
@@ -129,7 +128,7 @@ impl Patterns {
         }
     }
 
-    /// Stores a pattern after the last one, replacing another if there are many. Returns its position.
+    /// Stores a pattern after the last one, and replaces an older pattern if there are many. Returns its position.
     fn remember(&mut self, new: Arc<Slices>) -> usize {
         if self.recent.len() < RECENT {
             self.recent.push(new);
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_alike_shares_its_pattern_wherever_it_begins() {
+    fn equally_shaped_trajectories_share_a_pattern_at_any_offset() {
         let mut patterns = Patterns::default();
         let first = of(&mut patterns, [slice(3, 2), slice(1, 2)]);
         assert_eq!(first.slices()[1].offset.wrapping_add(3), 1);

@@ -1,7 +1,7 @@
 //! Items as rows: small items whose columns are in one block of memory.
 //!
-//! Otherwise, reading an item follows pointers to its description, its chunks and their descriptions. A row is the
-//! location of its bytes; everything else, which is all except two numbers, is described once for many rows.
+//! Otherwise, reading an item follows pointers to its description, its chunks and their descriptions. A row is only the
+//! location of its bytes, which takes two numbers; the rest of its description is stored once for many rows.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::dtype::DType;
 use crate::layout::ColumnLayout;
 use crate::tensor::check_bytes;
 
-/// The largest item that is a row, in bytes of all columns. For larger items, following the pointers is a small part of
-/// the cost.
+/// The largest size of an item that is a row, in bytes of all columns. For larger items, following the pointers is a
+/// small part of the cost.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
-/// The largest item that is copied to form a row, because it is in several chunks or compressed, in bytes: no more than
-/// its description takes.
+/// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks:
+/// no more than the size of its description.
 pub const MAX_PACKED_BYTES: usize = 512;
 
 /// The location of one item's columns, which a [`RowLayout`] describes.
@@ -29,7 +29,7 @@ pub struct Row {
     first: u32,
 }
 
-/// The common part of rows: their columns, and the offsets of these.
+/// The common part of rows: their columns and the columns' offsets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowLayout {
     columns: SmallVec<[RowColumn; 1]>,
@@ -39,9 +39,9 @@ pub struct RowLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RowColumn {
     layout: ColumnLayout,
-    /// Offset in bytes from the origin of a row whose first row in the chunk is number 0, ……
+    /// Offset in bytes from the origin, for an item whose first row in the chunk is row 0.
     start: i64,
-    /// … and the distance in bytes between such rows.
+    /// Distance in bytes between consecutive rows of the chunk.
     stride: u32,
     bytes: u32,
 }
@@ -72,7 +72,7 @@ impl RowLayout {
 }
 
 /// A column in the item's only chunk.
-struct Lying<'a> {
+struct InPlaceColumn<'a> {
     slice: OnlySlice<'a>,
     tensor: EncodedTensor<'a>,
     /// The offset in the frame of the chunk's first row.
@@ -80,7 +80,7 @@ struct Lying<'a> {
     row_bytes: u32,
 }
 
-impl<'a> Lying<'a> {
+impl<'a> InPlaceColumn<'a> {
     fn of(trajectory: &'a Trajectory, column: usize) -> Option<Self> {
         let slice = trajectory.only_slice(column)?;
         let tensor = slice.chunk.encoded(slice.index)?;
@@ -100,13 +100,13 @@ impl<'a> Lying<'a> {
         self.row_bytes.saturating_mul(self.slice.length)
     }
 
-    /// Returns its offset relative to `first`, which is of the same item.
-    fn start_beside(&self, first: &Lying<'_>) -> i64 {
+    /// Returns the column's offset relative to `first`, a column of the same item.
+    fn start_beside(&self, first: &InPlaceColumn<'_>) -> i64 {
         let rows = i64::from(self.slice.offset) - i64::from(first.slice.offset);
         i64::from(self.start) - i64::from(first.start) + rows * i64::from(self.row_bytes)
     }
 
-    fn is(&self, column: &RowColumn, first: &Lying<'_>) -> bool {
+    fn is(&self, column: &RowColumn, first: &InPlaceColumn<'_>) -> bool {
         let OnlySlice { length, squeeze, .. } = self.slice;
         let cell_dims = self.tensor.shape.cell_dims();
         column.layout.is(self.tensor.dtype, squeeze, length, cell_dims)
@@ -114,7 +114,7 @@ impl<'a> Lying<'a> {
             && column.start == self.start_beside(first)
     }
 
-    fn describe(&self, first: &Lying<'_>) -> RowColumn {
+    fn describe(&self, first: &InPlaceColumn<'_>) -> RowColumn {
         let OnlySlice { length, squeeze, .. } = self.slice;
         let layout = ColumnLayout::new(self.tensor.dtype, squeeze, length, self.tensor.shape.cell_dims());
         RowColumn { layout, start: self.start_beside(first), stride: self.row_bytes, bytes: self.bytes() }
@@ -128,39 +128,38 @@ impl Trajectory {
     /// that are in several chunks or compressed.
     #[must_use]
     pub fn row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
-        self.lying_row(known).or_else(|| self.packed_row(known))
+        self.in_place_row(known).or_else(|| self.packed_row(known))
     }
 
     /// Returns the row in place, in the item's only chunk.
-    fn lying_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
+    fn in_place_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
         let [chunk] = self.chunks() else { return None };
-        let mut lying: SmallVec<[Lying<'_>; 8]> = SmallVec::with_capacity(self.num_columns());
+        let mut in_place: SmallVec<[InPlaceColumn<'_>; 8]> = SmallVec::with_capacity(self.num_columns());
         let mut size = 0_usize;
         for column in 0..self.num_columns() {
-            let column = Lying::of(self, column)?;
+            let column = InPlaceColumn::of(self, column)?;
             size = size.saturating_add(column.bytes() as usize);
             if size > MAX_ROW_BYTES {
                 return None;
             }
-            lying.push(column);
+            in_place.push(column);
         }
-        let first = lying.first()?;
+        let first = in_place.first()?;
         let is_known = known.is_some_and(|known| {
-            known.columns.len() == lying.len()
-                && known.columns.iter().zip(&lying).all(|(column, lying)| lying.is(column, first))
+            known.columns.len() == in_place.len()
+                && known.columns.iter().zip(&in_place).all(|(column, in_place)| in_place.is(column, first))
         });
-        let layout = || RowLayout { columns: lying.iter().map(|column| column.describe(first)).collect() };
+        let layout = || RowLayout { columns: in_place.iter().map(|column| column.describe(first)).collect() };
         let layout = (!is_known).then(layout);
         let row =
             Row { frame: Arc::clone(chunk.fixed_frame()?), origin: first.start, first: first.slice.offset };
-        let is_right = |column: usize, lying: &Lying<'_>| {
+        let is_right = |column: usize, in_place: &InPlaceColumn<'_>| {
             let layout = layout.as_ref().or(known)?;
-            check_bytes(lying.tensor.dtype, row.column(layout, column)?).ok()
+            check_bytes(in_place.tensor.dtype, row.column(layout, column)?).ok()
         };
-        let are_right = lying
-            .iter()
-            .enumerate()
-            .all(|(column, lying)| lying.tensor.dtype != DType::Bool || is_right(column, lying).is_some());
+        let are_right = in_place.iter().enumerate().all(|(column, in_place)| {
+            in_place.tensor.dtype != DType::Bool || is_right(column, in_place).is_some()
+        });
         are_right.then_some((row, layout))
     }
 
@@ -218,7 +217,7 @@ mod tests {
         ]
     }
 
-    /// An item of slices of chunks: of each column its pieces, as chunk, first row, rows and tensor.
+    /// An item of slices of chunks. Each column is a list of pieces: chunk, first row, number of rows and tensor.
     fn item(chunks: &[Chunk], columns: &[&[(u32, u32, u32, u32)]]) -> Trajectory {
         let mut builder = TrajectoryBuilder::new();
         for chunk in chunks {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_chunk_have_one_layout_wherever_they_are() {
+    fn rows_of_one_chunk_have_one_layout_at_any_offset() {
         for codec in [Codec::Raw, Codec::Snappy] {
             let chunk = chunk(1, &columns(), codec);
             let item = |first| {
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_lie_apart_or_compressed_are_packed() {
+    fn items_with_scattered_or_compressed_rows_are_packed() {
         let same = [Tensor::from_slice(&[0.0_f32; 60], [3, 20]).unwrap()];
         let apart = item(
             &[chunk(1, &columns(), Codec::Raw), chunk(2, &columns(), Codec::Raw)],
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_or_may_move_or_is_no_bool_is_no_row() {
+    fn large_movable_or_invalid_items_have_no_row() {
         let of = |columns: &[Tensor], codec| item(&[chunk(1, columns, codec)], &[&[(0, 0, 1, 0)]]);
         let size = |bytes: usize| {
             [Tensor::from_slice(&vec![1_u8; bytes], [1, u32::try_from(bytes).unwrap()]).unwrap()]
@@ -313,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_has_the_bytes_of_its_item(
+        fn a_row_has_the_same_bytes_as_its_item(
             slices in prop::collection::vec((0..2_u32, 0..3_u32, 0..3_u32), 1..5),
             codec in prop::sample::select(vec![Codec::Raw, Codec::Snappy, Codec::Lz4]),
             of_one: bool,

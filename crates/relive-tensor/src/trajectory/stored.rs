@@ -51,7 +51,7 @@ impl Trajectory {
         self.pattern.slices().len()
     }
 
-    /// Whether it has the same slicing pattern as `other`, up to the [first rows](Self::first_row).
+    /// Whether the trajectory has the same slicing pattern as `other`, apart from the [first rows](Self::first_row).
     #[must_use]
     pub fn is_cut_like(&self, other: &Self) -> bool {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
@@ -63,7 +63,8 @@ impl Trajectory {
         self.pattern.hash()
     }
 
-    /// Returns the row of a chunk that its slices are relative to, in which items with the same slicing pattern differ.
+    /// Returns the row of a chunk to which the slices are relative. Items with the same slicing pattern differ only in
+    /// these rows.
     #[must_use]
     pub fn first_row(&self, chunk: u32) -> u32 {
         first_row(self.first, chunk)
@@ -91,7 +92,7 @@ impl Trajectory {
     #[must_use]
     pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {
         let (slices, columns) = (self.pattern.slices(), self.pattern.columns());
-        // Every column has a slice, so equal numbers of slices and columns mean one each.
+        // Every column has a slice, so equal numbers of slices and columns mean one slice per column.
         if slices.len() != columns.len() {
             return None;
         }
@@ -163,7 +164,7 @@ impl<'a> Column<'a> {
     /// Type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
-        // A column without slices cannot be built; the default is never seen.
+        // A column without slices cannot be built, so the default is never returned.
         self.header().map_or(DType::UInt8, |header| header.dtype)
     }
 
@@ -183,7 +184,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The chunk that a slice of this column lies in.
+    /// The chunk that contains a slice of this column.
     #[must_use]
     pub fn chunk_of(&self, slice: &Slice) -> Option<&'a Arc<Chunk>> {
         self.chunks.get(usize::try_from(slice.chunk).ok()?)

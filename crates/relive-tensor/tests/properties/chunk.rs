@@ -1,4 +1,4 @@
-//! Chunks: round trips of every type and codec, validation, damage, the ledger.
+//! Chunks: round trips with every type and codec, validation, damaged data, and the ledger.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn column(dtype: DType, codec: Codec, shape: impl Into<Shape>, span: std::ops::R
     ColumnHeader { dtype, codec, shape: shape.into(), span }
 }
 
-/// The fault for which a chunk of one column is refused.
+/// Returns the fault for which a chunk of one column is refused.
 fn refusal(header: ColumnHeader, frame: &[u8]) -> ChunkFault {
     let error = Chunk::new(parts(smallvec![header], frame)).expect_err("an invalid chunk");
     assert_eq!((error.key, error.column), (7, Some(0)));
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn under_another_codec_a_chunk_is_the_same(
+    fn recompressing_a_chunk_preserves_its_data(
         columns in vec(batches(), 1..4),
         from in codecs(),
         to in codecs(),
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// What a chunk that was accepted must keep: it decodes to what its headers say, but for bytes that are no bools.
+/// Checks that an accepted chunk decodes to tensors that match its headers, except for bytes that are not valid bools.
 fn check_consistent(chunk: &Chunk) -> Result<(), TestCaseError> {
     let mut sizes = 0;
     for index in 0..chunk.num_columns() {
@@ -135,7 +135,7 @@ fn check_consistent(chunk: &Chunk) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn payloads_have_the_bytes_of_the_spec() {
+fn string_payloads_match_the_spec() {
     let strings = Tensor::from_strings(["x", "yz", ""], [3]).unwrap();
     let empty = Tensor::from_slice::<f32>(&[], [0, 3]).unwrap();
     let chunk = chunk(1, &[strings, empty], false, Codec::Snappy);
@@ -148,7 +148,7 @@ fn payloads_have_the_bytes_of_the_spec() {
 }
 
 #[test]
-fn columns_and_places_are_checked() {
+fn column_metadata_and_offsets_are_checked() {
     let whole = |columns, frame: &[u8]| {
         let error = Chunk::new(parts(columns, frame)).expect_err("an invalid chunk");
         assert_eq!((error.key, error.column), (7, None));
@@ -170,7 +170,7 @@ fn columns_and_places_are_checked() {
 }
 
 #[test]
-fn sizes_that_lie_are_refused_before_anything_is_allocated() {
+fn false_sizes_are_refused_before_any_allocation() {
     let shapes = [vec![u32::MAX; 4], vec![1 << 31], vec![1 << 16, 1 << 15]];
     for shape in shapes {
         for codec in Codec::ALL {
@@ -201,7 +201,7 @@ fn corrupt_snappy_names_chunk_column_and_reason() {
 }
 
 #[test]
-fn bytes_that_are_no_bools_are_found_when_decoding() {
+fn invalid_bool_bytes_are_found_when_decoding() {
     let chunk = Chunk::new(parts(smallvec![column(DType::Bool, Codec::Raw, [2], 0..2)], &[1, 3])).unwrap();
     let fault = ChunkFault::Tensor(TensorError::BoolByte { position: 1, value: 3 });
     let error = ChunkError { key: 7, column: Some(0), fault };
@@ -211,8 +211,8 @@ fn bytes_that_are_no_bools_are_found_when_decoding() {
 }
 
 #[test]
-fn delta_is_undone_only_where_it_applies() {
-    // As dm-reverb does: the flag stands on the chunk whatever the types of its columns are.
+fn delta_coding_is_reversed_only_where_applied() {
+    // As in dm-reverb, the chunk's flag is set regardless of the types of its columns.
     let columns = [
         Tensor::from_slice(&[1_i32, 5, 3, 4], [2, 2]).unwrap(),
         Tensor::from_slice(&[1_i32, 5], [2]).unwrap(),
@@ -232,7 +232,7 @@ fn delta_is_undone_only_where_it_applies() {
 }
 
 #[test]
-fn the_ledger_counts_what_lives() {
+fn the_ledger_counts_live_chunks() {
     let ledger = Arc::new(Ledger::default());
     let make = |bytes: usize| {
         let tensor =
@@ -262,7 +262,7 @@ fn the_ledger_counts_what_lives() {
 }
 
 #[test]
-fn what_does_not_shrink_is_left_as_it_is() {
+fn incompressible_data_is_stored_uncompressed() {
     let noise: Vec<u8> = (0..100_u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
     let noise = Tensor::new(DType::UInt8, [1, 400], noise.into()).unwrap();
     let zeros = Tensor::new(DType::UInt8, [1, 400], vec![0; 400].into()).unwrap();

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_tensor::{
     AutoTuner, Chunk, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Codec, Cut, DType,
-    Encoding, Placed, Rows, SequenceRange, Shape, Tensor,
+    Encoding, PlacedRows, Rows, SequenceRange, Shape, Tensor,
 };
 
 use crate::strategies::{dtypes, tensor_of};
@@ -22,29 +22,29 @@ fn chunker_of(columns: usize, length: ChunkLength, delta: bool) -> Chunker {
     chunker
 }
 
-/// What came out of a chunker.
+/// The output of a chunker.
 #[derive(Default)]
-struct Seen {
+struct ChunkerOutput {
     keys: u64,
-    placed: Vec<Placed>,
+    placed: Vec<PlacedRows>,
     chunks: BTreeMap<u64, (SequenceRange, Vec<Tensor>, Chunk)>,
-    /// How many rows were placed when each chunk was cut.
+    /// Each chunk's key, and how many rows had been placed when it was cut.
     cuts: Vec<(u64, usize)>,
 }
 
-impl ChunkSink for Seen {
-    fn draw_key(&mut self) -> u64 {
+impl ChunkSink for ChunkerOutput {
+    fn new_key(&mut self) -> u64 {
         self.keys += 1;
         self.keys
     }
 
-    fn place(&mut self, placed: Placed) {
+    fn place(&mut self, placed: PlacedRows) {
         self.placed.push(placed);
     }
 
     fn cut(&mut self, cut: &Cut<'_>) {
         let tensors = cut.columns().iter().map(|column| column.to_tensor().expect("valid")).collect();
-        // Every way of coding, whether columns that are stored as they are have others beside them or not.
+        // Every encoding, also combinations of uncompressed columns with others.
         let ways = [Encoding::With(Codec::Snappy), Encoding::Stored, Encoding::Bare];
         let all_alike = self.keys.is_multiple_of(2);
         let chunk = usize::try_from(self.keys / 2).expect("few chunks");
@@ -56,9 +56,9 @@ impl ChunkSink for Seen {
     }
 }
 
-impl Seen {
-    /// The row that a place names: as it was cut, and as it is decoded.
-    fn rows(&self, placed: &Placed, row: u32) -> [Tensor; 2] {
+impl ChunkerOutput {
+    /// The row at a location: as it was cut, and as it is decoded.
+    fn rows(&self, placed: &PlacedRows, row: u32) -> [Tensor; 2] {
         let (_, tensors, chunk) = &self.chunks[&placed.chunk_key];
         let index = placed.index as usize;
         let at = placed.offset + row;
@@ -70,16 +70,21 @@ impl Seen {
 /// Appends one value to the only column.
 fn append(
     chunker: &mut Chunker,
-    seen: &mut Seen,
+    output: &mut ChunkerOutput,
     episode: u64,
     step: i32,
     cell: &Tensor,
 ) -> Result<(), ChunkerError> {
-    chunker.append(episode, step, &[(0, Rows::step(cell))], seen)
+    chunker.append(episode, step, &[(0, Rows::step(cell))], output)
 }
 
-fn append_rows(chunker: &mut Chunker, seen: &mut Seen, step: i32, rows: &Tensor) -> Result<(), ChunkerError> {
-    chunker.append(1, step, &[(0, Rows::steps(rows).expect("rows"))], seen)
+fn append_rows(
+    chunker: &mut Chunker,
+    output: &mut ChunkerOutput,
+    step: i32,
+    rows: &Tensor,
+) -> Result<(), ChunkerError> {
+    chunker.append(1, step, &[(0, Rows::steps(rows).expect("rows"))], output)
 }
 
 fn cells() -> impl Strategy<Value = Vec<Tensor>> {
@@ -88,20 +93,20 @@ fn cells() -> impl Strategy<Value = Vec<Tensor>> {
 }
 
 proptest! {
-    /// Columns with gaps, given one step at a time or several at once, parts of steps too.
+    /// Columns with gaps, appended one step or several steps at a time, including partial steps.
     #[test]
-    fn every_row_is_found_where_its_place_says(
+    fn every_row_is_found_at_its_reported_position(
         columns in vec((cells(), any::<u8>()), 1..4),
         length in 1..6_u32,
         steps in vec((1..3_i32, any::<bool>(), 0..4_u32), 30),
         delta: bool,
     ) {
         let mut chunker = chunker_of(columns.len(), ChunkLength::constant(length, 6).unwrap(), delta);
-        let (mut seen, mut step, mut given) = (Seen::default(), -1, Vec::new());
+        let (mut output, mut step, mut given) = (ChunkerOutput::default(), -1, Vec::new());
         let mut used = vec![0; columns.len()];
         for (at, (gap, flush, more)) in steps.into_iter().enumerate() {
             step += gap;
-            // Which columns have a value here, and how many each.
+            // Which columns have a value at this step, and how many values each of them has.
             let left = |column: usize, used: &[usize]| columns[column].0.len() - used[column];
             let takes = |column: &usize| columns[*column].1 >> (at % 8) & 1 == 1 && left(*column, &used) > 0;
             let takers: Vec<usize> = (0..columns.len()).filter(takes).collect();
@@ -112,29 +117,29 @@ proptest! {
                 .collect();
             let cells: Vec<_> =
                 takers.iter().zip(&rows).map(|(&column, rows)| (column, Rows::steps(rows).unwrap())).collect();
-            let before = seen.placed.len();
+            let before = output.placed.len();
             if step % 2 == 0 {
-                chunker.append(9, step, &cells, &mut seen).unwrap();
+                chunker.append(9, step, &cells, &mut output).unwrap();
             } else {
-                // In two parts, of which the last stays at its step.
+                // In two parts, of which the second belongs to the same step.
                 let (some, others) = cells.split_at(cells.len() / 2);
-                chunker.append(9, step, some, &mut seen).unwrap();
+                chunker.append(9, step, some, &mut output).unwrap();
                 let first = others.first().map_or(step, |_| step + i32::try_from(if some.is_empty() { 0 } else { count - 1 }).unwrap());
-                chunker.append(9, first, others, &mut seen).unwrap();
+                chunker.append(9, first, others, &mut output).unwrap();
                 step = step.max(first);
             }
-            for placed in &seen.placed[before..] {
+            for placed in &output.placed[before..] {
                 let first = used[placed.column] + placed.first as usize;
                 given.extend((0..placed.rows).map(|row| (*placed, row, first + row as usize)));
             }
             takers.iter().for_each(|&column| used[column] += count);
             step += i32::try_from(count.saturating_sub(1)).unwrap();
             if flush {
-                chunker.flush(&mut seen);
+                chunker.flush(&mut output);
             }
-            // What waits can be read before it is cut.
-            let newest = seen.placed.last().map(|placed| placed.chunk_key);
-            if let Some(key) = newest.filter(|key| !seen.chunks.contains_key(key)) {
+            // Buffered rows can be read before their chunk is cut.
+            let newest = output.placed.last().map(|placed| placed.chunk_key);
+            if let Some(key) = newest.filter(|key| !output.chunks.contains_key(key)) {
                 let waiting = given.iter().rev().filter(|(placed, _, _)| placed.chunk_key == key);
                 for (placed, row, number) in waiting {
                     let at = placed.offset + row;
@@ -145,26 +150,26 @@ proptest! {
                 prop_assert!(chunker.pending_rows(key, 0, 0, 100).is_none());
             }
         }
-        chunker.flush(&mut seen);
-        prop_assert!(seen.placed.iter().all(|placed| seen.chunks.contains_key(&placed.chunk_key)));
+        chunker.flush(&mut output);
+        prop_assert!(output.placed.iter().all(|placed| output.chunks.contains_key(&placed.chunk_key)));
         for (placed, row, number) in &given {
-            for found in seen.rows(placed, *row) {
+            for found in output.rows(placed, *row) {
                 prop_assert_eq!(&found, &columns[placed.column].0[*number]);
             }
         }
         let taken: usize = used.iter().sum();
         prop_assert_eq!(given.len(), taken, "each value has one place");
-        for (_, tensors, chunk) in seen.chunks.values() {
+        for (_, tensors, chunk) in output.chunks.values() {
             prop_assert!(tensors.iter().all(|tensor| tensor.shape().rows().unwrap() <= length));
             prop_assert_eq!(chunk.num_columns(), tensors.len());
         }
     }
 
     #[test]
-    fn rows_together_are_the_same_as_one_by_one(cells in cells(), length in 1..6_u32, splits in vec(1..5_usize, 30)) {
+    fn appending_rows_together_equals_one_by_one(cells in cells(), length in 1..6_u32, splits in vec(1..5_usize, 30)) {
         let mut one_by_one = chunker_of(1, ChunkLength::constant(length, 6).unwrap(), false);
         let mut together = one_by_one.clone();
-        let (mut expected, mut found, mut from) = (Seen::default(), Seen::default(), 0);
+        let (mut expected, mut found, mut from) = (ChunkerOutput::default(), ChunkerOutput::default(), 0);
         for split in splits {
             let some = &cells[from..cells.len().min(from + split)];
             let step = |at: usize| i32::try_from(from + at).unwrap();
@@ -179,31 +184,31 @@ proptest! {
         }
         one_by_one.flush(&mut expected);
         together.flush(&mut found);
-        let content = |seen: &Seen| -> Vec<_> {
-            seen.chunks.iter().map(|(key, (range, tensors, _))| (*key, *range, tensors.clone())).collect()
+        let content = |output: &ChunkerOutput| -> Vec<_> {
+            output.chunks.iter().map(|(key, (range, tensors, _))| (*key, *range, tensors.clone())).collect()
         };
         prop_assert_eq!(content(&expected), content(&found));
     }
 }
 
 #[test]
-fn the_values_of_a_step_lie_together() {
+fn values_of_a_step_are_contiguous() {
     let mut chunker = chunker_of(3, ChunkLength::constant(2, 4).unwrap(), false);
-    let (mut seen, values) =
-        (Seen::default(), [Tensor::scalar(1_u8), Tensor::scalar(2_i64), Tensor::scalar(0.5_f32)]);
+    let (mut output, values) =
+        (ChunkerOutput::default(), [Tensor::scalar(1_u8), Tensor::scalar(2_i64), Tensor::scalar(0.5_f32)]);
     for step in 0..2 {
         let cells: Vec<_> =
             values.iter().enumerate().map(|(column, value)| (column, Rows::step(value))).collect();
-        chunker.append(1, step, &cells, &mut seen).unwrap();
+        chunker.append(1, step, &cells, &mut output).unwrap();
     }
-    let (range, tensors, _) = &seen.chunks[&1];
+    let (range, tensors, _) = &output.chunks[&1];
     assert_eq!((range.start, range.end, range.sparse), (0, 1, false));
     assert_eq!(
         tensors.iter().map(Tensor::dtype).collect::<Vec<_>>(),
         [DType::UInt8, DType::Int64, DType::Float32]
     );
     assert_eq!(
-        seen.placed.iter().map(|placed| (placed.index, placed.offset)).collect::<Vec<_>>(),
+        output.placed.iter().map(|placed| (placed.index, placed.offset)).collect::<Vec<_>>(),
         [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
     );
 }
@@ -211,46 +216,46 @@ fn the_values_of_a_step_lie_together() {
 #[test]
 fn a_column_without_a_value_makes_its_chunk_sparse() {
     let mut chunker = chunker_of(2, ChunkLength::constant(2, 4).unwrap(), false);
-    let (mut seen, one) = (Seen::default(), Tensor::scalar(1_u8));
-    chunker.append(1, 0, &[(1, Rows::step(&one))], &mut seen).unwrap();
-    chunker.append(1, 1, &[(0, Rows::step(&one)), (1, Rows::step(&one))], &mut seen).unwrap();
-    let (range, tensors, _) = &seen.chunks[&1];
+    let (mut output, one) = (ChunkerOutput::default(), Tensor::scalar(1_u8));
+    chunker.append(1, 0, &[(1, Rows::step(&one))], &mut output).unwrap();
+    chunker.append(1, 1, &[(0, Rows::step(&one)), (1, Rows::step(&one))], &mut output).unwrap();
+    let (range, tensors, _) = &output.chunks[&1];
     assert!(range.sparse);
     assert_eq!(tensors.iter().map(|tensor| tensor.shape().rows()).collect::<Vec<_>>(), [Some(2), Some(1)]);
     assert_eq!(
-        seen.placed.iter().map(|placed| (placed.column, placed.index)).collect::<Vec<_>>(),
+        output.placed.iter().map(|placed| (placed.column, placed.index)).collect::<Vec<_>>(),
         [(1, 0), (0, 1), (1, 0)]
     );
 }
 
 #[test]
-fn rows_that_cannot_be_taken_change_nothing() {
-    let (mut chunker, mut seen) = (chunker(3), Seen::default());
+fn refused_rows_change_nothing() {
+    let (mut chunker, mut output) = (chunker(3), ChunkerOutput::default());
     let rows = Tensor::from_slice(&[1_u8, 2], [2]).unwrap();
     assert!(Rows::steps(&Tensor::scalar(1_u8)).is_none());
-    let too_far = append_rows(&mut chunker, &mut seen, i32::MAX, &rows);
+    let too_far = append_rows(&mut chunker, &mut output, i32::MAX, &rows);
     assert_eq!(too_far, Err(ChunkerError::Steps { first: i32::MAX, rows: 2 }));
-    append_rows(&mut chunker, &mut seen, 0, &rows).unwrap();
-    let again = append_rows(&mut chunker, &mut seen, 1, &rows);
+    append_rows(&mut chunker, &mut output, 0, &rows).unwrap();
+    let again = append_rows(&mut chunker, &mut output, 1, &rows);
     assert_eq!(again, Err(ChunkerError::Step { last: 1, given: 1 }));
     let other = Tensor::from_slice(&[1_u8, 2], [2, 1]).unwrap();
-    assert!(matches!(append_rows(&mut chunker, &mut seen, 2, &other), Err(ChunkerError::Cell { .. })));
-    let unknown = chunker.append(1, 2, &[(1, Rows::step(&rows))], &mut seen);
+    assert!(matches!(append_rows(&mut chunker, &mut output, 2, &other), Err(ChunkerError::Cell { .. })));
+    let unknown = chunker.append(1, 2, &[(1, Rows::step(&rows))], &mut output);
     assert_eq!(unknown, Err(ChunkerError::NoSuchColumn { column: 1, columns: 1 }));
-    append_rows(&mut chunker, &mut seen, 2, &rows.rows(0..0).unwrap()).unwrap();
-    assert_eq!((chunker.buffered_rows(0), seen.placed.len()), (2, 1));
+    append_rows(&mut chunker, &mut output, 2, &rows.rows(0..0).unwrap()).unwrap();
+    assert_eq!((chunker.buffered_rows(0), output.placed.len()), (2, 1));
     let mut two = chunker_of(2, ChunkLength::constant(1, 1).unwrap(), false);
     let uneven = [(0, Rows::steps(&rows).unwrap()), (1, Rows::step(&rows))];
-    assert_eq!(two.append(1, 0, &uneven, &mut seen), Err(ChunkerError::Rows { expected: 2, got: 1 }));
+    assert_eq!(two.append(1, 0, &uneven, &mut output), Err(ChunkerError::Rows { expected: 2, got: 1 }));
 }
 
 #[test]
-fn bytes_are_rows_only_if_they_fit() {
+fn bytes_are_viewed_as_rows_only_if_they_fit() {
     let bytes = [1, 0, 2, 0];
     let rows = Rows::of_bytes(DType::UInt16, &[], 2, &bytes).unwrap();
-    let (mut chunker, mut seen) = (chunker(2), Seen::default());
-    chunker.append(1, 0, &[(0, rows)], &mut seen).unwrap();
-    assert_eq!(seen.chunks[&1].1[0], Tensor::from_slice(&[1_u16, 2], [2]).unwrap());
+    let (mut chunker, mut output) = (chunker(2), ChunkerOutput::default());
+    chunker.append(1, 0, &[(0, rows)], &mut output).unwrap();
+    assert_eq!(output.chunks[&1].1[0], Tensor::from_slice(&[1_u16, 2], [2]).unwrap());
     assert!(Rows::of_bytes(DType::UInt16, &[2], 2, &bytes).is_err());
     assert!(Rows::of_bytes(DType::Bool, &[], 4, &bytes).is_err());
     assert!(Rows::of_bytes(DType::String, &[], 4, &bytes).is_err());
@@ -258,69 +263,69 @@ fn bytes_are_rows_only_if_they_fit() {
 
 #[test]
 fn the_first_cell_fixes_type_and_shape() {
-    let (mut chunker, mut seen) = (chunker(1), Seen::default());
-    append(&mut chunker, &mut seen, 1, 0, &Tensor::from_slice(&[1_i32, 2], [2]).unwrap()).unwrap();
+    let (mut chunker, mut output) = (chunker(1), ChunkerOutput::default());
+    append(&mut chunker, &mut output, 1, 0, &Tensor::from_slice(&[1_i32, 2], [2]).unwrap()).unwrap();
     let wrong = Tensor::from_slice(&[1_i32, 2, 3], [3]).unwrap();
-    let error = append(&mut chunker, &mut seen, 1, 1, &wrong).unwrap_err();
+    let error = append(&mut chunker, &mut output, 1, 1, &wrong).unwrap_err();
     assert_eq!(error.to_string(), "the column holds int32[2], got int32[3]");
     let wrong = Tensor::from_slice(&[1_i64, 2], [2]).unwrap();
-    let error = append(&mut chunker, &mut seen, 1, 1, &wrong).unwrap_err();
+    let error = append(&mut chunker, &mut output, 1, 1, &wrong).unwrap_err();
     assert_eq!(error.to_string(), "the column holds int32[2], got int64[2]");
     let deep = Tensor::from_slice(&[1_i32], Shape::from_iter([1; 254])).unwrap();
-    assert_eq!(append(&mut chunker, &mut seen, 1, 1, &deep), Err(ChunkerError::Rank { rank: 254 }));
+    assert_eq!(append(&mut chunker, &mut output, 1, 1, &deep), Err(ChunkerError::Rank { rank: 254 }));
 }
 
 #[test]
-fn steps_go_forward_inside_one_episode() {
-    let (mut chunker, mut seen) = (chunker(3), Seen::default());
+fn steps_increase_within_an_episode() {
+    let (mut chunker, mut output) = (chunker(3), ChunkerOutput::default());
     let cell = Tensor::scalar(1_u8);
-    append(&mut chunker, &mut seen, 1, 5, &cell).unwrap();
+    append(&mut chunker, &mut output, 1, 5, &cell).unwrap();
     let step = |given| Err(ChunkerError::Step { last: 5, given });
-    assert_eq!(append(&mut chunker, &mut seen, 1, 5, &cell), step(5));
-    assert_eq!(append(&mut chunker, &mut seen, 1, 4, &cell), step(4));
+    assert_eq!(append(&mut chunker, &mut output, 1, 5, &cell), step(5));
+    assert_eq!(append(&mut chunker, &mut output, 1, 4, &cell), step(4));
     let episode = Err(ChunkerError::Episode { buffered: 1, given: 2 });
-    assert_eq!(append(&mut chunker, &mut seen, 2, 6, &cell), episode);
+    assert_eq!(append(&mut chunker, &mut output, 2, 6, &cell), episode);
     assert_eq!(chunker.buffered_rows(0), 1);
-    chunker.flush(&mut seen);
-    assert_eq!((seen.chunks[&1].0.start, seen.chunks[&1].0.end), (5, 5));
-    // With nothing buffered, anything may follow.
-    append(&mut chunker, &mut seen, 2, 0, &cell).unwrap();
+    chunker.flush(&mut output);
+    assert_eq!((output.chunks[&1].0.start, output.chunks[&1].0.end), (5, 5));
+    // If nothing is buffered, any step may follow.
+    append(&mut chunker, &mut output, 2, 0, &cell).unwrap();
     assert_eq!(chunker.buffered_rows(0), 1);
 }
 
 #[test]
 fn steps_may_reach_the_ends_of_their_range() {
-    let (mut chunker, mut seen) = (chunker(3), Seen::default());
+    let (mut chunker, mut output) = (chunker(3), ChunkerOutput::default());
     let cell = Tensor::scalar(1_u8);
     for step in [i32::MIN, i32::MAX - 1, i32::MAX] {
-        append(&mut chunker, &mut seen, 1, step, &cell).unwrap();
+        append(&mut chunker, &mut output, 1, step, &cell).unwrap();
     }
-    assert_eq!(seen.cuts, [(1, 3)]);
-    append(&mut chunker, &mut seen, 1, i32::MAX, &cell).unwrap();
+    assert_eq!(output.cuts, [(1, 3)]);
+    append(&mut chunker, &mut output, 1, i32::MAX, &cell).unwrap();
     assert_eq!(chunker.buffered_rows(0), 1);
 }
 
 #[test]
-fn lengths_that_make_no_sense_are_refused() {
+fn invalid_chunk_lengths_are_refused() {
     let invalid = ChunkLength::Constant { max_chunk_length: 8, num_keep_alive_refs: 7 };
     assert!(matches!(Chunker::new(invalid, false), Err(ChunkerError::Length { .. })));
 }
 
-/// Lengths of chunks while items of the newest five cells are written after every step, each cell being `cell_bytes`
-/// long and each chunk `overhead` bytes more.
+/// Returns the chunk lengths if an item of the newest five cells is written after every step. Each cell has
+/// `cell_bytes` bytes, and each chunk `overhead` additional bytes.
 fn tuned_lengths(num_keep_alive_refs: u32, steps: i32, size_bytes: impl Fn(u64) -> u64) -> Vec<u32> {
     let length = ChunkLength::auto_tuned(num_keep_alive_refs, 1.0).expect("valid");
     let mut chunker = chunker_of(1, length, false);
-    let (mut seen, mut refs, mut rows, mut lengths) =
-        (Seen::default(), Vec::new(), BTreeMap::new(), Vec::new());
+    let (mut output, mut refs, mut rows, mut lengths) =
+        (ChunkerOutput::default(), Vec::new(), BTreeMap::new(), Vec::new());
     for step in 0..steps {
-        append(&mut chunker, &mut seen, 1, step, &Tensor::scalar(0_u8)).expect("valid");
-        refs.push(seen.placed.last().expect("placed").chunk_key);
-        let Some((key, _)) = seen.cuts.pop() else { continue };
-        let length = seen.chunks[&key].1[0].shape().rows().expect("has rows");
+        append(&mut chunker, &mut output, 1, step, &Tensor::scalar(0_u8)).expect("valid");
+        refs.push(output.placed.last().expect("placed").chunk_key);
+        let Some((key, _)) = output.cuts.pop() else { continue };
+        let length = output.chunks[&key].1[0].shape().rows().expect("has rows");
         lengths.push(length);
         rows.insert(key, length);
-        // Items whose newest cell lies in the chunk that was just cut are written now.
+        // Items whose newest cell is in the chunk that was just cut are now written.
         for newest in refs.len() - usize::try_from(length).expect("small")..refs.len() {
             if newest >= 4 {
                 let mut distinct = refs[newest - 4..=newest].to_vec();
@@ -342,17 +347,17 @@ fn tuned_lengths(num_keep_alive_refs: u32, steps: i32, size_bytes: impl Fn(u64) 
 fn constant_data_makes_chunks_grow_as_observed() {
     // dm-reverb, constant float32[100], items of 5, keep 10: lengths 1,…,1,3,…,3,5,…
     let lengths = tuned_lengths(10, 200, |rows| 60 + 20 * rows);
-    let mut seen = lengths.clone();
-    seen.dedup();
-    assert_eq!(seen[..3], [1, 3, 5], "{lengths:?}");
-    // Four cells before the first item, then ten items to a score.
+    let mut output = lengths.clone();
+    output.dedup();
+    assert_eq!(output[..3], [1, 3, 5], "{lengths:?}");
+    // Four cells before the first item, then ten items per score.
     assert_eq!(lengths.iter().take_while(|&&length| length == 1).count(), 14);
     assert!(lengths.iter().all(|&length| length <= 10));
 }
 
 #[test]
 fn incompressible_data_keeps_chunks_short() {
-    // Every row costs the same however it is chunked, so whatever an item does not need is a loss.
+    // Every row costs the same regardless of the chunk length, so every row that an item does not need is a loss.
     let lengths = tuned_lengths(10, 2000, |rows| 1000 * rows);
     let tail = &lengths[lengths.len() / 2..];
     assert!(tail.iter().all(|&length| length <= 3), "{tail:?}");
@@ -374,21 +379,21 @@ fn score(tuner: &mut AutoTuner, next_key: &mut u64, rows: u32, size_bytes: u64) 
 }
 
 #[test]
-fn the_tuner_follows_its_rules() {
+fn the_auto_tuner_follows_its_rules() {
     let (mut tuner, mut key) = (AutoTuner::new(8, 1.0), 0);
-    // The first score is only remembered: longer chunks are tried. Cost: 100 + 100 a step.
+    // The first score has nothing to be compared with, so longer chunks are tried. Cost: 100 + 100 per step.
     assert_eq!(score(&mut tuner, &mut key, 1, 100), 3);
-    // Too far from the wanted length: ignored.
+    // Too far from the current length: ignored.
     assert_eq!(score(&mut tuner, &mut key, 1, 10), 3);
-    // Longer and better (2 · 90): on.
+    // Longer and better (2 · 90): grows further.
     assert_eq!(score(&mut tuner, &mut key, 3, 270), 5);
-    // Longer and worse (2 · 95): back.
+    // Longer and worse (2 · 95): shrinks.
     assert_eq!(score(&mut tuner, &mut key, 5, 475), 4);
-    // Shorter and better (2 · 92): back further. Compared with the last score, not with the best.
+    // Shorter and better (2 · 92): shrinks further. The comparison is with the last score, not with the best.
     assert_eq!(score(&mut tuner, &mut key, 4, 368), 3);
-    // Shorter and worse (2 · 93): on to longer ones.
+    // Shorter and worse (2 · 93): grows.
     assert_eq!(score(&mut tuner, &mut key, 3, 279), 5);
-    // Longer and better, up to the limit.
+    // Longer and better: grows up to the limit.
     assert_eq!(score(&mut tuner, &mut key, 5, 450), 7);
     assert_eq!(score(&mut tuner, &mut key, 7, 560), 8);
 }

@@ -1,4 +1,4 @@
-//! Codecs: round trips, damage, agreement of the Snappy walk with decoders.
+//! Codecs: round trips, damaged data, and agreement of the Snappy walk with decoders.
 
 use crate::strategies::{codecs, data};
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use relive_tensor::codec::strings;
 use relive_tensor::{Codec, CodecError};
 
-/// What the library makes of a block, if it is exactly `len` bytes.
+/// Whether the library decodes a block to exactly `len` bytes.
 fn snap_decodes(block: &[u8], len: usize) -> bool {
     let mut out = vec![0; len];
     snap::raw::Decoder::new().decompress(block, &mut out) == Ok(len)
 }
 
-/// A Snappy decoder as plain as the format's description, for blocks without the leading length.
+/// A naive Snappy decoder that follows the format's description, for blocks without the leading length.
 fn naive_snappy(mut src: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while let Some((&tag, after)) = src.split_first() {
@@ -43,7 +43,7 @@ fn naive_snappy(mut src: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Elements of all kinds, mostly sensible, so that long walks come about.
+/// Elements of all kinds, mostly valid, so that walks are long.
 fn snappy_elements() -> impl Strategy<Value = Vec<u8>> {
     let literal = vec(any::<u8>(), 1..70).prop_flat_map(|text| {
         let len = u32::try_from(text.len() - 1).expect("short");
@@ -83,7 +83,7 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
-/// Damage to a payload: cut to a part, a byte changed, a byte more.
+/// Damage to a payload: truncation, a changed byte, or an additional byte.
 fn damage() -> impl Strategy<Value = (usize, usize, u8, Option<u8>)> {
     (0..100_usize, any::<usize>(), any::<u8>(), any::<Option<u8>>())
 }
@@ -100,7 +100,7 @@ fn damaged(mut payload: Vec<u8>, (keep, place, change, extra): (usize, usize, u8
     payload
 }
 
-/// Validation and decoding agree. Zstandard's one-pass decoder may take more, such as frames with a huge window.
+/// Validation and decoding agree. Zstandard's one-pass decoder may accept more, such as frames with a huge window.
 fn check_agreement(codec: Codec, payload: &[u8], len: usize) -> Result<(), TestCaseError> {
     let (valid, decoded) = (codec.validate(payload, len), codec.decode(payload, len));
     prop_assert_eq!(decoded.as_ref().map_or(len, Vec::len), len);
@@ -112,7 +112,7 @@ fn check_agreement(codec: Codec, payload: &[u8], len: usize) -> Result<(), TestC
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes(codec in codecs(), data in data(), before in vec(any::<u8>(), 0..4)) {
+    fn encoded_data_round_trips(codec in codecs(), data in data(), before in vec(any::<u8>(), 0..4)) {
         let mut out = before.clone();
         codec.encode(&data, &mut out).unwrap();
         let payload = out.strip_prefix(before.as_slice()).expect("encoding appends");
@@ -176,7 +176,7 @@ proptest! {
                 prop_assert_eq!(u64::try_from(values.len()).unwrap(), count);
                 let sum: usize = values.iter().map(Bytes::len).sum();
                 prop_assert_eq!(u64::try_from(sum).unwrap(), total);
-                // What is left are the lengths, at most five bytes each.
+                // The rest of the payload is the lengths, at most five bytes each.
                 prop_assert!(src.len() >= sum && src.len() - sum <= 5 * values.len());
             }
             (Err(one), Err(other)) => prop_assert_eq!(one, other),
@@ -200,7 +200,7 @@ fn large_data_round_trips() {
 }
 
 #[test]
-fn a_length_that_lies_is_refused_without_an_allocation() {
+fn a_false_length_is_refused_without_an_allocation() {
     let mut block = varint(0xffff_ffff);
     block.extend_from_slice(&[0, b'a']);
     assert_eq!(
@@ -215,7 +215,7 @@ fn a_length_that_lies_is_refused_without_an_allocation() {
 fn zstd_frames_that_only_the_streaming_decoder_takes_still_decode() {
     let mut payload = Vec::new();
     Codec::Zstd.encode(&[], &mut payload).unwrap();
-    // After the magic number and the descriptor stands the announced length, which an empty last block does not check.
+    // The announced length follows the magic number and the descriptor; an empty last block does not check it.
     assert_eq!(payload[4..6], [0x20, 0]);
     payload[5] = 2;
     assert_eq!(Codec::Zstd.validate(&payload, 0), Ok(()));
@@ -223,7 +223,7 @@ fn zstd_frames_that_only_the_streaming_decoder_takes_still_decode() {
 }
 
 #[test]
-fn zstd_accepts_frames_one_after_the_other() {
+fn zstd_accepts_consecutive_frames() {
     let mut payload = Vec::new();
     Codec::Zstd.encode(b"first ", &mut payload).unwrap();
     Codec::Zstd.encode(b"second", &mut payload).unwrap();

@@ -1,4 +1,4 @@
-//! Delta coding against a model in wide integers.
+//! Compares delta coding with a model that uses wide integers.
 
 use proptest::prelude::*;
 use relive_tensor::Tensor;
@@ -12,7 +12,7 @@ fn numbers(bytes: &[u8], size: usize) -> Vec<u128> {
     bytes.chunks(size).map(number).collect()
 }
 
-/// Differences by the definition: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]` modulo `2^w`.
+/// Differences as defined: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]` modulo `2^w`.
 fn model(tensor: &Tensor, bytes: &[u8], size: usize) -> Vec<u128> {
     let input = numbers(bytes, size);
     let rows = usize::try_from(tensor.shape().rows().unwrap_or(0)).expect("small");
@@ -25,7 +25,7 @@ fn model(tensor: &Tensor, bytes: &[u8], size: usize) -> Vec<u128> {
 
 proptest! {
     #[test]
-    fn coding_follows_the_definition_and_comes_back(tensor in batches()) {
+    fn delta_coding_follows_the_definition_and_round_trips(tensor in batches()) {
         let (Some(bytes), Some(size)) = (tensor.bytes(), tensor.dtype().size_bytes()) else { return Ok(()) };
         let mut coded = bytes.to_vec();
         delta::encode(tensor.dtype(), tensor.shape(), &mut coded);

@@ -92,7 +92,7 @@ fn strings_count_as_in_dm_reverb() {
 }
 
 #[test]
-fn a_view_of_misplaced_bytes_is_an_error_not_a_copy() {
+fn a_view_of_misaligned_bytes_is_an_error_not_a_copy() {
     let bytes = Bytes::from(vec![0_u8; 9]);
     let views = [0, 1].map(|start| Tensor::new(DType::Float64, [1], bytes.slice(start..start + 8)).unwrap());
     let misaligned: Vec<_> = views.iter().filter_map(|view| view.as_slice::<f64>().err()).collect();
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn cells_and_stack_are_inverse(tensor in batches()) {
+    fn splitting_into_cells_and_stacking_are_inverse(tensor in batches()) {
         let rows = tensor.shape().rows().unwrap();
         let cells: Vec<_> =
             (0..rows).map(|row| tensor.rows(row..row + 1).unwrap().squeeze_leading().unwrap()).collect();

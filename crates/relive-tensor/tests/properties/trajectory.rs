@@ -1,4 +1,4 @@
-//! Trajectories against a naive concatenation, and everything that they refuse.
+//! Compares trajectories with a naive concatenation, and tests every reason for refusal.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use relive_tensor::{
 
 use crate::strategies::{chunk, codecs, dtypes, tensor_of};
 
-/// What a column is made of, to be cut to what the chunks have.
-type Wish = (Vec<(usize, u32, u32)>, bool);
+/// The requested slices of a column, to be clamped to the rows of the chunks, and whether to squeeze it.
+type RequestedSlices = (Vec<(usize, u32, u32)>, bool);
 
 /// Tensors of one type and row shape but differing numbers of rows.
 fn sources() -> impl Strategy<Value = Vec<Tensor>> {
@@ -20,21 +20,21 @@ fn sources() -> impl Strategy<Value = Vec<Tensor>> {
     })
 }
 
-/// A trajectory over the sources and what it must decode to.
+/// A trajectory over the sources, and the tensors that it must decode to.
 fn trajectory(
     sources: &[Tensor],
     per_chunk: usize,
     codec: Codec,
-    wishes: &[Wish],
+    requests: &[RequestedSlices],
 ) -> (Trajectory, Vec<Tensor>) {
     let chunks: Vec<_> =
         (10..).zip(sources.chunks(per_chunk)).map(|(key, t)| chunk(key, t, true, codec)).collect();
     let mut builder = TrajectoryBuilder::new();
     let mut expected = Vec::new();
-    for (wish, squeeze) in wishes {
+    for (request, squeeze) in requests {
         let mut parts = Vec::new();
         builder.begin_column(*squeeze);
-        for &(source, offset, length) in wish.iter().take(if *squeeze { 1 } else { usize::MAX }) {
+        for &(source, offset, length) in request.iter().take(if *squeeze { 1 } else { usize::MAX }) {
             let source = source % sources.len();
             let rows = sources[source].shape().rows().expect("sources have rows");
             let offset = offset % rows;
@@ -56,9 +56,9 @@ proptest! {
         sources in sources(),
         per_chunk in 1..4_usize,
         codec in codecs(),
-        wishes in vec((vec((any::<usize>(), any::<u32>(), any::<u32>()), 1..6), any::<bool>()), 1..4),
+        requests in vec((vec((any::<usize>(), any::<u32>(), any::<u32>()), 1..6), any::<bool>()), 1..4),
     ) {
-        let (trajectory, expected) = trajectory(&sources, per_chunk, codec, &wishes);
+        let (trajectory, expected) = trajectory(&sources, per_chunk, codec, &requests);
         prop_assert_eq!(&trajectory.decode().unwrap(), &expected);
         prop_assert_eq!(trajectory.num_columns(), expected.len());
         for (index, (column, tensor)) in trajectory.columns().zip(&expected).enumerate() {
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// A chunk of the numbers from 0 on.
+/// A chunk of consecutive numbers from 0 on.
 fn numbers(key: u64, rows: i32) -> Arc<Chunk> {
     let values: Vec<_> = (0..rows).collect();
     let tensor = Tensor::from_slice(&values, [u32::try_from(rows).expect("not negative")]).expect("as many");
@@ -205,7 +205,7 @@ fn chunks_are_numbered_by_first_appearance_however_many_there_are() {
 }
 
 #[test]
-fn bad_bools_are_traced_to_column_and_chunk() {
+fn invalid_bools_are_traced_to_column_and_chunk() {
     let header = relive_tensor::ColumnHeader {
         dtype: DType::Bool,
         codec: Codec::Raw,

@@ -19,7 +19,7 @@ pub fn kinds() -> Vec<SelectorKind> {
 /// Tests the selectors that `empty` creates against the contract of [`Select`] and the rule of their kind.
 ///
 /// # Panics
-/// If a selector violates them.
+/// If a selector violates the contract or the rule.
 pub fn conformance<S: Select>(kind: SelectorKind, empty: impl Fn() -> S) {
     nothing_comes_out_of_an_empty_selector(&mut empty());
     slots_are_members_once(&mut empty());
@@ -87,7 +87,7 @@ fn a_refused_priority_changes_nothing(kind: SelectorKind, selector: &mut impl Se
     assert_eq!((pick.slot, pick.probability, selector.len()), (0, 1.0, 1));
 }
 
-/// Few slots and few priorities, so that slots are reused and priorities are equal.
+/// Uses few slots and few priorities, so that slots are reused and priorities are often equal.
 fn random_changes_follow_the_model(kind: SelectorKind, selector: &mut impl Select, seed: u64) {
     const SLOTS: u64 = 40;
     let mut rng = rng(seed);
@@ -98,7 +98,7 @@ fn random_changes_follow_the_model(kind: SelectorKind, selector: &mut impl Selec
         let id = Slot::try_from(slot).expect("few slots");
         let priority = f64::from(rng.next_u32() % 5) * 0.75;
         let member = &mut members[id as usize];
-        // At first more additions than removals, in the end the reverse.
+        // First there are more additions than removals, later the reverse.
         match (*member, rng.next_u64() % 3) {
             (false, _) => {
                 add(selector, id, priority);
@@ -146,7 +146,7 @@ fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other:
     assert_eq!(rng_of_many, rng_of_single, "both drew as many words");
 }
 
-/// Predictions come true, even while newer slots are added.
+/// Predictions of the next removal hold, even while newer slots are added.
 fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
     let mut rng = rng(7);
     assert_eq!(selector.next_to_leave(5).count(), 0, "nobody is there to leave");

@@ -1,4 +1,4 @@
-//! Selectors optimized for readability: a list with linear search.
+//! Selectors that are optimized for readability: a list with linear search.
 
 use relive_table::SelectorKind;
 use relive_table::selector::MAX_TOTAL_WEIGHT;
@@ -10,7 +10,7 @@ pub struct NaiveSelector {
     /// In insertion order.
     members: Vec<Member>,
     changes: u64,
-    /// Members that were picked in this epoch, for selectors that do not pick twice.
+    /// Members that were picked in this epoch, for selectors that pick each member once per epoch.
     picked: Vec<u64>,
 }
 
@@ -18,7 +18,7 @@ pub struct NaiveSelector {
 struct Member {
     id: u64,
     priority: f64,
-    /// The number of changes before it was inserted or last updated.
+    /// The number of changes before the member was inserted or last updated.
     changed: u64,
 }
 
@@ -113,7 +113,7 @@ impl NaiveSelector {
     /// Checks that a pick was possible and its probability correct, and records it.
     ///
     /// # Panics
-    /// If it was not.
+    /// If the pick was impossible or its probability wrong.
     pub fn check_pick(&mut self, id: u64, probability: f64) {
         let expected = self.probabilities();
         let found = expected.iter().find(|(candidate, _)| *candidate == id);

@@ -40,7 +40,7 @@ pub enum Op {
     },
     /// Changes priorities by key, in one call.
     UpdateMany(Vec<(u64, f64)>),
-    /// Deletes the item of this key.
+    /// Deletes the item with this key.
     Delete(u64),
     /// Changes the rules.
     Change(TableChange),
@@ -55,7 +55,7 @@ fn keys() -> impl Strategy<Value = u64> {
     0_u64..14
 }
 
-/// Mostly ordinary ones, and each value that some selector treats specially.
+/// Mostly ordinary priorities, and every value that some selector treats specially.
 fn priorities() -> impl Strategy<Value = f64> {
     let edges = vec![0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, f64::MAX];
     prop_oneof![
@@ -73,7 +73,7 @@ fn ops() -> impl Strategy<Value = Op> {
         30 => insert,
         20 => (0_usize..70).prop_map(|n| Op::Sample(if n < 60 { n % 4 } else { n })),
         10 => (keys(), priorities()).prop_map(|(key, priority)| Op::Update { key, priority }),
-        // More than are processed together.
+        // Includes more updates than are processed together.
         5 => vec((keys(), priorities()), 0..150).prop_map(Op::UpdateMany),
         8 => keys().prop_map(Op::Delete),
         4 => changes().prop_map(Op::Change),
@@ -81,7 +81,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Mostly of one rule; some are refused. Pauses are short.
+/// Changes, mostly of one rule; some of them are refused. Pauses are short.
 fn changes() -> impl Strategy<Value = TableChange> {
     let pauses = (0_u8..6).prop_map(|n| TableChange::new().pause_inserts(n == 0).pause_samples(n == 1));
     prop_oneof![
@@ -161,7 +161,7 @@ fn step(
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
-            // It must not affect the table, whatever the keys are.
+            // The call must not affect the table, whatever the keys are.
             table.expect_inserts(&[key, key.wrapping_add(1), key]);
             let outcome = table.insert(item.clone(), now, rng, freed);
             model.insert(&item, now, outcome);

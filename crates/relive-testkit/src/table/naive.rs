@@ -8,8 +8,8 @@ use relive_table::{
 
 use crate::selector::NaiveSelector;
 
-/// A table as a list of items. Where a selector chooses at random, it follows the real table's choice if that was
-/// possible.
+/// A table as a list of items. Where a selector chooses at random, the model follows the real table's choice if that
+/// choice was possible.
 #[derive(Clone, Debug)]
 pub struct NaiveTable {
     config: TableConfig,
@@ -20,7 +20,7 @@ pub struct NaiveTable {
     inserts: i64,
     samples: i64,
     deletes: i64,
-    /// Each insert counts with the ratio at its time.
+    /// Inserts, each weighted with the ratio at its time.
     weighted_inserts: f64,
     paused: Paused,
     is_limit_changed: bool,
@@ -183,7 +183,7 @@ impl NaiveTable {
         }
     }
 
-    /// Replays updates in one call. The first refused one ends it; the error is its key.
+    /// Replays updates in one call. The first refused update ends the call; the error is its key.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -229,7 +229,7 @@ impl NaiveTable {
     /// Replays a change of the rules that was made or refused, and the evictions that it caused.
     ///
     /// # Panics
-    /// If the outcome is wrong, or other items had to be evicted.
+    /// If the outcome is wrong, or different items should have been evicted.
     pub fn change(&mut self, change: &TableChange, changed: bool, left: &[u64]) {
         let config = change.applied_to(&self.config);
         assert_eq!(changed, config.validate().is_ok(), "{change:?}");
@@ -255,7 +255,7 @@ impl NaiveTable {
     /// Compares all observable state of a table.
     ///
     /// # Panics
-    /// If it differs.
+    /// If the state differs.
     pub fn compare(&self, table: &Table) {
         let info = table.info();
         assert_eq!(info.current_size, self.items.len() as u64);

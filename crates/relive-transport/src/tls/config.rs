@@ -10,16 +10,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig};
 
-use super::asked::Asked;
+use super::certificate_requested::CertificateRequested;
 
 /// The protocol that gRPC clients request in the handshake.
 const HTTP2: &[u8] = b"h2";
 
-/// The protocol name of the bulk path. The first bytes show which protocol it is, so clients that request neither are
-/// served, too.
+/// The protocol name of the bulk path. The first bytes of a connection show its protocol, so clients that request
+/// neither protocol name are also served.
 const BULK: &[u8] = b"relive-bulk";
 
-/// Why certificates cannot be used.
+/// Why certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Text that is not PEM, or does not contain the expected object.
@@ -27,7 +27,7 @@ pub enum TlsError {
     Pem {
         /// The expected object.
         what: &'static str,
-        /// What is wrong.
+        /// The fault of the text.
         reason: String,
     },
     /// A file that cannot be read.
@@ -43,10 +43,10 @@ pub enum TlsError {
     In {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault of the content.
         source: Box<TlsError>,
     },
-    /// They do not match or are invalid.
+    /// The certificates and keys do not match or are invalid.
     #[error("cannot use the certificates: {0}")]
     Unusable(String),
     /// A name that no certificate can have.
@@ -66,7 +66,7 @@ impl TlsError {
     }
 }
 
-/// A chain of certificates, its own first, and the private key, in PEM.
+/// A chain of certificates, with the owner's certificate first, and the private key, in PEM.
 #[derive(Clone)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -74,7 +74,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Parses both.
+    /// Parses the chain and the key.
     ///
     /// # Errors
     /// The text has no certificate or no private key.
@@ -85,7 +85,7 @@ impl Identity {
         Ok(Self { chain: certificates(chain, "certificate")?, key: Arc::new(key) })
     }
 
-    /// Reads both from files.
+    /// Reads the chain and the key from files.
     ///
     /// # Errors
     /// A file cannot be read, or has no such object.
@@ -103,16 +103,16 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The TLS configuration of a server: its certificate, and whether clients need one.
+/// The TLS configuration of a server: its certificate, and whether clients need a certificate.
 #[derive(Debug, Clone)]
 pub struct ServerTls(pub(super) Arc<ServerConfig>);
 
 impl ServerTls {
     /// Creates the configuration of a server with `identity`. With `client_authorities` (PEM), clients need a
-    /// certificate of one of them.
+    /// certificate from one of these authorities.
     ///
     /// # Errors
-    /// Key and certificate do not match, or the text has no authority.
+    /// Key and certificate do not match, or the text contains no authority.
     pub fn new(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Self, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -147,7 +147,7 @@ impl ServerTls {
 pub struct ClientTls {
     pub(super) http2: Arc<ClientConfig>,
     pub(super) bulk: Arc<ClientConfig>,
-    pub(super) asked: Asked,
+    pub(super) certificate_requested: CertificateRequested,
     /// The name that the server's certificate must have, if it is not the one in the address.
     name: Option<ServerName<'static>>,
 }
@@ -157,7 +157,7 @@ impl ClientTls {
     /// presents `identity` to servers that request it.
     ///
     /// # Errors
-    /// The text has no authority, the system has no list, or key and certificate do not match.
+    /// The text contains no authority, the system has no list, or key and certificate do not match.
     pub fn new(authorities_pem: Option<&[u8]>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let roots = match authorities_pem {
             Some(pem) => authorities(pem)?,
@@ -173,12 +173,12 @@ impl ClientTls {
                 builder.with_client_auth_cert(chain, key.clone_key()).map_err(TlsError::unusable)?
             }
         };
-        let asked = Asked::default();
-        asked.watch(&mut http2);
+        let certificate_requested = CertificateRequested::default();
+        certificate_requested.watch(&mut http2);
         let mut bulk = http2.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
         bulk.alpn_protocols = vec![BULK.to_vec()];
-        Ok(Self { http2: Arc::new(http2), bulk: Arc::new(bulk), asked, name: None })
+        Ok(Self { http2: Arc::new(http2), bulk: Arc::new(bulk), certificate_requested, name: None })
     }
 
     /// As [`new`](Self::new), with the authorities in a file.
@@ -223,7 +223,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
-    // Prefers the suite that TLS 1.3 makes mandatory: 128-bit keys are safe, and cost a quarter less than 256-bit keys.
+    // Prefers the suite that TLS 1.3 makes mandatory: 128-bit keys are safe and cost a quarter less than 256-bit keys.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }

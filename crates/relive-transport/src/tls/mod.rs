@@ -1,6 +1,6 @@
 //! TLS on a TCP socket: certificates, their verification, and the encrypted connection.
 
-mod asked;
+mod certificate_requested;
 mod config;
 mod refusal;
 mod socket;

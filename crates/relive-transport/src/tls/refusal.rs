@@ -4,17 +4,17 @@ use std::error::Error;
 use std::io;
 
 /// If TLS caused `error`, returns its message and a remedy: an untrusted or missing certificate, or a peer without TLS.
-/// A retry is useless then.
+/// In these cases, a retry is useless.
 #[must_use]
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(told) = error.downcast_ref::<rustls::Error>() {
-            return Some(match told {
+        if let Some(tls_error) = error.downcast_ref::<rustls::Error>() {
+            return Some(match tls_error {
                 rustls::Error::InvalidMessage(_) => {
-                    format!("the server's answer is not TLS ({told}); check whether the server uses TLS")
+                    format!("the server's answer is not TLS ({tls_error}); check whether the server uses TLS")
                 }
-                _ => format!("{told}; check the certificates"),
+                _ => format!("{tls_error}; check the certificates"),
             });
         }
         // `source` does not return the error that an I/O error wraps.

@@ -8,9 +8,9 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use tokio::net::TcpStream;
 
 use super::{ClientTls, ServerTls};
-use crate::limits::{TLS_READ_BYTES, TLS_SEND_BUFFER_BYTES, VERDICT_TIMEOUT};
+use crate::limits::{HANDSHAKE_RESULT_TIMEOUT, TLS_READ_BYTES, TLS_SEND_BUFFER_BYTES};
 
-/// A TCP socket with TLS. The lock is held while bytes are copied and encrypted, never across a wait.
+/// A TCP socket with TLS. The lock is held while bytes are copied and encrypted, but never across a wait.
 #[derive(Debug)]
 pub struct TlsSocket {
     tcp: TcpStream,
@@ -22,7 +22,7 @@ pub struct TlsSocket {
 #[derive(Debug)]
 struct Session {
     tls: Connection,
-    came: Vec<u8>,
+    received: Vec<u8>,
     taken: usize,
 }
 
@@ -30,7 +30,7 @@ impl TlsSocket {
     /// Completes the handshake with a client.
     ///
     /// # Errors
-    /// The client does not use TLS, does not trust this server, or has no certificate although it must.
+    /// The client does not use TLS, does not trust this server, or lacks a required certificate.
     pub(crate) async fn accept(tcp: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         let session = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
         Self::shake_hands(tcp, session.into()).await
@@ -51,28 +51,29 @@ impl TlsSocket {
         let config = if is_bulk { &tls.bulk } else { &tls.http2 };
         let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         let socket = Self::shake_hands(tcp, session.into()).await?;
-        if tls.asked.is_set() {
+        if tls.certificate_requested.is_set() {
             // A silent server accepts the client.
-            let verdict = tokio::time::timeout(VERDICT_TIMEOUT, socket.verdict()).await;
-            verdict.unwrap_or(Ok(()))?;
+            let handshake_result =
+                tokio::time::timeout(HANDSHAKE_RESULT_TIMEOUT, socket.handshake_result()).await;
+            handshake_result.unwrap_or(Ok(()))?;
         }
         Ok(socket)
     }
 
     /// Waits for the server's decision after the handshake: whether it accepts the client.
-    async fn verdict(&self) -> io::Result<()> {
+    async fn handshake_result(&self) -> io::Result<()> {
         loop {
             self.tcp.readable().await?;
             match self.session().receive(&self.tcp) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                said => return said.map(drop),
+                result => return result.map(drop),
             }
         }
     }
 
     async fn shake_hands(tcp: TcpStream, mut tls: Connection) -> io::Result<Self> {
         tls.set_buffer_limit(Some(TLS_SEND_BUFFER_BYTES));
-        let socket = Self { tcp, session: Mutex::new(Session { tls, came: Vec::new(), taken: 0 }) };
+        let socket = Self { tcp, session: Mutex::new(Session { tls, received: Vec::new(), taken: 0 }) };
         loop {
             socket.flush().await?;
             if !socket.session().tls.is_handshaking() {
@@ -92,9 +93,9 @@ impl TlsSocket {
         &self.tcp
     }
 
-    /// Waits until bytes can be read: decrypted bytes, or encrypted ones that may yield some.
+    /// Waits until bytes can be read: either decrypted bytes, or encrypted bytes that may yield some.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        if self.session().has_something() {
+        if self.session().has_data() {
             return Ok(());
         }
         self.tcp.readable().await
@@ -130,7 +131,7 @@ impl TlsSocket {
                     Err(error) if read == 0 => return Err(error),
                     Err(_) => return Ok(read),
                 },
-                // All protocols on this socket mark their end themselves.
+                // The end of TLS is not required, because all protocols on this socket mark their own end.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(read),
                 Err(error) => return Err(error),
             }
@@ -187,11 +188,11 @@ impl TlsSocket {
         }
     }
 
-    /// Sends the end of the stream to the peer, as far as the system accepts it.
-    pub(crate) fn say_goodbye(&self) {
+    /// Sends the end of the stream to the peer, if the system accepts it immediately.
+    pub(crate) fn send_close_notify(&self) {
         let mut session = self.session();
         session.tls.send_close_notify();
-        // One that is broken has ended.
+        // A broken connection has already ended.
         let _ = session.send(&self.tcp);
     }
 
@@ -208,16 +209,16 @@ impl Session {
     }
 
     /// Whether a read may return bytes without waiting for the peer.
-    fn has_something(&mut self) -> bool {
-        self.taken < self.came.len() || self.has_plaintext()
+    fn has_data(&mut self) -> bool {
+        self.taken < self.received.len() || self.has_plaintext()
     }
 
     /// Decrypts some received bytes, and sends responses of the protocol. Returns 0 at the end.
     fn receive(&mut self, tcp: &TcpStream) -> io::Result<usize> {
-        if self.taken == self.came.len() {
+        if self.taken == self.received.len() {
             self.fetch(tcp)?;
         }
-        let read = self.tls.read_tls(&mut self.came.get(self.taken..).unwrap_or_default())?;
+        let read = self.tls.read_tls(&mut self.received.get(self.taken..).unwrap_or_default())?;
         self.taken += read;
         let processed = self.tls.process_new_packets();
         match self.send(tcp) {
@@ -228,15 +229,15 @@ impl Session {
         Ok(read)
     }
 
-    /// Reads the system's available bytes; none at the end.
+    /// Reads the bytes that the system has available; none at the end of the stream.
     fn fetch(&mut self, tcp: &TcpStream) -> io::Result<()> {
-        let mut came = std::mem::take(&mut self.came);
+        let mut received = std::mem::take(&mut self.received);
         self.taken = 0;
-        came.clear();
-        came.reserve(TLS_READ_BYTES);
-        // Memory is freed when nothing arrives, so idle connections keep none.
-        tcp.try_read_buf(&mut came)?;
-        self.came = came;
+        received.clear();
+        received.reserve(TLS_READ_BYTES);
+        // The buffer is freed when no bytes arrive, so idle connections keep no memory.
+        tcp.try_read_buf(&mut received)?;
+        self.received = received;
         Ok(())
     }
 

@@ -23,9 +23,9 @@ pub struct BatchView {
 /// A column of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnView {
-    /// Type and shape; without the number of rows if samples differ in it.
+    /// Type and shape; without the number of rows if it differs between samples.
     pub layout: ColumnLayout,
-    /// The range of the numbers of rows, as uint32, if samples differ in them.
+    /// The range of the numbers of rows, as uint32, if they differ between samples.
     pub rows_at: Option<Range<usize>>,
     /// The range of the elements, sample by sample.
     pub data_at: Range<usize>,
@@ -35,7 +35,8 @@ impl BatchView {
     /// Parses a head.
     ///
     /// # Errors
-    /// [`WireError::Batch`] for an inconsistent head. [`ColumnView::rows_of_each`] checks the rows of single samples.
+    /// [`WireError::Batch`] for an inconsistent head. [`ColumnView::rows_of_each`] checks the numbers of rows of
+    /// individual samples.
     pub fn new(head: &BatchHead) -> Result<Self, WireError> {
         let samples = usize::try_from(head.samples).unwrap_or(usize::MAX);
         if samples == 0 || samples > MAX_BULK_SAMPLES {
@@ -96,10 +97,11 @@ impl ColumnView {
         Ok(view)
     }
 
-    /// Returns the rows of each sample of a batch of `samples` with this data; `None` if all have the same number.
+    /// Returns the rows of each sample of a batch of `samples` with this data; `None` if all samples have the same
+    /// number.
     ///
     /// # Errors
-    /// [`WireError::Batch`] if they do not add up to the bytes of the column.
+    /// [`WireError::Batch`] if the numbers do not match the size of the column.
     pub fn rows_of_each(&self, samples: usize, data: &[u8]) -> Result<Option<Vec<u32>>, WireError> {
         let Some(rows_at) = &self.rows_at else { return Ok(None) };
         let numbers = data.get(rows_at.clone()).unwrap_or_default();

@@ -23,14 +23,15 @@ pub enum FrameKind {
     OpenWriter = 6,
     /// Client: chunks and items. Body: `InsertItems`.
     Insert = 7,
-    /// Server: items are in their tables. Body: their keys, as uint64.
+    /// Server: confirms that items are in their tables. Body: the items' keys, as uint64.
     Confirm = 8,
-    /// Client: the end. The server confirms the received items and closes.
+    /// Client: ends the connection. The server confirms the received items and closes it.
     End = 9,
-    /// Server: single samples of a batch, because some are not available yet, they have no common columns, or they have
+    /// Server: single samples of a batch, because some samples are not available yet, have no common columns, or have
     /// strings. Body: `SampleStreamResponse`s of deepmind.reverb, each with gRPC's header.
     Samples = 10,
-    /// Client: opens a connection to the rows of a trajectory store; the following kinds belong to it. Head: a token.
+    /// Client: opens a connection that reads rows of a trajectory store; the following kinds belong to such
+    /// connections. Head: a token.
     OpenRows = 11,
     /// Server: describes the store. Head: its shape and schema.
     RowsOpened = 12,
@@ -40,9 +41,9 @@ pub enum FrameKind {
     PinnedRows = 14,
     /// Client: requests steps. Head: windows; body: trajectories and their current steps.
     ReadRows = 15,
-    /// Server: the steps. Body: those of the first window, row by row, then those of the next.
+    /// Server: the steps. Body: the steps of the first window, row by row, then those of the next window.
     Rows = 16,
-    /// Client: releases trajectories. Head: which of its pins.
+    /// Client: releases trajectories. Head: which of the client's pins.
     ReleaseRows = 17,
     /// Server: a request was refused. Head: kind and text.
     RowsRefused = 18,
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back() {
+    fn frame_headers_round_trip() {
         for kind in FrameKind::ALL {
             let header = FrameHeader::new(kind, 300, 5_000_000_000 % MAX_BULK_BODY_BYTES).unwrap();
             assert_eq!(FrameHeader::decode(&header.encode()), Ok(header));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused() {
+    fn invalid_frame_headers_are_refused() {
         let good = FrameHeader::new(FrameKind::Ask, 1, 2).unwrap().encode();
         let changed = |at: usize, byte: u8| {
             let mut bytes = good;

@@ -23,8 +23,8 @@ pub struct BatchInfo {
     pub rate_limited: bool,
 }
 
-/// The layout of a batch's arrays: key, probability, priority, table size, time of the insert (8 bytes each), times
-/// sampled (4 bytes), rate limited (1 byte), little-endian.
+/// The layout of a batch's arrays: key, probability, priority, table size and insertion time (8 bytes each), times
+/// sampled (4 bytes), rate limited (1 byte); little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InfoLayout {
     samples: usize,
@@ -59,7 +59,7 @@ impl InfoLayout {
         }
     }
 
-    /// Reads the facts about each sample; none if there are too few `bytes`.
+    /// Reads the facts about each sample; empty if there are too few `bytes`.
     pub fn read<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = BatchInfo> + use<'b> {
         let samples = self.samples;
         let wide = |array| elements::<8>(bytes, array * samples * 8, samples);
@@ -94,7 +94,7 @@ fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// Returns the elements of an array; none if there are too few bytes.
+/// Returns the elements of an array; empty if there are too few bytes.
 fn elements<const N: usize>(bytes: &[u8], start: usize, count: usize) -> &[[u8; N]] {
     bytes.get(range(start, count.saturating_mul(N))).unwrap_or_default().as_chunks().0
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn infos_come_back() {
+    fn batch_infos_round_trip() {
         let infos: Vec<BatchInfo> = (0..5_u8)
             .map(|n| BatchInfo {
                 key: u64::from(n) << 60,

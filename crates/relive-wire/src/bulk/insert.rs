@@ -7,7 +7,8 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use super::frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
 use crate::v1::InsertItems;
 
-/// Chunks from this size on are sent without a copy: a copy costs more than another part of a write.
+/// Chunks of at least this size are sent without a copy, because a copy would cost more than an additional part of a
+/// write.
 const UNCOPIED_BYTES: usize = 4 << 10;
 
 /// The field number of [`InsertItems::chunks`].
@@ -22,7 +23,7 @@ pub struct InsertFrame {
 }
 
 impl InsertFrame {
-    /// Builds the frame of `request`, and takes its chunks.
+    /// Builds the frame of `request`, and takes ownership of its chunks.
     ///
     /// # Errors
     /// The request exceeds the limit of a frame.
@@ -71,7 +72,7 @@ mod tests {
     use crate::v1::ItemRun;
 
     #[test]
-    fn a_frame_says_what_the_request_does() {
+    fn a_frame_matches_the_insert_request() {
         let mut frame = InsertFrame::default();
         for sizes in [vec![], vec![3], vec![5_000], vec![1, 4_096, 4_095, 9_000, 2]] {
             let chunks = sizes.iter().map(|&size| Bytes::from(vec![7; size])).collect();

@@ -39,13 +39,13 @@ impl Assembler {
         self.structure.as_ref()
     }
 
-    /// Takes the next encoded `SampleStreamResponse`, and appends the samples that it completes to `out`.
+    /// Adds the next encoded `SampleStreamResponse`, and appends the samples that it completes to `out`.
     ///
-    /// The samples keep parts of `message`, whose memory is freed when the last of them is dropped.
+    /// The samples keep parts of `message`; its memory is freed when the last of these samples is dropped.
     ///
     /// # Errors
-    /// Bytes that are not such a message, or an entry that continues a sample which never began or begins one inside
-    /// another. The stream cannot be read further then.
+    /// The bytes are not such a message, an entry continues a sample that has not begun, or an entry begins a sample
+    /// inside another one. After an error, the stream cannot be read further.
     pub fn push(&mut self, message: &Bytes, out: &mut Vec<ReceivedSample>) -> Result<(), WireError> {
         let mut fields = Fields::new(message, 0..message.len());
         while let Some(field) = fields.next().map_err(|e| WireError::malformed_sample(0, e))? {
@@ -54,16 +54,16 @@ impl Assembler {
                 out.extend(self.push_entry(message.slice(range))?);
             } else if field.number == u64::from(STRUCTURE_FIELD) {
                 let range = field.bytes().map_err(|e| WireError::malformed_sample(0, e))?;
-                let told = v1::ItemStructure::decode(message.slice(range));
-                let told =
-                    told.map_err(|_| WireError::SampleStream("the description of the items cannot be read"))?;
-                self.structure = structure::items_of(&told)?;
+                let structure = v1::ItemStructure::decode(message.slice(range));
+                let structure = structure
+                    .map_err(|_| WireError::SampleStream("the description of the items cannot be read"))?;
+                self.structure = structure::items_of(&structure)?;
             }
         }
         Ok(())
     }
 
-    /// Takes the next entry. Returns the sample that it completes.
+    /// Adds the next entry. Returns the sample that it completes.
     fn push_entry(&mut self, entry: Bytes) -> Result<Option<ReceivedSample>, WireError> {
         let Entry { begins, ends } =
             Entry::of(&entry).map_err(|error| WireError::malformed_sample(0, error))?;

@@ -6,7 +6,7 @@ use crate::WireError;
 use crate::limits::{MAX_COLUMNS_PER_ITEM, MAX_SLICES_PER_ITEM};
 use crate::reader::{Fields, MalformedMessage, int32};
 
-/// A `FlatTrajectory` as two flat lists. It can be reused, so many samples need no memory each.
+/// A `FlatTrajectory` as two flat lists. It can be reused, so that not every sample needs an allocation.
 #[derive(Debug, Clone, Default)]
 pub struct TrajectoryLayout {
     slices: Vec<ReceivedSlice<i32>>,
@@ -23,7 +23,7 @@ pub struct ReceivedColumn<'a> {
     pub squeeze: bool,
 }
 
-/// Some rows of a tensor of a chunk. `N` is `i32` for the numbers as sent, `u32` once their signs were checked.
+/// Some rows of a tensor of a chunk. `N` is `i32` for the numbers as sent, `u32` after their signs have been checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceivedSlice<N> {
     /// The chunk.

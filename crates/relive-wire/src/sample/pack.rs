@@ -17,7 +17,7 @@ use crate::chunk;
 use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
 use crate::structure;
 
-/// Chunks of at least this size are separate parts: below it, a copy is cheaper than a separate write.
+/// Chunks of at least this size are separate parts. For smaller chunks, a copy is cheaper than a separate write.
 const SHARED_PART_BYTES: usize = 4 << 10;
 
 /// The field of a response with the structure of items.
@@ -33,7 +33,7 @@ pub struct EncodedMessage {
 /// Collects samples into messages.
 ///
 /// A message is closed once its chunks exceed [`SAMPLE_RESPONSE_BYTES`]; a sample may begin in one message and end in
-/// the next. The first entry of a sample carries its information, the last one is marked as the end.
+/// the next. The first entry of a sample contains its information; the last one is marked as the end.
 #[derive(Debug)]
 pub struct Packer {
     finished: VecDeque<EncodedMessage>,
@@ -43,7 +43,7 @@ pub struct Packer {
 }
 
 impl Default for Packer {
-    /// For readers that support the same codecs as dm-reverb's.
+    /// Creates a packer for readers that support only the codecs of dm-reverb.
     fn default() -> Self {
         Self::for_readers_of(CodecSet::REVERB)
     }
@@ -67,8 +67,8 @@ impl Packer {
         Self { finished: VecDeque::new(), open: Open::default(), codecs: codecs.with(Codec::Snappy) }
     }
 
-    /// Sets the structure of the items, as far as it is known. Call it before the first sample.
-    pub fn tell(&mut self, structure: Option<&ItemStructure>) {
+    /// Sets the structure of the items, if it is known. Call it before the first sample.
+    pub fn put_structure(&mut self, structure: Option<&ItemStructure>) {
         let message = structure::of_items(structure).encode_to_vec();
         self.open.tail.key(STRUCTURE_FIELD, 2);
         self.open.tail.varint(message.len() as u64);
@@ -78,7 +78,7 @@ impl Packer {
     /// Adds one sample taken from `table`.
     ///
     /// # Errors
-    /// A chunk that is too large in the codecs that the reader supports.
+    /// A chunk is too large in a codec that the reader supports.
     pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
         let chunks = sampled.item.trajectory.chunks();
         if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {
@@ -132,8 +132,8 @@ impl Default for Open {
 }
 
 impl Open {
-    /// Returns how many of `chunks` go into this message: one more than fit, because the limit is checked after each
-    /// chunk.
+    /// Returns how many of `chunks` are added to this message: one more than fit, because the limit is checked after
+    /// each chunk.
     fn chunks_that_fit(&self, chunks: &[Arc<Chunk>]) -> usize {
         let mut bytes = self.counted_bytes;
         let fits = |chunk: &&Arc<Chunk>| {
@@ -174,7 +174,7 @@ impl Open {
         }
     }
 
-    /// Fills in the header, which is at the beginning of the first part.
+    /// Fills in the header at the beginning of the first part.
     fn into_message(mut self) -> EncodedMessage {
         self.parts.push_back(Part::Small(self.tail.out));
         let total: usize = self.parts.iter().map(Part::len).sum();

@@ -58,7 +58,7 @@ impl ReceivedSample {
         structure: Option<Arc<ItemStructure>>,
     ) -> Result<ReceivedSample, WireError> {
         let mut sample = ReceivedSample { first, structure, ..ReceivedSample::default() };
-        // Cheap: the bytes are reference-counted, not copied.
+        // This is cheap: the bytes are reference-counted, not copied.
         let entry = sample.first.clone();
         sample.read(&entry).map_err(|error| WireError::malformed_sample(sample.info.key, error))?;
         match std::str::from_utf8(entry.get(sample.table.clone()).unwrap_or_default()) {
@@ -74,7 +74,7 @@ impl ReceivedSample {
         self.rest.push(entry);
     }
 
-    /// Returns key, priority and further facts.
+    /// Returns the sampling information: key, priority and further facts.
     #[must_use]
     pub fn info(&self) -> &ReceivedInfo {
         &self.info
@@ -122,10 +122,10 @@ impl ReceivedSample {
         self.chunks().map(<[u8]>::len).sum()
     }
 
-    /// Parses which slices of which chunks form the columns.
+    /// Parses the slices of chunks that form the columns.
     ///
     /// # Errors
-    /// A description that cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Does not check that it
+    /// The description cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Does not check that it
     /// matches the chunks.
     pub fn read_layout(&self, into: &mut TrajectoryLayout) -> Result<(), WireError> {
         into.read(self.info.key, &self.first, self.trajectory.clone())
@@ -134,7 +134,7 @@ impl ReceivedSample {
     /// Returns the sample's trajectory, validated and ready to be decoded.
     ///
     /// # Errors
-    /// Invalid chunks, or a trajectory that does not match them.
+    /// A chunk is invalid, or the trajectory does not match the chunks.
     pub fn trajectory(&self) -> Result<Trajectory, WireError> {
         self.trajectory_beside(&mut HashMap::new())
     }

@@ -1,5 +1,5 @@
 //! Appends protobuf fields to a buffer. Nested messages are written in place, and their length is filled in at the end,
-//! so nothing is measured twice.
+//! so no message has to be measured in advance.
 
 /// A message under construction.
 #[derive(Debug, Default)]
@@ -62,8 +62,8 @@ impl Writer {
         self.close(start);
     }
 
-    /// Fills in the length of the bytes after `start`. A length over 127 needs more than the one reserved byte, so the
-    /// body is moved.
+    /// Fills in the length of the bytes after `start`. A length above 127 needs more than the one reserved byte, so the
+    /// body is then moved.
     fn close(&mut self, start: usize) {
         let length = self.out.len() - start - 1;
         if let (Ok(byte @ 0..0x80), Some(slot)) = (u8::try_from(length), self.out.get_mut(start)) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_nested_messages_take_as_many_bytes_as_they_need() {
+    fn lengths_of_nested_messages_use_minimal_varints() {
         for length in [0_usize, 1, 127, 128, 300, 16_383, 16_384, 70_000] {
             let mut writer = Writer::default();
             writer.message(1, |w| w.out.extend(std::iter::repeat_n(7, length)));

@@ -7,7 +7,7 @@ use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger, SharedHeade
 use relive_wire::chunk;
 use smallvec::SmallVec;
 
-/// The smallest size that is compressed, in bytes: below it, the description takes more.
+/// The smallest size that is compressed, in bytes. Below this size, the description takes more memory than the data.
 const MIN_COMPRESSED_BYTES: usize = 128;
 
 /// The unit to which [`MIN_COMPRESSED_BYTES`] applies.
@@ -15,8 +15,8 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 pub(crate) enum Compressed {
     /// All rows of a column together, because the user has chosen the chunk length.
     Columns,
-    /// Each row: rows that happen to share a chunk are read one by one, and a small row is copied in place. If
-    /// compressed, all rows would have to be decoded for each.
+    /// Each row by itself: rows that happen to share a chunk are read individually, and a small uncompressed row is
+    /// simply copied. If the chunk were compressed, reading any row would require decoding all rows.
     Rows,
 }
 
@@ -102,7 +102,7 @@ impl ChunkForm {
     }
 }
 
-/// Chooses Snappy, the one codec that every reader supports, if it may pay off.
+/// Chooses Snappy, the one codec that every reader supports, if compression may pay off.
 fn choose(
     cut: &Cut<'_>,
     place: usize,
@@ -130,10 +130,10 @@ impl EncodedChunk {
 }
 
 /// The largest number of chunks stored uncompressed between two attempts, after repeated failures. An attempt costs
-/// several times as much as storing, but a change of a column's content should be detected soon.
+/// several times as much as storing a chunk uncompressed, but a change of a column's content should be detected soon.
 const MAX_PAUSE: u32 = 64;
 
-/// Remembers whether attempts to compress paid off. Pauses between attempts grow while they do not.
+/// Tracks whether attempts to compress paid off. Pauses between attempts grow as long as they do not.
 #[derive(Debug, Default)]
 pub(crate) struct Compressibility {
     pause: u32,
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_pays_is_tried_always_and_what_does_not_ever_less() {
+    fn compression_is_tried_less_often_while_it_does_not_pay_off() {
         let mut compressibility = Compressibility::default();
         let mut attempts = |paid: bool, chunks: usize| -> String {
             let tried = (0..chunks).map(|_| {

@@ -1,4 +1,5 @@
-//! Chunks of a writer: their encoding, and the slots through which steps and items refer to them before and after it.
+//! Chunks of a writer: their encoding, and the slots through which steps and items refer to chunks before and after the
+//! encoding.
 
 mod encode;
 mod slot;

@@ -12,19 +12,20 @@ use relive_tensor::{Chunk, ChunkStatistic, Chunker, Tensor};
 
 use super::encode::EncodedChunk;
 
-/// The stream number of a chunk that was not sent yet. Real streams count from 1.
+/// The stream number of a chunk that has not been sent yet. Real streams count from 1.
 const NOT_SENT: u64 = 0;
 
 /// One chunk of a writer.
 ///
-/// The atomics need no mutual order: `needed` is a count whose zero is final, and only the holder of the outbox lock
-/// accesses the others.
+/// The atomics need no mutual order: once `needed` is zero, it stays zero, and only the holder of the outbox lock
+/// accesses the other atomics.
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
-    /// Holds the rows until the chunk is cut. It stays locked from before the rows leave it until the slot is filled.
+    /// Holds the rows until the chunk is cut. When a chunk is cut, the chunker is locked before the rows leave it and
+    /// until the slot is filled.
     chunker: Arc<Mutex<Chunker>>,
-    /// Number of history cells, columns and queued items that may still need the chunk on the server's side of the
+    /// Number of history cells, columns and queued items that may still need the server to hold the chunk for the
     /// stream.
     needed: AtomicU32,
     /// Number of items, queued or unconfirmed, that refer to the chunk.
@@ -54,8 +55,8 @@ impl ChunkSlot {
         }
     }
 
-    /// Returns the bytes to count for the chunk, unless they are counted already: a cut chunk is filled before the
-    /// outbox is notified, and may be confirmed by then.
+    /// Returns the bytes to count for the chunk, unless they are counted already: the slot of a cut chunk is filled
+    /// before the outbox is notified, and an item may count the chunk in between.
     pub(crate) fn count_bytes(&self) -> usize {
         if self.counted_bytes.load(Ordering::Relaxed) > 0 {
             return 0;
@@ -135,7 +136,7 @@ impl ChunkSlot {
         self.needed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Increments `needed` unless it is zero, which is final.
+    /// Increments `needed` unless it is zero, since zero is final.
     fn hold_if_needed(&self) -> bool {
         let more = |needed: u32| (needed > 0).then_some(needed + 1);
         self.needed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -154,7 +155,7 @@ impl ChunkSlot {
         self.pending_items.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// Counts one item less. Returns whether it was the last.
+    /// Counts one item fewer. Returns whether it was the last.
     pub(crate) fn remove_pending_item(&self) -> bool {
         self.pending_items.fetch_sub(1, Ordering::Relaxed) == 1
     }
@@ -209,7 +210,7 @@ impl ChunkRef {
     }
 
     /// Returns a reference to a chunk that is still needed.
-    pub(crate) fn revive(slot: &Weak<ChunkSlot>, index: u32) -> Option<ChunkRef> {
+    pub(crate) fn upgrade(slot: &Weak<ChunkSlot>, index: u32) -> Option<ChunkRef> {
         slot.upgrade().filter(|slot| slot.hold_if_needed()).map(|slot| ChunkRef { slot, index })
     }
 
@@ -222,7 +223,7 @@ impl ChunkRef {
         self.index
     }
 
-    /// Whether both refer to the same tensor of the same chunk.
+    /// Whether both references are to the same tensor of the same chunk.
     pub(crate) fn is(&self, other: &ChunkRef) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
     }
@@ -280,19 +281,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_needed_as_long_as_a_reference_lives() {
+    fn a_slot_is_needed_while_a_reference_exists() {
         let slot = Arc::new(ChunkSlot::unfilled(1));
         let first = ChunkRef::new(Arc::clone(&slot), 0);
         let second = first.clone();
         drop(first);
         assert!(slot.is_needed());
         let weak = Arc::downgrade(&slot);
-        let third = ChunkRef::revive(&weak, 0).unwrap();
+        let third = ChunkRef::upgrade(&weak, 0).unwrap();
         drop(second);
         assert!(slot.is_needed() && third.is(&third.clone()));
         drop(third);
         assert!(!slot.is_needed());
-        assert!(ChunkRef::revive(&weak, 0).is_none());
+        assert!(ChunkRef::upgrade(&weak, 0).is_none());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct AppendMismatch {
     pub fault: AppendFault,
 }
 
-/// What is wrong with the value of a column.
+/// The fault of a column's value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AppendFault {
@@ -31,7 +31,7 @@ pub enum AppendFault {
     DType {
         /// The given type.
         got: DType,
-        /// That of the first value.
+        /// The element type of the first value.
         expected: DType,
     },
     /// Another shape than before.
@@ -41,7 +41,7 @@ pub enum AppendFault {
     Shape {
         /// The given shape of one step's value.
         got: Shape,
-        /// That of the first value.
+        /// The shape of the first value.
         expected: Shape,
     },
     /// A second value for the same step.

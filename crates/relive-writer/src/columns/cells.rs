@@ -6,13 +6,13 @@ use std::ops::Range;
 use super::index::IndexError;
 use crate::chunks::ChunkRef;
 
-/// Kept cells by position in the history. Cells that are adjacent both there and in a chunk form one stretch, so a long
-/// history of long chunks is small.
+/// Kept cells by position in the history. Cells that are adjacent both in the history and in a chunk form one stretch,
+/// so a long history with long chunks needs little memory.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCells {
     stretches: VecDeque<Stretch>,
     kept: u64,
-    /// Number of cells that the column ever had.
+    /// Number of cells that were ever appended to the column.
     appended: u64,
     /// Position of the column's first cell since the history was cleared.
     first: Option<u64>,
@@ -32,7 +32,7 @@ struct Stretch {
 pub(crate) struct KeptCell<'a> {
     pub(crate) chunk: &'a ChunkRef,
     pub(crate) offset: u32,
-    /// Its place among all cells that the column ever had.
+    /// The cell's number among all cells that were ever appended to the column.
     pub(crate) number: u64,
 }
 
@@ -59,7 +59,7 @@ impl KeptCells {
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &ChunkRef> {
         let before = [None].into_iter().chain(self.stretches.iter().map(|stretch| Some(&stretch.chunk)));
         let pairs = self.stretches.iter().zip(before);
-        // Cells of a chunk are consecutive, except for gaps.
+        // The cells of a chunk are consecutive, except for gaps.
         pairs
             .filter(|(stretch, before)| before.is_none_or(|before| !stretch.chunk.is(before)))
             .map(|(s, _)| &s.chunk)
@@ -127,7 +127,7 @@ impl KeptCells {
         Ok(KeptCell { chunk: &stretch.chunk, offset, number })
     }
 
-    /// Passes the cells at `positions` to `take` as rows of chunks: chunk, first row, number of rows.
+    /// Passes the cells at `positions` to `take` as rows of chunks: the chunk, the first row and the number of rows.
     pub(crate) fn visit(
         &self,
         positions: Range<u64>,
@@ -191,9 +191,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of cells, one entry each.
+        /// Compares the cells with a list that has one entry per cell.
         #[test]
-        fn finds_what_was_put_in(
+        fn cells_match_a_reference_list(
             pushes in prop::collection::vec((0..3_u64, 1..5_u32, any::<bool>()), 1..20),
             limit in 1..12_u64,
         ) {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_was_is_not_expired() {
+    fn missing_cells_are_distinguished_from_expired_ones() {
         let chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(1)), 0);
         let mut cells = KeptCells::default();
         assert!(matches!(cells.find(0), Err(IndexError::Missing { step: 0 })));

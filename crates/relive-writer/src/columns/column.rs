@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::chunks::ChunkRef;
 
-/// Consecutive rows of a chunk. It keeps the chunk needed.
+/// Consecutive rows of a chunk. The run keeps the chunk marked as needed.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) chunk: ChunkRef,
@@ -230,7 +230,7 @@ impl Column {
         &self.spec.path
     }
 
-    /// Returns its number in the writer, in the order of first appearance.
+    /// Returns the column's number in the writer, in the order of first appearance.
     pub fn index(&self) -> usize {
         self.spec.index
     }
@@ -244,7 +244,7 @@ impl Column {
     }
 }
 
-/// Returns the shape of an item's column with cells of shape `cell`; without rows, of a squeezed column.
+/// Returns the shape of an item's column with cells of shape `cell`; without `rows`, the shape of a squeezed column.
 pub(crate) fn item_shape(rows: Option<u32>, cell: &Shape) -> Shape {
     rows.into_iter().chain(cell.dims().iter().copied()).collect()
 }

@@ -43,7 +43,7 @@ impl ColumnName {
         AppendMismatch { column: self.number, path: (*self.path).to_owned(), fault }.into()
     }
 
-    /// Checks whether a chunk can hold `rows` at all.
+    /// Checks whether a chunk can hold `rows`.
     pub(crate) fn check_size(&self, rows: &Rows<'_>) -> Result<()> {
         let (rank, size_bytes) = (rows.cell_dims().len(), rows.cell_bytes());
         if rank >= MAX_RANK {
@@ -141,7 +141,7 @@ impl ColumnState {
         self.note_oldest();
     }
 
-    /// Whether the chunk length is tuned and there is a choice.
+    /// Whether the chunk length is tuned and more than one length is possible.
     pub(crate) fn is_tuned(&self) -> bool {
         matches!(self.length, ChunkLength::AutoTuned { num_keep_alive_refs, .. } if num_keep_alive_refs > 1)
     }

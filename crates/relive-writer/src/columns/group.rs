@@ -1,21 +1,23 @@
 //! Columns whose chunks are cut together.
 //!
 //! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
-//! step are then adjacent in one block of memory with one description, however many columns there are. A large column
-//! has its own chunks: an item keeps whole chunks alive, and should not keep frames alive for a reward.
+//! step are then adjacent in one block of memory with one description, regardless of the number of columns. A large
+//! column has its own chunks: an item keeps whole chunks alive, and an item that only uses a reward should not keep
+//! image frames alive.
 
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use relive_connection::{Error, Result};
-use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, CutColumn, Placed, Rows};
+use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, CutColumn, PlacedRows, Rows};
 use smallvec::SmallVec;
 
 use super::column_state::ColumnState;
 
 use crate::chunks::{ChunkRef, ChunkSlot, Compressed, Compressibility, Encoder};
 
-/// The largest value of a column that shares its chunks, in bytes. It limits what items keep alive needlessly.
+/// The largest value of a column that shares its chunks, in bytes. This limits the data that items keep alive
+/// needlessly.
 const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 
 /// The largest step of all columns that share their chunks, in bytes, for the same reason. Larger steps form several
@@ -23,11 +25,11 @@ const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
 
 /// Chunks that a call finished, so that their bytes can be counted.
-pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
+pub(crate) type FinishedChunks = Vec<Arc<ChunkSlot>>;
 
 /// A point in time: the position in the history, and the step in the episode.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct StepPosition {
     pub(crate) position: u64,
     pub(crate) episode_id: u64,
     pub(crate) step: i32,
@@ -43,17 +45,17 @@ pub(crate) struct ChunkGroup {
     /// Its columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
     compressibilities: SmallVec<[Compressibility; 1]>,
-    /// Bytes of one step of its columns; `None` if no other column may join.
+    /// Bytes of one step of the group's columns; `None` if no other column may join.
     shared_bytes: Option<u64>,
 }
 
-/// What a group needs to know of its writer.
-pub(crate) struct Owner<'a> {
+/// The writer's state that a group needs.
+pub(crate) struct WriterContext<'a> {
     pub(crate) columns: &'a mut [ColumnState],
     pub(crate) encoder: &'a mut Encoder,
-    pub(crate) draw_key: &'a mut dyn FnMut() -> u64,
+    pub(crate) new_key: &'a mut dyn FnMut() -> u64,
     /// The chunks that were cut.
-    pub(crate) finished: &'a mut Finished,
+    pub(crate) finished: &'a mut FinishedChunks,
 }
 
 impl ChunkGroup {
@@ -71,14 +73,14 @@ impl ChunkGroup {
         })
     }
 
-    /// Whether a column with this chunk length and such values belongs to this group.
+    /// Whether a column with this chunk length and values like `rows` belongs to this group.
     pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
         let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);
         fits && self.length == length && is_small(rows)
     }
 
-    /// Adds a column with such values. Returns its number in the chunker.
+    /// Adds a column with values like `rows`. Returns its number in the chunker.
     pub(crate) fn add(&mut self, column: usize, rows: &Rows<'_>) -> usize {
         self.shared_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         self.members.push(column);
@@ -90,25 +92,26 @@ impl ChunkGroup {
     pub(crate) fn append(
         &mut self,
         cells: &[(usize, Rows<'_>)],
-        at: Moment,
-        owner: &mut Owner<'_>,
+        at: StepPosition,
+        owner: &mut WriterContext<'_>,
     ) -> Result<()> {
-        // Held while encoding, so that readers of columns find rows either here or in a filled slot.
+        // The chunker is locked during encoding, so that readers of columns find rows either in the chunker or in a
+        // filled slot.
         let chunker = Arc::clone(&self.chunker);
         let mut locked = chunker.lock();
-        let mut filling = self.filling(at.position, owner);
-        let appended = locked.append(at.episode_id, at.step, cells, &mut filling);
-        filling.result?;
+        let mut sink = self.sink(at.position, owner);
+        let appended = locked.append(at.episode_id, at.step, cells, &mut sink);
+        sink.result?;
         appended.map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// Cuts the open chunk, if there is one.
-    pub(crate) fn finish(&mut self, owner: &mut Owner<'_>) -> Result<()> {
+    pub(crate) fn finish(&mut self, owner: &mut WriterContext<'_>) -> Result<()> {
         let chunker = Arc::clone(&self.chunker);
         let mut locked = chunker.lock();
-        let mut filling = self.filling(0, owner);
-        locked.flush(&mut filling);
-        filling.result
+        let mut sink = self.sink(0, owner);
+        locked.flush(&mut sink);
+        sink.result
     }
 
     /// The chunk that is being filled.
@@ -136,13 +139,13 @@ impl ChunkGroup {
         self.chunker.lock()
     }
 
-    fn filling<'f, 'o>(&'f mut self, position: u64, owner: &'f mut Owner<'o>) -> Filling<'f, 'o> {
+    fn sink<'f, 'o>(&'f mut self, position: u64, owner: &'f mut WriterContext<'o>) -> GroupSink<'f, 'o> {
         let compressed = match self.length {
             ChunkLength::Constant { .. } => Compressed::Columns,
             ChunkLength::AutoTuned { .. } => Compressed::Rows,
         };
         let Self { chunker, open, members, compressibilities, .. } = self;
-        Filling { chunker, open, members, compressibilities, compressed, position, owner, result: Ok(()) }
+        GroupSink { chunker, open, members, compressibilities, compressed, position, owner, result: Ok(()) }
     }
 }
 
@@ -151,23 +154,23 @@ fn is_small(rows: &Rows<'_>) -> bool {
 }
 
 /// Receives the output of a chunker.
-struct Filling<'f, 'o> {
+struct GroupSink<'f, 'o> {
     chunker: &'f Arc<Mutex<Chunker>>,
     open: &'f mut Option<ChunkRef>,
     members: &'f [usize],
     compressibilities: &'f mut [Compressibility],
     compressed: Compressed,
     position: u64,
-    owner: &'f mut Owner<'o>,
+    owner: &'f mut WriterContext<'o>,
     result: Result<()>,
 }
 
-impl ChunkSink for Filling<'_, '_> {
-    fn draw_key(&mut self) -> u64 {
-        (self.owner.draw_key)()
+impl ChunkSink for GroupSink<'_, '_> {
+    fn new_key(&mut self) -> u64 {
+        (self.owner.new_key)()
     }
 
-    fn place(&mut self, placed: Placed) {
+    fn place(&mut self, placed: PlacedRows) {
         if self.open.as_ref().is_none_or(|open| open.key() != placed.chunk_key) {
             let slot = ChunkSlot::new(placed.chunk_key, Arc::clone(self.chunker));
             *self.open = Some(ChunkRef::new(Arc::new(slot), 0));
@@ -193,7 +196,7 @@ impl ChunkSink for Filling<'_, '_> {
     }
 }
 
-impl Filling<'_, '_> {
+impl GroupSink<'_, '_> {
     fn named(&self, cut: &Cut<'_>, error: &relive_tensor::ChunkError) -> Error {
         let column = error.column.and_then(|place| self.members.get(cut.columns().get(place)?.column()));
         let column = column.and_then(|&column| self.owner.columns.get(column));

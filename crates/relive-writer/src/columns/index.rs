@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_mean_what_they_say_or_fail() {
+    fn ranges_are_resolved_or_refused() {
         assert_eq!(resolve_range(&(0..5), 5), Ok(0..5));
         assert_eq!(resolve_range(&(-3..), 5), Ok(2..5));
         assert_eq!(resolve_range(&(-3..-1), 5), Ok(2..4));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_beyond_the_end_is_an_error() {
+    fn a_step_out_of_range_is_an_error() {
         assert_eq!(resolve(-1, 3), Ok(2));
         assert_eq!(resolve(2, 3), Ok(2));
         assert_eq!(resolve(3, 3), Err(IndexError::OutOfRange { index: 3, len: 3 }));

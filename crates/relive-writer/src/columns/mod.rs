@@ -14,6 +14,6 @@ pub use column::Column;
 
 pub(crate) use column::{CellSpec, Run, Runs, item_shape, push_run};
 pub(crate) use column_state::{ColumnName, ColumnState};
-pub(crate) use group::Finished;
+pub(crate) use group::FinishedChunks;
 pub(crate) use index::{IndexError, resolve, resolve_range};
 pub(crate) use recorder::{Cell, Recorder};

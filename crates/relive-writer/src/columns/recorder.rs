@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::append_error::AppendFault;
 use super::column_state::{ColumnName, ColumnState, Membership};
-use super::group::{ChunkGroup, Finished, Moment, Owner};
+use super::group::{ChunkGroup, FinishedChunks, StepPosition, WriterContext};
 use crate::chunks::ChunkSlot;
 use crate::chunks::Encoder;
 
@@ -45,7 +45,7 @@ impl Recorder {
         Recorder {
             encoder,
             writer_id: rng.random(),
-            episode_id: draw_key(&mut rng),
+            episode_id: new_key(&mut rng),
             rng,
             columns: Vec::new(),
             groups: Vec::new(),
@@ -66,7 +66,7 @@ impl Recorder {
         &self.columns
     }
 
-    /// Returns the bytes of the history's chunks that no table of this process has.
+    /// Returns the bytes of those chunks of the history that no table of this process holds.
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
@@ -102,8 +102,8 @@ impl Recorder {
     }
 
     /// Draws a new key for an item.
-    pub(crate) fn draw_key(&mut self) -> u64 {
-        draw_key(&mut self.rng)
+    pub(crate) fn new_key(&mut self) -> u64 {
+        new_key(&mut self.rng)
     }
 
     /// Appends a column for each path.
@@ -113,7 +113,7 @@ impl Recorder {
         self.add_named_columns(names)
     }
 
-    /// Appends columns that callers know by other numbers.
+    /// Appends columns for which callers use other numbers.
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
@@ -122,7 +122,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Checks one step's `cells` against the existing columns. Cells of later columns are allowed.
+    /// Checks one step's `cells` against the existing columns. Cells of columns that do not exist yet are allowed.
     pub(crate) fn check(&self, cells: &[Cell<'_>]) -> Result<()> {
         self.check_episode(1)?;
         cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
@@ -174,7 +174,7 @@ impl Recorder {
     }
 
     /// Stores checked cells as one step, or as a part of a step that stays open.
-    pub(crate) fn append(&mut self, cells: &[Cell<'_>], partial: bool) -> Result<Finished> {
+    pub(crate) fn append(&mut self, cells: &[Cell<'_>], partial: bool) -> Result<FinishedChunks> {
         let finished = self.store(cells)?;
         self.step_is_open = partial;
         if !partial {
@@ -185,9 +185,9 @@ impl Recorder {
     }
 
     /// Stores the checked values of `steps` steps, the first of which may be open.
-    pub(crate) fn append_sequence(&mut self, cells: &[Cell<'_>], steps: u32) -> Result<Finished> {
+    pub(crate) fn append_sequence(&mut self, cells: &[Cell<'_>], steps: u32) -> Result<FinishedChunks> {
         if steps == 0 {
-            return Ok(Finished::new());
+            return Ok(FinishedChunks::new());
         }
         let finished = self.store(cells)?;
         self.step_is_open = false;
@@ -196,23 +196,23 @@ impl Recorder {
         Ok(finished)
     }
 
-    fn store(&mut self, cells: &[Cell<'_>]) -> Result<Finished> {
-        let at = Moment {
+    fn store(&mut self, cells: &[Cell<'_>]) -> Result<FinishedChunks> {
+        let at = StepPosition {
             position: self.history_steps,
             episode_id: self.episode_id,
             step: i32::try_from(self.episode_steps).unwrap_or(i32::MAX),
         };
         let sorted = self.by_group(cells)?;
-        let mut finished = Finished::new();
+        let mut finished = FinishedChunks::new();
         for cells in sorted.chunk_by(|(a, _), (b, _)| a.group == b.group) {
             let group = cells.first().and_then(|(member, _)| self.groups.get_mut(member.group));
             let cells: SmallVec<[Cell<'_>; 8]> =
                 cells.iter().map(|(member, rows)| (member.number, *rows)).collect();
             let rng = &mut self.rng;
-            let mut owner = Owner {
+            let mut owner = WriterContext {
                 columns: &mut self.columns,
                 encoder: &mut self.encoder,
-                draw_key: &mut || draw_key(rng),
+                new_key: &mut || new_key(rng),
                 finished: &mut finished,
             };
             group.map_or(Ok(()), |group| group.append(&cells, at, &mut owner))?;
@@ -254,21 +254,21 @@ impl Recorder {
     }
 
     /// Cuts every open chunk.
-    pub(crate) fn finish_all(&mut self) -> Result<Finished> {
+    pub(crate) fn finish_all(&mut self) -> Result<FinishedChunks> {
         self.finish_where(|_| true)
     }
 
-    /// Cuts the open chunks that are wanted.
-    pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<Finished> {
+    /// Cuts the open chunks for which `is_wanted` is true.
+    pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<FinishedChunks> {
         self.finish_groups(|group| group.open().is_some_and(|slot| is_wanted(slot)))
     }
 
-    fn finish_groups(&mut self, is_wanted: impl Fn(&ChunkGroup) -> bool) -> Result<Finished> {
-        let mut finished = Finished::new();
-        let mut owner = Owner {
+    fn finish_groups(&mut self, is_wanted: impl Fn(&ChunkGroup) -> bool) -> Result<FinishedChunks> {
+        let mut finished = FinishedChunks::new();
+        let mut owner = WriterContext {
             columns: &mut self.columns,
             encoder: &mut self.encoder,
-            draw_key: &mut || 0,
+            new_key: &mut || 0,
             finished: &mut finished,
         };
         let mut wanted = self.groups.iter_mut().filter(|group| is_wanted(group));
@@ -276,12 +276,12 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Records that items were created, and cuts the open chunks that they need if these are long enough.
-    pub(crate) fn note_items(&mut self) -> Result<Finished> {
+    /// Records that items were created, and cuts the open chunks that the items need if these chunks are long enough.
+    pub(crate) fn note_items(&mut self) -> Result<FinishedChunks> {
         self.finish_groups(ChunkGroup::note_items)
     }
 
-    /// Starts an episode. Open chunks must be cut before.
+    /// Starts an episode. Open chunks must already be cut.
     pub(crate) fn start_episode(&mut self, clear_history: bool) {
         if self.step_is_open {
             self.history_steps += 1;
@@ -292,7 +292,7 @@ impl Recorder {
             self.history_steps = 0;
         }
         self.episode_steps = 0;
-        self.episode_id = draw_key(&mut self.rng);
+        self.episode_id = new_key(&mut self.rng);
     }
 
     /// Sets the chunk length of the column at `path`, which may not exist yet.
@@ -326,7 +326,7 @@ impl Recorder {
         self.columns.get(column)?.membership().map(|member| member.group)
     }
 
-    /// Records what an item uses of the columns of a group.
+    /// Records which data of a group's columns an item uses.
     pub(crate) fn record_item(&self, group: usize, cells: u32, chunks: &[ChunkStatistic]) {
         if let Some(group) = self.groups.get(group) {
             group.record_item(cells, chunks);
@@ -335,6 +335,6 @@ impl Recorder {
 }
 
 /// Draws a key as dm-reverb's clients do: uniformly from all 64-bit numbers except the largest.
-fn draw_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
+fn new_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
     rng.random_range(0..u64::MAX)
 }

@@ -7,8 +7,8 @@ use super::item::PendingItem;
 /// The number of gaps that are kept beyond the number of items. Closing gaps costs a pass over all items.
 const SPARE_GAPS: usize = 64;
 
-/// Items in the order in which they were sent. Confirmations of one table arrive in this order, those of several tables
-/// interleaved, so the search for each starts after the previous one.
+/// Items in the order in which they were sent. Confirmations of one table arrive in this order; those of several tables
+/// are interleaved. The search for each item therefore starts after the previously confirmed one.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     items: VecDeque<Option<PendingItem>>,
@@ -50,7 +50,8 @@ impl InFlight {
         item
     }
 
-    /// Closes the gaps of confirmed items. Otherwise, an item that is held back for long would keep all gaps after it.
+    /// Closes the gaps of confirmed items. Otherwise, an item that is held back for a long time would keep all gaps
+    /// after it.
     fn close_gaps(&mut self) {
         self.next = self.items.iter().take(self.next).flatten().count();
         self.items.retain(Option::is_some);
@@ -73,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_held_back_keeps_no_places_of_those_behind_it() {
+    fn a_blocked_item_does_not_retain_entries_of_confirmed_items() {
         let mut in_flight = InFlight::default();
         in_flight.push(item(0));
         for key in 1..10_000 {
             in_flight.push(item(key));
-            // Out of their order, two at a time.
+            // Items are confirmed in pairs, each pair in reverse order.
             if key % 2 == 0 {
                 assert_eq!(in_flight.remove(key).map(|item| item.key), Some(key));
                 assert_eq!(in_flight.remove(key - 1).map(|item| item.key), Some(key - 1));

@@ -190,8 +190,8 @@ pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> 
 }
 
 impl PendingItem {
-    /// Builds the item for a table of this process. `builder` reuses what it knows from earlier items. All chunks must
-    /// be cut and shared.
+    /// Builds the item for a table of this process. `builder` reuses state from earlier items. All chunks must be cut
+    /// and shared.
     pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
         builder.clear();
         for chunk in &self.chunks {
@@ -317,49 +317,49 @@ mod tests {
     use crate::columns::Recorder;
     use crate::history::{ColumnHistory, History};
 
-    /// What a caller may ask of a column of `len` steps.
+    /// A request for steps of a column with `len` steps.
     #[derive(Debug, Clone)]
-    enum Ask {
+    enum StepSelection {
         Rows(Vec<i64>),
         Strided(i64, i64, usize),
         Step(i64),
     }
 
-    impl Ask {
+    impl StepSelection {
         fn of(&self, column: &ColumnHistory<'_>) -> Result<Column> {
             match self {
-                Ask::Rows(rows) => column.rows(rows),
-                Ask::Strided(start, stop, stride) => column.strided(*start..*stop, *stride),
-                Ask::Step(step) => column.step(*step),
+                StepSelection::Rows(rows) => column.rows(rows),
+                StepSelection::Strided(start, stop, stride) => column.strided(*start..*stop, *stride),
+                StepSelection::Step(step) => column.step(*step),
             }
         }
 
-        /// The naive model: positions of a list of `len` values, none if one of them is not kept.
+        /// The naive model: positions in a list of `len` values; `None` if one of the values is not kept.
         fn expected(&self, len: i64, kept: i64) -> Option<Vec<i64>> {
             let absolute = |at: i64| if at < 0 { at + len } else { at };
             let positions: Vec<i64> = match self {
-                Ask::Rows(rows) => rows.iter().map(|&at| absolute(at)).collect(),
-                Ask::Strided(start, stop, stride) => {
+                StepSelection::Rows(rows) => rows.iter().map(|&at| absolute(at)).collect(),
+                StepSelection::Strided(start, stop, stride) => {
                     let inside = |at: i64| (0..=len).contains(&absolute(at));
                     if !inside(*start) || !inside(*stop) {
                         return None;
                     }
                     (absolute(*start)..absolute(*stop)).step_by(*stride).collect()
                 }
-                Ask::Step(step) => vec![absolute(*step)],
+                StepSelection::Step(step) => vec![absolute(*step)],
             };
             let good = |at: &i64| (0..len).contains(at) && *at >= len - kept;
             (!positions.is_empty() && positions.iter().all(good)).then_some(positions)
         }
     }
 
-    fn asks(len: i64) -> impl Strategy<Value = Ask> {
+    fn selections(len: i64) -> impl Strategy<Value = StepSelection> {
         let at = -len - 2..len + 2;
         prop_oneof![
-            prop::collection::vec(at.clone(), 0..12).prop_map(Ask::Rows),
+            prop::collection::vec(at.clone(), 0..12).prop_map(StepSelection::Rows),
             (at.clone(), at.clone(), 1..5_usize)
-                .prop_map(|(start, stop, stride)| Ask::Strided(start, stop, stride)),
-            at.prop_map(Ask::Step),
+                .prop_map(|(start, stop, stride)| StepSelection::Strided(start, stop, stride)),
+            at.prop_map(StepSelection::Step),
         ]
     }
 
@@ -371,7 +371,7 @@ mod tests {
         recorder
     }
 
-    /// What a reader of the item gets for its only column.
+    /// The data that a reader of the item gets for its only column.
     fn read(item: &PendingItem) -> Tensor {
         let chunks: Vec<Arc<Chunk>> = item
             .chunks()
@@ -386,9 +386,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_asked_for(
+        fn items_read_back_the_requested_steps(
             (len, chunk_length, keep, ask) in (1..20_i64, 1..6_u32, 0..12_u32).prop_flat_map(|(len, chunk, more)| {
-                (Just(len), Just(chunk), Just(chunk + more), asks(len))
+                (Just(len), Just(chunk), Just(chunk + more), selections(len))
             })
         ) {
             let mut recorder = recorder(chunk_length, keep);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_that_follow_each_other_share_a_slice() {
+    fn only_consecutive_rows_share_a_slice() {
         let mut recorder = recorder(4, 8);
         for value in 0..8_i64 {
             recorder.append(&[(0, Rows::step(&Tensor::scalar(value)))], false).unwrap();

@@ -43,12 +43,12 @@ impl Outbox {
         self.in_flight.iter().chain(&self.queue)
     }
 
-    /// Whether items are sent or could be sent. Other items wait for further steps of the writer.
+    /// Whether any item is in flight or could be sent. Other items wait for further steps of the writer.
     pub(crate) fn is_held_up(&self) -> bool {
         self.in_flight.len() > 0 || self.has_work()
     }
 
-    /// Returns the bytes of the chunks and messages of unconfirmed items. A chunk counts once, from when it is cut.
+    /// Returns the bytes of the chunks and messages of unconfirmed items. A chunk counts once, as soon as it is cut.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
@@ -86,7 +86,7 @@ impl Outbox {
         }
     }
 
-    /// Records a confirmation. Returns what is no longer needed, to be dropped outside of the lock.
+    /// Records a confirmation. Returns the item, to be dropped outside the lock.
     pub(crate) fn confirm(&mut self, key: u64) -> Option<PendingItem> {
         let item = self.in_flight.remove(key)?;
         for chunk in item.chunks() {
@@ -133,14 +133,15 @@ impl Outbox {
             self.in_flight.push(item);
         }
         if items > 0 {
-            // The server reads the list only in requests with items, and drops chunks that are not on it.
+            // The server reads the list of kept chunks only in requests with items, and drops chunks that are not in
+            // the list.
             self.held.retain(|chunk| chunk.is_needed());
             request.keep_chunks(self.held.iter().map(|chunk| chunk.key()).collect());
         }
         (chunks + items > 0).then_some(request)
     }
 
-    /// Adds the chunks of the oldest item that were not sent yet. Returns whether all of them fit.
+    /// Adds those chunks of the oldest item that have not been sent yet. Returns whether all of them fit.
     fn add_chunks(&mut self, request: &mut impl Request, bytes: &mut usize) -> bool {
         let Some(item) = self.queue.front() else { return false };
         for chunk in item.chunks() {

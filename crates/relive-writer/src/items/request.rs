@@ -1,4 +1,4 @@
-//! Requests that carry chunks and items, by gRPC or the bulk path.
+//! Requests that carry chunks and items, over gRPC or the bulk path.
 
 use bytes::Bytes;
 use relive_wire::reverb::InsertStreamRequest;
@@ -14,11 +14,11 @@ pub(crate) trait Request: Default {
     /// Appends an item.
     fn push_item(&mut self, item: &PendingItem);
 
-    /// Sets which chunks later items refer to.
+    /// Sets the chunks to which later items refer.
     fn keep_chunks(&mut self, keys: Vec<u64>);
 }
 
-/// By gRPC: item by item.
+/// Over gRPC: item by item.
 impl Request for InsertStreamRequest {
     fn push_chunk(&mut self, chunk: Bytes) {
         self.chunks.push(chunk);
@@ -33,7 +33,7 @@ impl Request for InsertStreamRequest {
     }
 }
 
-/// By the bulk path: items in columns.
+/// Over the bulk path: items in columns.
 impl Request for InsertItems {
     fn push_chunk(&mut self, chunk: Bytes) {
         self.chunks.push(chunk);
@@ -42,7 +42,7 @@ impl Request for InsertItems {
     fn push_item(&mut self, item: &PendingItem) {
         let squeeze = || item.columns().map(|(_, squeeze)| squeeze);
         match self.runs.last_mut() {
-            Some(run) if run.takes(&item.table, squeeze()) => item.add_to(run),
+            Some(run) if run.accepts(&item.table, squeeze()) => item.add_to(run),
             _ => {
                 let mut run = ItemRun::new(&item.table, squeeze());
                 item.add_to(&mut run);

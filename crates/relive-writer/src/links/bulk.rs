@@ -16,7 +16,7 @@ use tonic::Status;
 pub(crate) struct ItemConnection {
     frames: Frames,
     /// Whether the server has sent anything.
-    has_spoken: bool,
+    has_answered: bool,
 }
 
 impl ItemConnection {
@@ -25,16 +25,16 @@ impl ItemConnection {
         frames.send(&mut [IoSlice::new(MAGIC)]).await.map_err(|error| broken(&error))?;
         let open = OpenWriter { token: dialer.token() }.encode_to_vec();
         frames.send_frame(FrameKind::OpenWriter, &open, &[]).await.map_err(|error| broken(&error))?;
-        Ok(ItemConnection { frames, has_spoken: false })
+        Ok(ItemConnection { frames, has_answered: false })
     }
 
     /// Whether a server that supports this protocol has answered.
-    pub(crate) fn has_spoken(&self) -> bool {
-        self.has_spoken
+    pub(crate) fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
-    /// Sends all `requests` and passes on the confirmed keys, until the server has confirmed the last. Both happen
-    /// concurrently: a server whose output is not read stops reading.
+    /// Sends all `requests` and passes on the confirmed keys, until the server has confirmed the last one. Sending and
+    /// receiving are concurrent, because a server whose output is not read stops reading.
     pub(crate) async fn run(
         &mut self,
         requests: impl Stream<Item = InsertItems>,
@@ -50,7 +50,7 @@ impl ItemConnection {
                         let early = || Status::unavailable("the server ended the connection");
                         return if is_ended { Ok(()) } else { Err(early()) };
                     };
-                    self.has_spoken = true;
+                    self.has_answered = true;
                     self.take_in(&header, &head, &mut confirm).await?;
                 }
                 sent = sending.as_mut(), if !is_ended => {
@@ -84,7 +84,7 @@ impl ItemConnection {
     }
 }
 
-/// Sends every request and then an end marker.
+/// Sends all requests and then an end marker.
 async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>) -> Result<(), Status> {
     let mut requests = pin!(requests);
     let mut frame = InsertFrame::default();
@@ -92,14 +92,14 @@ async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>
         frame.fill(request).map_err(|error| too_large(&error))?;
         let mut parts: Vec<IoSlice<'_>> = frame.parts().map(IoSlice::new).collect();
         writer.send(&mut parts).await.map_err(|error| broken(&error))?;
-        // Releases the chunks now and not with the next request; otherwise, chunks confirmed until then would stay in
-        // memory.
+        // Releases the chunks immediately. Otherwise, they would stay in memory until the next request, even after
+        // their confirmation.
         frame.clear(MAX_KEPT_BYTES);
     }
     writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))
 }
 
-/// Memory that is kept between requests: twice what requests with small items need.
+/// The largest amount of memory that is kept between requests: twice as much as requests with small items need.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 fn broken(error: &io::Error) -> Status {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use relive_connection::{Connection, Dialer, MAX_SILENT_CONNECTIONS, Result, Stub};
+use relive_connection::{Connection, Dialer, MAX_SILENT_CONNECTIONS, Result, ReverbStub};
 use relive_fleet::{Assignment, Backend, Fleet};
 use tonic::Status;
 
@@ -11,11 +11,11 @@ use super::remote::RemoteLink;
 
 /// The destination of successive streams.
 pub(super) enum Destination {
-    /// One server, and the backend, which knows the writers' proposals.
+    /// One server, with the backend, which stores the writers' proposals.
     One {
         backend: Backend,
         connection: Connection,
-        stub: Stub,
+        stub: ReverbStub,
         silent: SilentConnections,
     },
     Many {
@@ -27,8 +27,8 @@ pub(super) enum Destination {
 /// The target of one stream.
 pub(super) struct StreamTarget {
     pub(super) connection: Connection,
-    pub(super) stub: Stub,
-    /// Which of many servers.
+    pub(super) stub: ReverbStub,
+    /// The assignment to one of many servers.
     pub(super) assignment: Option<Arc<Assignment>>,
 }
 
@@ -62,14 +62,14 @@ impl Destination {
             if let Some(assignment) = fleet.assign() {
                 break assignment;
             }
-            link.stream_broke(&Status::unavailable(fleet.why_nobody()));
+            link.stream_broke(&Status::unavailable(fleet.no_server_reason()));
             fleet.wait_for_member().await;
         };
         let connection = assignment.connection().clone();
         StreamTarget { stub: connection.stub(), connection, assignment: Some(Arc::new(assignment)) }
     }
 
-    /// Returns the state of the bulk path to `target`.
+    /// Returns the state of the bulk path to `target`'s server.
     pub(super) fn silent_connections(&mut self, target: &StreamTarget) -> &mut SilentConnections {
         match self {
             Destination::One { silent, .. } => silent,
@@ -82,10 +82,10 @@ impl Destination {
 }
 
 impl StreamTarget {
-    /// Completes when the server is left out; never, if it is the only one.
-    pub(super) async fn left_out(&self) {
+    /// Completes when the server is excluded from the fleet; never completes if it is the only server.
+    pub(super) async fn until_away(&self) {
         match &self.assignment {
-            Some(assignment) => assignment.left_out().await,
+            Some(assignment) => assignment.until_away().await,
             None => std::future::pending().await,
         }
     }
@@ -103,14 +103,14 @@ impl StreamTarget {
 #[derive(Debug, Default)]
 pub(super) struct SilentConnections {
     /// The number of consecutive connections that were accepted and ended without an answer.
-    in_a_row: usize,
+    consecutive: usize,
 }
 
 impl SilentConnections {
-    /// Returns the bulk path, if the server has one. Until that is known, items are sent by gRPC, which can wait for a
-    /// server.
+    /// Returns the bulk path, if the server has one. Until that is known, items are sent over gRPC, which can wait for
+    /// a server.
     pub(super) async fn dialer(&self, connection: &Connection) -> Result<Option<Dialer>> {
-        if self.in_a_row >= MAX_SILENT_CONNECTIONS {
+        if self.consecutive >= MAX_SILENT_CONNECTIONS {
             return Ok(None);
         }
         match connection.dialer().await {
@@ -121,6 +121,6 @@ impl SilentConnections {
     }
 
     pub(super) fn note(&mut self, has_answered: bool) {
-        self.in_a_row = if has_answered { 0 } else { self.in_a_row + 1 };
+        self.consecutive = if has_answered { 0 } else { self.consecutive + 1 };
     }
 }

@@ -1,4 +1,4 @@
-//! What writers wait for, and the errors of timeouts.
+//! The conditions that writers wait for, and the timeout errors.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use relive_connection::{Error, ErrorKind};
 use crate::items::PendingItem;
 
 /// The largest number of tables that messages about pending items name.
-const MAX_TABLES_TOLD: usize = 8;
+const MAX_TABLES_IN_ERROR: usize = 8;
 
 /// How long the first items of a table wait for the server to receive their names: far longer than a server needs, and
-/// short if it does not answer.
+/// short enough if it does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
 /// Limits on unconfirmed items.
@@ -26,7 +26,7 @@ pub(crate) struct Limits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) items: usize,
-    /// Number of these items that were not sent yet.
+    /// Number of unconfirmed items that have not been sent yet.
     pub(crate) queued: usize,
     pub(crate) bytes: usize,
 }
@@ -35,9 +35,9 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub(crate) struct Unconfirmed {
     pub(crate) items: usize,
-    /// Their number for each table.
+    /// The number of unconfirmed items of each table.
     pub(crate) tables: String,
-    /// Why they are unconfirmed.
+    /// Why the items are unconfirmed.
     pub(crate) why: String,
     /// Whether the server cannot be reached.
     pub(crate) is_away: bool,
@@ -54,28 +54,28 @@ pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Stri
     }
     tables.sort_by_key(|(_, items)| std::cmp::Reverse(*items));
     let mut text = String::new();
-    for (number, (table, items)) in tables.iter().take(MAX_TABLES_TOLD).enumerate() {
+    for (number, (table, items)) in tables.iter().take(MAX_TABLES_IN_ERROR).enumerate() {
         let _ = write!(text, "{}{items} for table {table:?}", if number == 0 { "" } else { ", " });
     }
-    match tables.len().saturating_sub(MAX_TABLES_TOLD) {
+    match tables.len().saturating_sub(MAX_TABLES_IN_ERROR) {
         0 => text,
         others => format!("{text}, and others for {others} more tables"),
     }
 }
 
 impl Limits {
-    /// Whether another item may be added. If nothing is pending, an item of any size may.
+    /// Whether another item may be added. If nothing is pending, an item of any size may be added.
     pub(crate) fn have_room(self, pending: Pending) -> bool {
         pending.items == 0 || pending.items < self.items && pending.bytes < self.bytes
     }
 }
 
-/// What a writer waits for.
+/// The condition that a writer waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
     /// At most this many unconfirmed items.
     Pending(usize),
-    /// At most half of the limits in use, so that a full writer does not wake up for every item.
+    /// At most half of the limits is in use, so that a full writer does not wake up for every item.
     Room(Limits),
 }
 

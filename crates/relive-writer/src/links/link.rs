@@ -27,7 +27,7 @@ pub(crate) fn other_names(why: &str) -> Error {
 /// Carries items in the order of their creation, and tracks which are confirmed.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// To a server: a task sends queued items.
+    /// A link to a server: a task sends queued items.
     Remote {
         /// State that the task and the writer share.
         link: Arc<RemoteLink>,
@@ -35,12 +35,12 @@ pub(crate) enum Link {
         runtime: Handle,
         task: JoinHandle<()>,
     },
-    /// To tables of this process: the calls that create items insert them.
+    /// A link to tables of this process: the calls that create items also insert them.
     Local(Box<LocalLink>),
 }
 
 impl Link {
-    /// Creates a link. `codec` is the codec of the chunks, if not every server supports it.
+    /// Creates a link. `codec` is the codec of the chunks; `None` if it is one that every server supports.
     pub(crate) fn new(backend: &Backend, limits: Limits, codec: Option<Codec>) -> Link {
         let (runtime, destination) = match backend.target() {
             Target::Process(local) => return Link::Local(Box::new(LocalLink::new(local, limits))),
@@ -52,7 +52,7 @@ impl Link {
         Link::Remote { link, runtime, task }
     }
 
-    /// Returns the form in which it needs chunks.
+    /// Returns the form in which the link needs chunks.
     pub(crate) fn chunk_form(&self) -> ChunkForm {
         match self {
             Link::Remote { .. } => ChunkForm::Messages,
@@ -196,7 +196,7 @@ impl Link {
         }
     }
 
-    /// Refuses further calls and abandons unsent items. Inserts that a table already holds back still happen.
+    /// Refuses further calls and abandons unsent items. Inserts that already wait in a table still happen.
     pub(crate) fn abandon(&mut self) {
         match self {
             Link::Remote { link, task, .. } => {

@@ -46,20 +46,20 @@ pub(crate) struct LocalLink {
     engine: Engine,
     who: Arc<str>,
     limits: Limits,
-    /// Where calls that create items wait for memory.
+    /// The gate at which calls that create items wait for memory.
     gate: MemoryGate,
     confirmations: Arc<Confirmations>,
-    /// Only locked by calls that share the writer, so never contended.
+    /// Locked only by calls on the writer, so it is never contended.
     state: Mutex<Unsettled>,
 }
 
 #[derive(Debug, Default)]
 struct Unsettled {
-    /// Not inserted yet, oldest first. The first item waits for a chunk to be cut.
+    /// Items that are not inserted yet, oldest first. The first item waits for a chunk to be cut.
     queue: VecDeque<PendingItem>,
-    /// Held back by their tables.
+    /// Items whose inserts wait in their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
-    /// Bytes of the chunks and messages of both. A chunk counts once.
+    /// Bytes of the chunks and messages of queued and deferred items. A chunk counts once.
     pending_bytes: usize,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
@@ -68,7 +68,7 @@ struct Unsettled {
     table: Option<TableHandle>,
     /// Kept to reuse its memory.
     confirmed: Vec<u64>,
-    /// Reuses what it knows from earlier items.
+    /// Reuses state from earlier items.
     builder: TrajectoryBuilder,
 }
 
@@ -180,7 +180,7 @@ impl LocalLink {
             let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
             let settled = poll_fn(|cx| self.confirmations.poll_settled(cx, &mut outcomes));
             if deadline.run(settled).await.is_none() {
-                let why = self.what_is_missing();
+                let why = self.missing_reason();
                 let state = self.state.get_mut();
                 return Err(goal.timed_out(timeout, state.pending(), &state.tables(), &why));
             }
@@ -188,8 +188,8 @@ impl LocalLink {
         }
     }
 
-    /// Describes what holds the items back, as the table's rate limiter reports it.
-    fn what_is_missing(&mut self) -> String {
+    /// Describes the condition that holds the items back, as the table's rate limiter reports it.
+    fn missing_reason(&mut self) -> String {
         let state = self.state.get_mut();
         let Some(item) = state.deferred.values().next() else {
             return "they are waiting for steps that are not in a chunk yet".to_owned();
@@ -209,7 +209,7 @@ impl LocalLink {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);
         let (items, tables) = (state.pending().items, state.tables());
-        let why = || self.what_is_missing();
+        let why = || self.missing_reason();
         (items > 0).then(why).map(|why| Unconfirmed { items, tables, why, is_away: false })
     }
 

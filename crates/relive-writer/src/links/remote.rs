@@ -15,8 +15,8 @@ use crate::items::Outbox;
 use crate::items::PendingItem;
 use crate::items::Request;
 
-/// While the stream lingers, fewer items than this wait for its timer: waking it for each would cost more than the
-/// items.
+/// While the stream lingers, fewer items than this wait for its timer, because waking the stream for each item would
+/// cost more than sending the items.
 const LINGER_ITEMS: usize = 128;
 
 /// Items of this size wake the stream immediately.
@@ -38,19 +38,19 @@ struct Queue {
     outbox: Outbox,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
-    /// Why the last stream broke, while there is none.
-    trouble: Option<String>,
+    /// Why the last stream broke, as long as there is no new stream.
+    last_error: Option<String>,
     closing: bool,
     /// The sending half of the stream, while it has nothing to send.
     idle_stream: Option<Waker>,
-    /// Whether the idle stream checks again within a millisecond by itself.
+    /// Whether the idle stream checks the queue again within a millisecond, without being woken.
     lingering: bool,
     /// Number of reasons to send nothing yet.
     holds: usize,
     waiting_for: Option<Goal>,
     /// How many items the server has confirmed.
     num_confirmed: u64,
-    /// How many of each table since they were last taken.
+    /// How many items of each table were confirmed since the counts were last taken.
     confirmed: Vec<(Arc<str>, u64)>,
 }
 
@@ -150,7 +150,7 @@ impl RemoteLink {
         if goal.is_reached(state.pending()) {
             return Ok(());
         }
-        let (tables, why) = (by_table(state.outbox.pending()), state.why_unconfirmed());
+        let (tables, why) = (by_table(state.outbox.pending()), state.unconfirmed_reason());
         Err(goal.timed_out(timeout, state.pending(), &tables, &why))
     }
 
@@ -161,8 +161,8 @@ impl RemoteLink {
         (items > 0).then(|| Unconfirmed {
             items,
             tables: by_table(state.outbox.pending()),
-            why: state.why_unconfirmed(),
-            is_away: state.trouble.is_some(),
+            why: state.unconfirmed_reason(),
+            is_away: state.last_error.is_some(),
         })
     }
 
@@ -171,7 +171,7 @@ impl RemoteLink {
         std::mem::take(&mut self.state.lock().confirmed)
     }
 
-    /// Returns the total number of confirmed items, if items wait for the server and not only for further steps.
+    /// Returns the total number of confirmed items if any item waits for the server, and not only for further steps.
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
         state.outbox.is_held_up().then_some(state.num_confirmed)
@@ -232,8 +232,8 @@ impl RemoteLink {
         }
     }
 
-    /// Returns the waker of the current stream's sending half. It has to be woken once there is a new stream, and then
-    /// ends.
+    /// Returns the waker of the current stream's sending half. The caller must wake it once there is a new stream; the
+    /// old sending half then ends.
     pub(crate) fn leave_stream(&self) -> Option<Waker> {
         self.state.lock().idle_stream.take()
     }
@@ -247,7 +247,7 @@ impl RemoteLink {
     }
 
     /// Returns the next request of stream number `stream`; `None` ends it. With `lingering`, the caller polls again
-    /// within a millisecond, unless it is woken before.
+    /// within a millisecond, or earlier if it is woken.
     pub(crate) fn poll_request<R: Request>(
         &self,
         stream: u64,
@@ -256,7 +256,7 @@ impl RemoteLink {
     ) -> Poll<Option<R>> {
         let mut state = self.state.lock();
         // Requests are only polled on an established connection.
-        state.trouble = None;
+        state.last_error = None;
         if state.outbox.stream() != stream || state.is_done() {
             return Poll::Ready(None);
         }
@@ -289,7 +289,7 @@ impl RemoteLink {
             "" => status.code().description(),
             text => text,
         };
-        self.state.lock().trouble = Some(text.to_owned());
+        self.state.lock().last_error = Some(text.to_owned());
     }
 
     /// Records a permanent error after which nothing is sent.
@@ -343,10 +343,10 @@ impl Queue {
         }
     }
 
-    fn why_unconfirmed(&self) -> String {
+    fn unconfirmed_reason(&self) -> String {
         let pending = self.pending();
-        match &self.trouble {
-            Some(trouble) => format!("the server cannot be reached: {trouble}"),
+        match &self.last_error {
+            Some(last_error) => format!("the server cannot be reached: {last_error}"),
             None if pending.queued == pending.items => {
                 "the server has not accepted any of them yet".to_owned()
             }
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_sent_while_there_is_a_reason_to_wait() {
+    fn nothing_is_sent_while_the_link_is_held() {
         let link = Arc::new(RemoteLink::new(Limits { items: 10, bytes: 1 << 20 }));
         let stream = link.next_stream();
         let polled = || link.poll_request::<InsertItems>(stream, false, &Context::from_waker(Waker::noop()));

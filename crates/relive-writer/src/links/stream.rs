@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use relive_connection::{Backoff, Dialer, Error, Stub, is_transient_status, status_error};
+use relive_connection::{Backoff, Dialer, Error, ReverbStub, is_transient_status, status_error};
 use relive_fleet::{Assignment, Backend};
 use relive_tensor::Codec;
 use relive_wire::reverb::InsertStreamRequest;
@@ -23,24 +23,25 @@ use super::remote::RemoteLink;
 use crate::items::Request;
 
 /// Why a stream ended early.
-enum Broken {
+enum StreamEnd {
     Status(Status),
     Permanent(Error),
 }
 
-impl From<Status> for Broken {
-    fn from(status: Status) -> Broken {
-        Broken::Status(status)
+impl From<Status> for StreamEnd {
+    fn from(status: Status) -> StreamEnd {
+        StreamEnd::Status(status)
     }
 }
 
-/// The log target for unconfirmed items. It is separate for programs whose writers end in the middle of episodes.
+/// The log target for unconfirmed items. It is separate so that programs whose writers end in the middle of episodes
+/// can filter it.
 pub(crate) const LOG: &str = "relive::writer";
 
 /// How long small items are collected after a request. Tokio's timers have a resolution of one millisecond.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// How often it is checked whether items wait.
+/// How often the task checks whether items wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long items wait before the reason is logged; the interval doubles each time.
@@ -94,7 +95,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
         let ended = tokio::select! {
             biased;
             ended = to_target(&link, stream, &target, destination.silent_connections(&target), codec) => ended,
-            () = target.left_out() => Err(Broken::Status(Status::unavailable("the server is not used at the moment"))),
+            () = target.until_away() => Err(StreamEnd::Status(Status::unavailable("the server is not used at the moment"))),
         };
         let old = link.leave_stream();
         stream = link.next_stream();
@@ -107,11 +108,11 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
             target.connection.forget_dialer();
         }
         match ended {
-            Err(Broken::Permanent(error)) => return drop(link.fail(error)),
-            Err(Broken::Status(status)) if !is_transient_status(&status) => {
+            Err(StreamEnd::Permanent(error)) => return drop(link.fail(error)),
+            Err(StreamEnd::Status(status)) if !is_transient_status(&status) => {
                 return drop(link.fail(status_error(&target.operation(), status)));
             }
-            Err(Broken::Status(status)) => {
+            Err(StreamEnd::Status(status)) => {
                 tracing::debug!(%status, "insert stream broke");
                 link.stream_broke(&status);
                 if let Some(assignment) = &target.assignment {
@@ -136,8 +137,8 @@ async fn to_target(
     target: &StreamTarget,
     silent: &mut SilentConnections,
     codec: Option<Codec>,
-) -> Result<(), Broken> {
-    let dialer = silent.dialer(&target.connection).await.map_err(Broken::Permanent)?;
+) -> Result<(), StreamEnd> {
+    let dialer = silent.dialer(&target.connection).await.map_err(StreamEnd::Permanent)?;
     target.connection.check_codec(codec).await?;
     match dialer {
         Some(dialer) => bulk_stream(link, stream, target, &dialer, silent).await?,
@@ -153,7 +154,7 @@ async fn propose_again(backend: &Backend) {
             backend.propose(&proposal).await;
         }
     };
-    // Proposals that are not sent in time are sent before the next stream, if this one fails, too.
+    // If this stream also fails, proposals that were not sent in time are sent before the next stream.
     let _ = timeout(MAX_HOLD, all).await;
 }
 
@@ -162,7 +163,7 @@ async fn one_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
     target: &StreamTarget,
-    mut stub: Stub,
+    mut stub: ReverbStub,
 ) -> Result<(), Status> {
     let requests = Requests::<InsertStreamRequest>::new(Arc::clone(link), stream, target.assignment.clone());
     let mut confirmations = stub.insert_stream(requests).await?.into_inner();
@@ -172,7 +173,7 @@ async fn one_stream(
     Ok(())
 }
 
-/// The same over the bulk path. A server that has never supported it is not tried again.
+/// Runs one stream over the bulk path. A server that has never supported the bulk path is not tried again.
 async fn bulk_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -183,7 +184,7 @@ async fn bulk_stream(
     let mut connection = ItemConnection::open(dialer).await?;
     let requests = Requests::<InsertItems>::new(Arc::clone(link), stream, target.assignment.clone());
     let ended = connection.run(requests, |keys| confirm(link, target, keys)).await;
-    silent.note(connection.has_spoken() || ended.is_ok());
+    silent.note(connection.has_answered() || ended.is_ok());
     ended
 }
 
@@ -205,7 +206,7 @@ struct Requests<R> {
     /// Starts when the queue is empty after a request.
     linger: Pin<Box<Sleep>>,
     state: Activity,
-    /// Which of many servers.
+    /// The assignment to one of many servers.
     assignment: Option<Arc<Assignment>>,
     kind: PhantomData<fn() -> R>,
 }

@@ -44,9 +44,9 @@ pub(crate) enum Operand {
     StepsSinceApplied,
     /// Steps in the history, at most the pattern's largest age.
     BufferLength,
-    /// 1 while the episode ends, 0 before.
+    /// 1 at the end of the episode, otherwise 0.
     IsEndEpisode,
-    /// The newest value of a column: one integer or bool. A step without it fulfils no such condition.
+    /// The newest value of a column: one integer or bool. In a step without this value, the condition does not hold.
     Data {
         /// Number of the column in the flattened step.
         source: u32,
@@ -91,18 +91,18 @@ impl Condition {
         OperandBuilder(Operand::Data { source: column.source() })
     }
 
-    /// Holds while the episode ends.
+    /// Holds at the end of the episode.
     pub fn is_end_episode() -> Condition {
         OperandBuilder(Operand::IsEndEpisode).eq(1)
     }
 
-    pub(crate) fn holds(&self, situation: &Situation<'_>) -> bool {
+    pub(crate) fn holds(&self, values: &ConditionValues<'_>) -> bool {
         let left = match self.left {
-            Operand::StepIndex => Some(situation.step_index),
-            Operand::StepsSinceApplied => Some(situation.steps_since_applied),
-            Operand::BufferLength => Some(situation.buffer_length),
-            Operand::IsEndEpisode => Some(i64::from(situation.is_end_episode)),
-            Operand::Data { source } => (situation.data)(source),
+            Operand::StepIndex => Some(values.step_index),
+            Operand::StepsSinceApplied => Some(values.steps_since_applied),
+            Operand::BufferLength => Some(values.buffer_length),
+            Operand::IsEndEpisode => Some(i64::from(values.is_end_episode)),
+            Operand::Data { source } => (values.data)(source),
         };
         left.is_some_and(|left| self.comparison.holds(left) != self.inverse)
     }
@@ -184,7 +184,7 @@ impl Comparison {
 }
 
 /// The values that conditions compare, at one moment.
-pub(crate) struct Situation<'a> {
+pub(crate) struct ConditionValues<'a> {
     pub(crate) step_index: i64,
     pub(crate) steps_since_applied: i64,
     pub(crate) buffer_length: i64,
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn holds(condition: Condition, step_index: i64) -> bool {
-        condition.holds(&Situation {
+        condition.holds(&ConditionValues {
             step_index,
             steps_since_applied: 0,
             buffer_length: 0,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_without_the_value_fulfils_neither_a_condition_nor_its_inverse() {
+    fn a_step_without_the_value_meets_neither_condition_nor_inverse() {
         assert!(holds(Condition::data(SourceColumn::at(1)).eq(7), 0));
         assert!(!holds(Condition::data(SourceColumn::at(0)).eq(7), 0));
         assert!(!holds(Condition::data(SourceColumn::at(0)).ne(7), 0));

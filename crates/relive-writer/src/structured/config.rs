@@ -30,7 +30,7 @@ pub struct StructuredConfig {
 }
 
 impl StructuredConfig {
-    /// Creates items of `pattern` for `table` with priority 1, whenever there are enough steps.
+    /// Creates items of `pattern` for `table` with priority 1, at every step for which there are enough steps.
     pub fn new(table: impl Into<String>, pattern: Nest<PatternNode>) -> StructuredConfig {
         StructuredConfig {
             table: table.into(),

@@ -32,9 +32,9 @@ pub(crate) struct StepShape {
 }
 
 impl StepShape {
-    /// Takes the structure of `step`, of which the leaves in `sources` are stored.
+    /// Creates the structure from `step`. The leaves in `sources` are stored.
     pub(crate) fn new(step: &Nest<Tensor>, sources: impl Iterator<Item = u32>) -> Result<StepShape> {
-        // A gap is a leaf, too: the first step may be a partial one.
+        // A gap is also a leaf, because the first step may be a partial one.
         let nest = fill_gaps(step);
         let paths: Vec<Arc<str>> =
             nest.flatten_with_paths().into_iter().map(|(path, ())| Arc::from(path.to_string())).collect();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_keep_their_place() {
+    fn gaps_keep_their_position() {
         let first = Nest::List(vec![leaf(0), Nest::None, Nest::Tuple(vec![leaf(1), leaf(2)])]);
         let shape = StepShape::new(&first, [3, 1, 3].into_iter()).unwrap();
         let stored: Vec<(usize, &str)> = shape.stored().map(|(number, path)| (number, &**path)).collect();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_is_refused() {
+    fn a_step_of_a_different_shape_is_refused() {
         let first = Nest::Dict([("a".to_owned(), leaf(0)), ("b".to_owned(), leaf(0))].into());
         let shape = StepShape::new(&first, [0].into_iter()).unwrap();
         let other = Nest::Dict([("a".to_owned(), leaf(0)), ("c".to_owned(), leaf(0))].into());

@@ -39,7 +39,7 @@ impl PatternNode {
         matches!(self.steps, Steps::One { .. })
     }
 
-    /// The ages of the steps taken, oldest first; 1 is the newest step.
+    /// The ages of the selected steps, oldest first; 1 is the newest step.
     pub(crate) fn ages(&self) -> impl Iterator<Item = u32> + use<> {
         let (first, stop, stride) = match self.steps {
             Steps::One { age } => (age, age - 1, 1),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_follow_the_slice() {
+    fn the_ages_of_a_slice_are_listed() {
         let column = SourceColumn::at(0);
         assert_eq!(ages(column.step(-2)), [2]);
         assert_eq!(ages(column.slice(-3..)), [3, 2, 1]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_ambiguous_is_refused() {
+    fn ambiguous_slices_are_refused() {
         let column = SourceColumn::at(0);
         for node in [
             column.slice(..-2),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_columns_below_its_path() {
+    fn a_subtree_has_the_columns_below_its_path() {
         let step = step();
         let numbers = |path: &str| -> Vec<u32> {
             step.part(path).unwrap().leaves().map(|column| column.source()).collect()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_paths_are_refused_with_what_there_is() {
+    fn wrong_paths_are_refused_with_the_existing_ones() {
         let step = step();
         for path in ["b", "a/3", "a/1/b/c", "a/", "/a", "named/d", "nam"] {
             let error = step.column(path).unwrap_err();

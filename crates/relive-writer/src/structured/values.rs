@@ -9,7 +9,7 @@ use super::condition::Operand;
 use super::config::{PriorityFn, StructuredConfig};
 use super::flat_step::FlatStep;
 
-/// Numbers of the newest step, and of as many steps as priorities need.
+/// Numbers of the newest step, and of the earlier steps that priorities need.
 #[derive(Debug, Default)]
 pub(crate) struct RecentValues {
     /// Integers of the newest step, for the columns that conditions use.
@@ -55,7 +55,7 @@ impl RecentValues {
         Ok(())
     }
 
-    /// Records the needed values of a step, or of a part of one.
+    /// Records the needed values of a step or a partial step.
     pub(crate) fn record(&mut self, step: &FlatStep<'_>, position: u64, starts_step: bool) {
         for (source, newest) in &mut self.integers {
             match step.leaf(*source) {
@@ -107,7 +107,7 @@ fn integer(value: &Tensor) -> Option<i64> {
     }
 }
 
-/// Returns the value of a scalar that a priority can be computed from.
+/// Returns the value of a scalar from which a priority can be computed.
 fn number(value: &Tensor) -> Option<f64> {
     if value.shape().rank() > 0 {
         return None;

@@ -9,7 +9,7 @@ use relive_fleet::Backend;
 use relive_tensor::{Codec, Nest, Rows, Tensor};
 use smallvec::SmallVec;
 
-use super::condition::Situation;
+use super::condition::ConditionValues;
 use super::config::{PriorityFn, StructuredConfig, td_error, validate_all};
 use super::flat_step::{FlatStep, StepShape};
 use super::node::PatternNode;
@@ -80,13 +80,13 @@ impl StructuredWriterOptions {
 ///
 /// # Steps
 ///
-/// All steps have the structure of the first: the same containers and keys, with `None` for missing leaves. The writer
-/// does not store leaves that no pattern refers to.
+/// All steps have the structure of the first step: the same containers and keys, with `None` for missing leaves. The
+/// writer does not store leaves that no pattern refers to.
 ///
 /// # When patterns apply
 ///
 /// The writer tries the patterns in order after every append, including partial ones, and once more when the episode
-/// ends. Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
+/// ends. Each pattern creates at most one item per step, and none as long as a step to which it refers does not exist.
 ///
 /// # Errors
 ///
@@ -153,8 +153,9 @@ impl StructuredWriter {
     ///
     /// # Errors
     /// `InvalidArgument` if the step does not match the first one, or if a priority cannot be computed; `Timeout` if
-    /// there is no room for items within the client's timeout. Nothing is stored then. If a single value does not
-    /// match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. The writer's permanent error.
+    /// there is no room for items within the client's timeout. After these errors, nothing has been stored. If a single
+    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also, the writer's
+    /// permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, false)
@@ -201,7 +202,7 @@ impl StructuredWriter {
         self.writer.wait_for_room().await
     }
 
-    /// Stores a step, or a part of one, and creates the items that are due. Together, they count as one item toward the
+    /// Stores a step or a partial step, and creates the items that are due. Together, they count as one item toward the
     /// writer's limits.
     fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
         let flat = self.place(step)?;
@@ -258,14 +259,14 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// Compares the names of the items of pattern `index` with those of their table, once.
+    /// Compares the column names of pattern `index` with those of its table, once.
     fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
         let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_named) else {
             return Ok(());
         };
         let structure = pattern.config.pattern().map(|_| ());
         if self.check_names {
-            self.writer.agree_meanwhile(table, structure)?;
+            self.writer.agree_unless_known(table, structure)?;
         } else {
             self.writer.name_columns_with(table, || Some(structure));
         }
@@ -273,18 +274,18 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// Returns the item that pattern `index` creates now, if its conditions hold and all its steps exist.
+    /// Returns the item that pattern `index` creates at this step, if its conditions hold and all its steps exist.
     fn item_of(&self, index: usize, step: u64, is_end_episode: bool) -> Result<Option<DueItem>> {
         let Some(pattern) = self.patterns.get(index) else { return Ok(None) };
         let (config, len) = (&pattern.config, self.writer.history().len());
-        let situation = Situation {
+        let values = ConditionValues {
             step_index: to_i64(step),
             steps_since_applied: pattern.steps_since_applied,
             buffer_length: to_i64(len).min(i64::from(config.max_age())),
             is_end_episode,
             data: &|source| self.values.integer(source),
         };
-        if !config.conditions().iter().all(|condition| condition.holds(&situation)) {
+        if !config.conditions().iter().all(|condition| condition.holds(&values)) {
             return Ok(None);
         }
         let columns: Option<SmallVec<[Column; 4]>> =
@@ -398,7 +399,7 @@ impl StructuredWriter {
     }
 }
 
-/// In dm-reverb, this error has another kind than for steps written without patterns.
+/// As in dm-reverb, this error has a different kind than for steps written without patterns.
 fn set_twice(error: Error) -> Error {
     let mismatch = StdError::source(&error).and_then(|source| source.downcast_ref::<AppendMismatch>());
     match mismatch {

@@ -21,7 +21,7 @@ const TUNED_ITEMS_PER_CALL: usize = 16;
 /// Numbers of an item's columns; most steps have few.
 type ColumnNumbers = SmallVec<[usize; 8]>;
 
-/// Items that are windows of the history: for each end, the same number of steps of the same columns.
+/// Items that are windows of the history: for each end position, the same number of steps of the same columns.
 ///
 /// ```
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -81,9 +81,10 @@ impl TrajectoryWriter {
     /// # Errors
     /// * `InvalidArgument` for no columns, columns of another writer and a NaN priority. If items are validated, also
     ///   for columns that the table's signature does not allow, or whose
-    ///   [names](crate::TrajectoryWriterOptions::check_names) differ from those of its signature or its first writer.
+    ///   [names](crate::TrajectoryWriterOptions::check_names) differ from those of the table's signature or its first
+    ///   writer.
     /// * `NotFound` for an unknown table.
-    /// * `Timeout` if there is no room within the client's timeout. The item was not created then.
+    /// * `Timeout` if there is no room within the client's timeout. Then the item was not created.
     /// * The writer's permanent error.
     pub async fn create_item(
         &mut self,
@@ -123,14 +124,14 @@ impl TrajectoryWriter {
         self.push_item(table, priority, columns).map(Some)
     }
 
-    /// Whether the names of an item, if any, are known to match those of its table.
+    /// Whether an item has no names, or its names are known to match those of its table.
     fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
         trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
     }
 
     /// Creates an item, whether or not there is room for it.
     pub(crate) fn push_item(&mut self, table: Arc<str>, priority: f64, columns: &[Column]) -> Result<u64> {
-        let key = self.recorder.draw_key();
+        let key = self.recorder.new_key();
         let item = PendingItem::new(key, table, priority, columns);
         self.tuning.record(columns, &mut self.recorder);
         self.link.push(std::iter::once(item))?;
@@ -196,7 +197,7 @@ impl TrajectoryWriter {
         for trajectory in trajectories.iter().rev().step_by(stride) {
             self.tuning.record(trajectory.columns(), &mut self.recorder);
         }
-        let keys: Vec<u64> = trajectories.iter().map(|_| self.recorder.draw_key()).collect();
+        let keys: Vec<u64> = trajectories.iter().map(|_| self.recorder.new_key()).collect();
         let items = keys.iter().zip(priorities).zip(trajectories);
         let items = items.map(|((&key, &priority), trajectory)| {
             PendingItem::new(key, Arc::clone(&table), priority, trajectory.columns())
@@ -301,7 +302,7 @@ impl TrajectoryWriter {
     /// Waits until there is room for items.
     pub(crate) async fn wait_for_room(&mut self) -> Result<()> {
         if !self.has_room()? {
-            // Items that wait for a chunk to be cut would otherwise wait for this call.
+            // Otherwise, items that wait for a chunk to be cut would wait for this call.
             self.finish_awaited(0)?;
             let (recorder, timeout) = (&self.recorder, self.backend.timeout());
             self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
@@ -371,7 +372,7 @@ impl TrajectoryWriter {
         columns: &[usize],
     ) -> Result<PendingItem> {
         let positions = self.window_positions(windows.length, end)?;
-        let mut draft = ItemDraft::new(self.recorder.draw_key(), Arc::clone(table), priority);
+        let mut draft = ItemDraft::new(self.recorder.new_key(), Arc::clone(table), priority);
         for &column in columns {
             self.visit(column, positions.clone(), |chunk, offset, rows| {
                 draft.add_run(chunk, offset, rows);

@@ -1,4 +1,4 @@
-//! One step as one item, in one call.
+//! Writing one step as one item with one call.
 
 use std::time::Instant;
 

@@ -19,11 +19,11 @@ pub(crate) struct KnownTables {
     validate: bool,
     /// Whether items may also match the signature step by step.
     per_step: bool,
-    /// Whether items must have the names that their table keeps.
+    /// Whether items must have the column names that their table keeps.
     check_names: bool,
     tables: Vec<KnownTable>,
-    /// A pending question to a table: whether its items may have this structure.
-    to_ask: Option<(Arc<str>, Nest<()>)>,
+    /// A pending request: whether items of this table may have this structure.
+    unresolved: Option<(Arc<str>, Nest<()>)>,
 }
 
 /// A table that a writer has created items for.
@@ -33,7 +33,7 @@ pub(crate) struct KnownTable {
     pub(crate) signature: Option<Arc<TableSignature>>,
     /// The structure of all its items, if names are checked and it was requested.
     pub(crate) structure: Option<Arc<ItemStructure>>,
-    /// The number of columns of steps when whole windows were last checked.
+    /// The number of step columns when windows of whole steps were last checked.
     pub(crate) checked_columns: usize,
     names: Names,
     per_step: bool,
@@ -42,18 +42,18 @@ pub(crate) struct KnownTable {
 /// How the names of a table's items are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
-    Checked,
-    /// They are sent to the table, whose answer is ignored.
-    Told,
+    NamesCheck,
+    /// The names are sent to the table, whose answer is ignored.
+    Sent,
     /// The server does not keep names.
-    Unkept,
+    Unsupported,
 }
 
 impl KnownTables {
     pub(crate) fn new(options: &TrajectoryWriterOptions) -> KnownTables {
         let TrajectoryWriterOptions { validate_items: validate, signature_per_step: per_step, .. } = *options;
         let check_names = validate && options.check_names;
-        KnownTables { validate, per_step, check_names, tables: Vec::new(), to_ask: None }
+        KnownTables { validate, per_step, check_names, tables: Vec::new(), unresolved: None }
     }
 
     /// Returns the table `name`; `None` if its signature has to be requested first.
@@ -73,7 +73,7 @@ impl KnownTables {
     }
 
     fn add(&mut self, name: &str, signature: Option<Arc<TableSignature>>) {
-        let names = if self.check_names { Names::Checked } else { Names::Told };
+        let names = if self.check_names { Names::NamesCheck } else { Names::Sent };
         let structure =
             signature.as_ref().filter(|_| self.check_names).and_then(|signature| signature.structure());
         self.tables.push(KnownTable {
@@ -96,39 +96,39 @@ impl KnownTables {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Checks whether items of the table `name` may have `structure`; `None` if its server has to be asked first. The
-    /// caller sends the names to a table whose items are not checked.
+    /// Checks whether items of the table `name` may have `structure`; `None` if the table's server has to be asked
+    /// first. If names are not checked, the caller sends them to the table.
     pub(crate) fn check_names<T>(
         &mut self,
         name: &str,
         structure: &Nest<T>,
         backend: &Backend,
-    ) -> Result<Option<Checked>> {
+    ) -> Result<Option<NamesCheck>> {
         if self.get(name, backend)?.is_none() {
             return Ok(None);
         }
         let Some(known) = self.known(name) else { return Ok(None) };
         match known.names {
-            Names::Unkept => return Ok(Some(Checked::Fits)),
-            Names::Told => return Ok(Some(Checked::ToBeTold)),
-            Names::Checked => {}
+            Names::Unsupported => return Ok(Some(NamesCheck::Fits)),
+            Names::Sent => return Ok(Some(NamesCheck::Unsent)),
+            Names::NamesCheck => {}
         }
         if known.structure.is_none() {
             let names = structure.map(|_| ());
             match backend.agree_at_once(name, &names) {
                 Ok(Some(agreed)) => known.structure = Some(agreed),
                 Ok(None) => {
-                    self.to_ask = Some((Arc::from(name), names));
+                    self.unresolved = Some((Arc::from(name), names));
                     return Ok(None);
                 }
-                Err(error) => known.cannot_be_named(error)?,
+                Err(error) => known.note_naming_error(error)?,
             }
         }
         match &known.structure {
             Some(kept) => {
-                kept.check(name, structure).map_err(|why| other_names(&why)).map(|()| Some(Checked::Fits))
+                kept.check(name, structure).map_err(|why| other_names(&why)).map(|()| Some(NamesCheck::Fits))
             }
-            None => Ok(Some(Checked::Fits)),
+            None => Ok(Some(NamesCheck::Fits)),
         }
     }
 
@@ -138,15 +138,15 @@ impl KnownTables {
             let signature = Some(backend.signature(name, timeout).await?);
             self.add(name, signature);
         }
-        let Some((_, names)) = self.to_ask.take().filter(|(asked, _)| **asked == *name) else {
+        let Some((_, names)) = self.unresolved.take().filter(|(table, _)| **table == *name) else {
             return Ok(());
         };
         let agreed = backend.with_timeout(timeout).agree_on_columns(name, &names).await;
         let Some(known) = self.known(name) else { return Ok(()) };
         match agreed {
-            Ok(None) => known.names = Names::Unkept,
+            Ok(None) => known.names = Names::Unsupported,
             Ok(agreed) => known.structure = agreed,
-            Err(error) => known.cannot_be_named(error)?,
+            Err(error) => known.note_naming_error(error)?,
         }
         Ok(())
     }
@@ -154,26 +154,26 @@ impl KnownTables {
 
 /// The result of checking the names of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checked {
-    /// They match those of its table, if it has any.
+pub(crate) enum NamesCheck {
+    /// The names match those of the table, or the table has none.
     Fits,
-    /// They are not checked and may be sent to the table.
-    ToBeTold,
+    /// The names are not checked and may be sent to the table.
+    Unsent,
 }
 
 impl KnownTable {
-    /// Whether its server keeps no names.
-    pub(crate) fn is_unkept(&self) -> bool {
-        self.names == Names::Unkept
+    /// Whether the table's server keeps no names.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        self.names == Names::Unsupported
     }
 
-    /// Continues without names if they are too many or too deep; returns any other error.
-    fn cannot_be_named(&mut self, error: Error) -> Result<()> {
+    /// Continues without names if there are too many or if they are nested too deeply; returns any other error.
+    fn note_naming_error(&mut self, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::InvalidArgument {
             return Err(error);
         }
         tracing::debug!(table = %self.name, %error, "could not name the columns of a table");
-        self.names = Names::Unkept;
+        self.names = Names::Unsupported;
         Ok(())
     }
 

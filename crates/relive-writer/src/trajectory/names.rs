@@ -6,31 +6,31 @@ use relive_connection::{ErrorKind, Proposal, Result};
 use relive_table::ItemStructure;
 use relive_tensor::Nest;
 
-use super::known_tables::{Checked, KnownTable};
+use super::known_tables::{KnownTable, NamesCheck};
 use super::writer::TrajectoryWriter;
 use crate::links::other_names;
 
 impl TrajectoryWriter {
     /// Ensures that items of `table` may have `structure`, whose leaves are their columns in order, for callers that
-    /// flatten items themselves. The table's signature or its first writer must have given its columns the same names.
-    /// Without either, this writer becomes the first. [`create_item`](Self::create_item) does this for a nest of
-    /// columns.
+    /// flatten items themselves. The names must be those that the table has from its signature or its first writer.
+    /// Without a signature or an earlier writer, this writer is the first. [`create_item`](Self::create_item) does this
+    /// for a nest of columns.
     ///
     /// Returns false if the server has to be asked first; [`make_way`](Self::make_way) waits for that. A writer that
-    /// [does not check names](crate::TrajectoryWriterOptions::check_names) only sends them to the table.
+    /// [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the table.
     ///
     /// # Errors
     /// `InvalidArgument` if the table keeps other names; `NotFound` for an unknown table of this process.
     pub fn agree_on_columns<T>(&mut self, table: &str, structure: &Nest<T>) -> Result<bool> {
         let checked = self.tables.check_names(table, structure, &self.backend)?;
-        if checked == Some(Checked::ToBeTold) {
+        if checked == Some(NamesCheck::Unsent) {
             self.name_columns_with(table, || Some(structure.map(|_| ())));
         }
         Ok(checked.is_some())
     }
 
-    /// As [`agree_on_columns`](Self::agree_on_columns), for items of whole steps. Their structure is only requested for
-    /// the first item, and when steps have more columns than before.
+    /// As [`agree_on_columns`](Self::agree_on_columns), for items of whole steps. `structure` is only called for the
+    /// first item and when steps have more columns than before.
     ///
     /// # Errors
     /// As [`agree_on_columns`](Self::agree_on_columns).
@@ -60,8 +60,8 @@ impl TrajectoryWriter {
     }
 
     /// As [`agree_on_columns`](Self::agree_on_columns), for items that are created before the server has answered. They
-    /// are held back until then. If the server keeps other names, none of them is sent, and the writer fails.
-    pub(crate) fn agree_meanwhile(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
+    /// are held back until then. If the server keeps other names, none of these items is sent, and the writer fails.
+    pub(crate) fn agree_unless_known(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
         let kept = match signature.as_ref().and_then(|signature| signature.structure().cloned()) {
             Some(kept) => Some(kept),
@@ -85,17 +85,17 @@ impl TrajectoryWriter {
     /// Declares the structure of this writer's items of `table`, for callers that flatten items themselves. The leaves
     /// of `structure` are the columns in order. [`create_item`](Self::create_item) does this for a nest of columns.
     ///
-    /// Only the first call for a table has an effect, and only if no other writer of this client has declared it. It
-    /// never fails and does not wait: the table keeps its signature or an earlier proposal. Items created afterwards
-    /// wait for the server's answer, for at most one second.
+    /// Only the first call for a table has an effect, and only if no other writer of this client has declared the
+    /// structure. It never fails and does not wait: the table keeps its signature or an earlier proposal. Items that
+    /// are created afterwards wait for the server's answer, at most for one second.
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.name_columns_with(table, || Some(structure.clone()));
     }
 
     /// Whether [`name_columns`](Self::name_columns) was already called for `table`.
     pub fn has_named_columns(&self, table: &str) -> bool {
-        let is_unkept = || self.tables.find(table).is_some_and(KnownTable::is_unkept);
-        self.named.0.iter().any(|named| **named == *table) || is_unkept()
+        let is_unsupported = || self.tables.find(table).is_some_and(KnownTable::is_unsupported);
+        self.named.0.iter().any(|named| **named == *table) || is_unsupported()
     }
 
     /// As [`name_columns`](Self::name_columns), with a structure that is computed only if it is needed.
@@ -104,7 +104,7 @@ impl TrajectoryWriter {
             return;
         }
         self.named.0.push(Arc::from(table));
-        if self.backend.proposals().knows(table) || self.backend.has_signature(table) {
+        if self.backend.proposals().contains(table) || self.backend.has_signature(table) {
             return;
         }
         let proposal = structure().and_then(|structure| self.backend.proposals().begin(table, &structure));

@@ -90,14 +90,15 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets how many items may be unconfirmed, at least 1. Beyond it, `create_item` waits.
+    /// Sets how many items may be unconfirmed, at least 1. Beyond this limit, `create_item` waits.
     #[must_use]
     pub fn max_pending_items(mut self, items: usize) -> TrajectoryWriterOptions {
         self.max_pending_items = items;
         self
     }
 
-    /// Sets how many encoded bytes may be unconfirmed. Beyond it, `create_item` waits. A single item may be larger.
+    /// Sets how many encoded bytes may be unconfirmed. Beyond this limit, `create_item` waits. A single item may be
+    /// larger.
     #[must_use]
     pub fn max_pending_bytes(mut self, bytes: usize) -> TrajectoryWriterOptions {
         self.max_pending_bytes = bytes;
@@ -116,7 +117,7 @@ impl TrajectoryWriterOptions {
     /// signature or, without one, of its first writer.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
-    /// checked, readers get the columns under the table's names, whatever the writer calls them.
+    /// checked, readers get the columns under the table's names, regardless of the writer's own names.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
         self.check_names = check;
@@ -141,11 +142,11 @@ impl TrajectoryWriterOptions {
 
     /// Sets the codec of the steps' elements. By default, the writer uses Snappy, which every server supports. Data
     /// that Snappy does not shrink is stored uncompressed in Snappy's format, and the writer then tries less often.
-    /// With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw, and strings always are.
+    /// With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw. Strings are always stored raw.
     ///
-    /// Every reader gets the same data: Relive's readers as it was written, others with Snappy, for which the server
-    /// recodes each of their samples. Codecs other than Snappy need a Relive server: with another server, the writer
-    /// fails with `Unimplemented` before it sends anything.
+    /// Every reader gets the same data. Relive's readers get it in the codec in which it was written; for other
+    /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with another
+    /// server, the writer fails with `Unimplemented` before it sends anything.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
         self.codec = Some(codec);

@@ -8,7 +8,7 @@ use relive_tensor::{Nest, Tensor};
 use smallvec::SmallVec;
 
 /// Leaves of a step with the numbers of their columns.
-pub(crate) type Placed<'a> = SmallVec<[(usize, &'a Tensor); 8]>;
+pub(crate) type NumberedLeaves<'a> = SmallVec<[(usize, &'a Tensor); 8]>;
 
 /// Columns in the order of their first appearance.
 #[derive(Debug, Clone, Default)]
@@ -29,10 +29,10 @@ enum Node {
 }
 
 /// Why a step does not fit the current structure.
-enum Misfit {
-    /// It has leaves that no step had yet.
+enum PlacementError {
+    /// The step has leaves that no earlier step had.
     NewLeaf,
-    /// It has another kind of container, or a leaf in place of one.
+    /// The step has a different kind of container, or a leaf in place of a container.
     Clash(String),
 }
 
@@ -42,7 +42,7 @@ impl Structure {
     }
 
     /// Returns the structure of a step with every known leaf, with lists for tuples and dicts for named tuples. `None`
-    /// without leaves, or if leaves that appeared late have put the columns into another order.
+    /// without leaves, or if the columns are in a different order because some leaves appeared late.
     pub(crate) fn nest(&self) -> Option<Nest<()>> {
         let nest = self.root.nest();
         let in_order = !nest.is_empty() && nest.leaves().copied().eq(0..self.paths.len());
@@ -51,19 +51,24 @@ impl Structure {
 
     /// Finds the column of every leaf; missing leaves are skipped. For a step with new leaves, also returns the
     /// structure that includes them, which takes effect when the caller stores it.
-    pub(crate) fn place<'a>(&self, step: &'a Nest<Tensor>) -> Result<(Placed<'a>, Option<Structure>)> {
-        let mut placed = Placed::new();
+    pub(crate) fn place<'a>(
+        &self,
+        step: &'a Nest<Tensor>,
+    ) -> Result<(NumberedLeaves<'a>, Option<Structure>)> {
+        let mut placed = NumberedLeaves::new();
         match self.root.place(step, &mut placed) {
             Ok(()) => Ok((placed, None)),
-            Err(Misfit::Clash(error)) => Err(Error::invalid(error)),
-            Err(Misfit::NewLeaf) => {
+            Err(PlacementError::Clash(error)) => Err(Error::invalid(error)),
+            Err(PlacementError::NewLeaf) => {
                 let mut grown = self.clone();
                 grown.root.grow(step, &mut String::new(), &mut grown.paths).map_err(Error::invalid)?;
                 placed.clear();
                 match grown.root.place(step, &mut placed) {
                     Ok(()) => Ok((placed, Some(grown))),
-                    Err(Misfit::Clash(error)) => Err(Error::invalid(error)),
-                    Err(Misfit::NewLeaf) => Err(Error::invalid("the step has leaves that cannot be placed")),
+                    Err(PlacementError::Clash(error)) => Err(Error::invalid(error)),
+                    Err(PlacementError::NewLeaf) => {
+                        Err(Error::invalid("the step has leaves that cannot be placed"))
+                    }
                 }
             }
         }
@@ -82,7 +87,11 @@ impl Node {
         }
     }
 
-    fn place<'a>(&self, step: &'a Nest<Tensor>, placed: &mut Placed<'a>) -> Result<(), Misfit> {
+    fn place<'a>(
+        &self,
+        step: &'a Nest<Tensor>,
+        placed: &mut NumberedLeaves<'a>,
+    ) -> Result<(), PlacementError> {
         match (self, step) {
             (_, Nest::None) => Ok(()),
             (Node::Leaf(column), Nest::Leaf(value)) => {
@@ -100,8 +109,8 @@ impl Node {
             (Node::Fields(nodes), Nest::NamedTuple { fields, .. }) => fields
                 .iter()
                 .try_for_each(|(key, item)| nodes.get(key).unwrap_or(&Node::Unseen).place(item, placed)),
-            (Node::Unseen, _) => Err(Misfit::NewLeaf),
-            (node, step) => Err(Misfit::Clash(clash(node, step))),
+            (Node::Unseen, _) => Err(PlacementError::NewLeaf),
+            (node, step) => Err(PlacementError::Clash(clash(node, step))),
         }
     }
 
@@ -193,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn new_leaves_get_new_columns_at_the_end() {
+    fn new_leaves_are_appended_as_new_columns() {
         let first = dict(&[("b", leaf(0)), ("d", Nest::List(vec![leaf(1), leaf(2)]))]);
         let (placed, structure) = Structure::default().place(&first).unwrap();
         assert_eq!(placed.iter().map(|(column, _)| *column).collect::<Vec<_>>(), [0, 1, 2]);
@@ -208,12 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn no_steps_have_no_structure() {
+    fn without_steps_there_is_no_structure() {
         assert_eq!(Structure::default().nest(), None);
     }
 
     #[test]
-    fn the_structure_is_known_as_long_as_it_has_the_order_of_the_columns() {
+    fn the_structure_is_known_while_it_matches_the_column_order() {
         let first = dict(&[("b", leaf(0)), ("d", Nest::Tuple(vec![Nest::None, leaf(1)]))]);
         let structure = Structure::default().place(&first).unwrap().1.unwrap();
         let tuple = Nest::List(vec![Nest::None, Nest::Leaf(())]);
@@ -225,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_step_does_not_grow() {
+    fn a_known_step_adds_no_columns() {
         let step = dict(&[("a", leaf(0)), ("b", leaf(0))]);
         let (_, structure) = Structure::default().place(&step).unwrap();
         let (placed, grown) = structure.unwrap().place(&step).map(|(p, g)| (p.len(), g.is_some())).unwrap();
@@ -233,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_container_is_refused() {
+    fn a_different_kind_of_container_is_refused() {
         let (_, structure) = Structure::default().place(&dict(&[("a", leaf(0))])).unwrap();
         let structure = structure.unwrap();
         for step in [Nest::List(vec![leaf(0)]), leaf(0), dict(&[("a", Nest::List(vec![leaf(0)]))])] {

@@ -11,8 +11,8 @@ use crate::chunks::ChunkSlot;
 use crate::columns::Column;
 use crate::columns::Recorder;
 
-/// The largest number of items that wait for their chunks to be cut. Older ones are forgotten, which only costs the
-/// tuner a measurement.
+/// The largest number of items that wait for their chunks to be cut. Older items are dropped, so the tuner only loses a
+/// measurement.
 const MAX_WAITING: usize = 256;
 
 /// Uses of items whose chunks are not all cut yet, oldest first.
@@ -21,7 +21,7 @@ pub(crate) struct Tuning {
     waiting: VecDeque<GroupUse>,
 }
 
-/// What one item uses of the columns of one group.
+/// The data of one group's columns that one item uses.
 #[derive(Debug)]
 pub(crate) struct GroupUse {
     group: usize,
@@ -29,7 +29,7 @@ pub(crate) struct GroupUse {
     chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
 }
 
-/// What one item uses of each group. Of columns that share chunks, the one with the most cells counts.
+/// The data of each group that one item uses. Among columns that share chunks, the one with the most cells counts.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(SmallVec<[GroupUse; 4]>);
 
@@ -88,7 +88,7 @@ impl GroupUse {
     }
 
     pub(crate) fn add_chunk(&mut self, slot: &Arc<ChunkSlot>) {
-        // Cells of a chunk are consecutive, except in unusual columns, where counting a chunk twice does no harm.
+        // Cells of a chunk are consecutive, except in unusual columns, for which counting a chunk twice is harmless.
         if !self.chunks.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
             self.chunks.push(Arc::clone(slot));
         }

@@ -19,7 +19,7 @@ use super::tuning::Tuning;
 use crate::chunks::ChunkSlot;
 use crate::chunks::Encoder;
 use crate::columns::Column;
-use crate::columns::Finished;
+use crate::columns::FinishedChunks;
 use crate::columns::{Cell, Recorder};
 use crate::history::History;
 use crate::links::{Limits, Link, Unconfirmed};
@@ -60,8 +60,8 @@ use crate::links::{Limits, Link, Unconfirmed};
 /// unconfirmed items in the same order and under the same keys, so no item arrives twice. [`flush`](Self::flush) waits
 /// until the server has confirmed them.
 ///
-/// Items for tables in the same process are inserted directly: by the call that creates them or, if their last chunk is
-/// not complete yet, by the call that completes it.
+/// Items for tables in the same process are inserted directly: by the call that creates them or, if the last chunk is
+/// not complete yet, by the call that completes that chunk.
 ///
 /// # Ending a writer
 ///
@@ -111,13 +111,13 @@ impl TrajectoryWriter {
         })
     }
 
-    /// Appends one step. A leaf that is missing or `None` leaves a gap in its column. A leaf that no step had before
+    /// Appends one step. A leaf that is missing or `None` leaves a gap in its column. A leaf that no earlier step had
     /// gets a new column.
     ///
     /// # Errors
-    /// `InvalidArgument` if a leaf has another type or shape than before, or is now a container. Nothing is stored
-    /// then. For a leaf, the [`source`](std::error::Error::source) is an [`AppendMismatch`](crate::AppendMismatch). The
-    /// writer's permanent error.
+    /// `InvalidArgument` if a leaf has another type or shape than before, or is now a container. Then nothing is
+    /// stored. For a leaf, the [`source`](std::error::Error::source) is an [`AppendMismatch`](crate::AppendMismatch).
+    /// Also, the writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
@@ -131,7 +131,7 @@ impl TrajectoryWriter {
     }
 
     /// Appends many steps at once. Every leaf has the same leading dimension: the number of steps, which may be 0. This
-    /// does the same as [`append`](Self::append) for each step, and is much faster.
+    /// is equivalent to calling [`append`](Self::append) for each step, but much faster.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -145,8 +145,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`append`](Self::append); `InvalidArgument` for leaves without a leading dimension or with different ones.
-    /// Nothing is stored then.
+    /// As [`append`](Self::append); `InvalidArgument` for leaves without a leading dimension or with different leading
+    /// dimensions. Then nothing is stored.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
@@ -189,7 +189,7 @@ impl TrajectoryWriter {
 
     /// Passes on the chunks that a call cut. A call that failed after its checks has stored a part of a step or lost
     /// rows of a chunk, so its error is permanent.
-    fn take_in(&mut self, finished: Result<Finished>) -> Result<()> {
+    fn take_in(&mut self, finished: Result<FinishedChunks>) -> Result<()> {
         let finished = finished.map_err(|error| self.link.fail(error))?;
         self.link.chunks_were_cut(&finished)
     }
@@ -203,8 +203,8 @@ impl TrajectoryWriter {
         self.recorder.add_columns(paths)
     }
 
-    /// Checks whether [`append_cells`](Self::append_cells) would accept `cells`, which may be of later columns. Stores
-    /// nothing.
+    /// Checks whether [`append_cells`](Self::append_cells) would accept `cells`, which may belong to columns that do
+    /// not exist yet. Stores nothing.
     ///
     /// # Errors
     /// As [`append_cells`](Self::append_cells).
@@ -371,8 +371,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that a table
-    /// already holds back still happen. Every later call fails.
+    /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that already
+    /// wait in a table still happen. Every later call fails.
     pub fn close_now(&mut self) {
         if std::mem::replace(&mut self.closed, true) {
             return;

@@ -1,4 +1,4 @@
-//! Batches come whole, in order, and none of their samples is lost.
+//! Batches arrive complete and in order, and none of their samples is lost.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn size(client: &Client) -> u64 {
 }
 
 #[tokio::test]
-async fn exact_batches_take_what_they_need_and_nothing_else() {
+async fn exact_batches_remove_exactly_the_items_they_need() {
     let server = start().await;
     insert(&server, 0..20).await;
     for (client, first) in [(server.client(), 0), (server.client_in_process(), 10)] {
@@ -49,7 +49,7 @@ async fn exact_batches_take_what_they_need_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_timeout_keeps_a_part_of_a_batch() {
+async fn a_timeout_keeps_a_partial_batch() {
     let server = start().await;
     let mut first = 0;
     for client in server.every_client() {
@@ -60,7 +60,7 @@ async fn a_timeout_keeps_a_part_of_a_batch() {
             let error = loop {
                 let error = batches.next().await.unwrap().unwrap_err();
                 assert!(error.is_timeout(), "{error}");
-                // Over TCP it may take longer than that until the first three are there.
+                // Over TCP, the first three samples may take longer than the timeout to arrive.
                 if size(&client).await == 0 && error.to_string().contains("3 of 5") {
                     break error;
                 }
@@ -75,13 +75,13 @@ async fn a_timeout_keeps_a_part_of_a_batch() {
 }
 
 #[tokio::test]
-async fn dropped_waits_lose_nothing() {
+async fn dropped_waits_lose_no_samples() {
     let server = start().await;
     let mut first = 0;
     for client in server.every_client() {
         let mut batches = client.batches("t", BatchOptions::new(8).prefetch(0)).unwrap();
         for item in first..first + 8 {
-            // Waits that end at any moment, also while the insert is under way.
+            // Waits that end at any moment, also during the insert.
             let inserting = insert(&server, item..item + 1);
             tokio::select! {
                 biased;
@@ -96,7 +96,7 @@ async fn dropped_waits_lose_nothing() {
     assert_eq!(status.tables[0].undelivered_samples, 0);
 }
 
-/// Waits until so many requests wait at the table.
+/// Waits until this many requests wait at the table.
 async fn waiters(client: &Client, count: usize) {
     let reached = async {
         while client.status().await.unwrap().tables[0].waiters.len() != count {
@@ -107,7 +107,7 @@ async fn waiters(client: &Client, count: usize) {
 }
 
 #[tokio::test]
-async fn a_given_up_wait_takes_its_request_back() {
+async fn an_abandoned_wait_withdraws_its_request() {
     let server = start().await;
     let mut first = 0;
     for client in server.every_client() {
@@ -132,7 +132,7 @@ async fn a_given_up_wait_takes_its_request_back() {
 }
 
 #[tokio::test]
-async fn prefetched_batches_and_their_end() {
+async fn prefetched_batches_end_after_max_batches() {
     let server = start().await;
     insert(&server, 0..20).await;
     let client = server.client();
@@ -186,7 +186,7 @@ async fn a_stopped_server_ends_a_wait_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_went_away_is_told_of_after_the_timeout() {
+async fn a_stopped_server_is_reported_after_the_timeout() {
     let server = start().await;
     let options = BatchOptions::new(2).timeout(Duration::from_millis(300));
     let mut batches = server.client().batches("t", options).unwrap();
@@ -211,7 +211,7 @@ async fn unknown_tables_and_wrong_options() {
 }
 
 #[tokio::test]
-async fn small_items_are_copied_from_the_second_batch_on() {
+async fn small_items_are_copied_as_rows_from_the_second_batch_on() {
     let server = TestServer::start([TableConfig::new("t").sampler(SelectorKind::Lifo)]).await;
     insert(&server, 0..5).await;
     let client = server.client_in_process();

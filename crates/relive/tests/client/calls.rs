@@ -1,4 +1,4 @@
-//! Calls that block their thread: the same on both ways to a table.
+//! Calls that block their thread do the same over the network and in process.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ async fn insert(server: &TestServer, items: std::ops::Range<i64>) {
     }
 }
 
-/// Runs something that blocks where it may.
+/// Runs a blocking function in a thread that may block.
 async fn on_a_thread<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(act).await.unwrap()
 }
@@ -36,7 +36,7 @@ async fn wait(mut call: SampleCall, at_most: Duration) -> (SampleCall, Option<Re
     .await
 }
 
-/// The only waiter of the table is there.
+/// Waits until the table has its only waiter.
 async fn somebody_waits(server: &TestServer) {
     while server.client_in_process().status().await.unwrap().tables[0].waiters.is_empty() {
         tokio::task::yield_now().await;
@@ -50,7 +50,7 @@ async fn nobody_waits(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn one_after_the_other_and_several_at_once() {
+async fn sequential_and_concurrent_sample_calls() {
     let server = start().await;
     insert(&server, 0..20).await;
     for (client, first) in [(server.client(), 0), (server.client_in_process(), 10)] {
@@ -63,7 +63,7 @@ async fn one_after_the_other_and_several_at_once() {
 }
 
 #[tokio::test]
-async fn a_timeout_gives_what_there_is_and_an_error_if_there_is_nothing() {
+async fn a_timeout_returns_the_available_samples_or_an_error() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         insert(&server, 0..2).await;
@@ -72,14 +72,14 @@ async fn a_timeout_gives_what_there_is_and_an_error_if_there_is_nothing() {
         assert!(error.is_timeout());
         assert!(error.to_string().contains("Rate Limiter: Timeout exceeded"), "{error}");
         assert!(error.to_string().contains("needs 1 more items in the table"), "{error}");
-        // The next call is not disturbed by it.
+        // The next call still works.
         insert(&server, 5..6).await;
         assert_eq!(values(&sample(&client, 1, LONG).await.unwrap()), [[5]]);
     }
 }
 
 #[tokio::test]
-async fn a_wait_in_parts_goes_on_where_it_was() {
+async fn an_interrupted_wait_can_be_continued() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         let call = client.sample_call("t", 2, None).unwrap();
@@ -95,7 +95,7 @@ async fn a_wait_in_parts_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_takes_its_request_back() {
+async fn a_dropped_call_withdraws_its_request() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         let call = client.sample_call("t", 1, None).unwrap();
@@ -132,7 +132,7 @@ async fn many_threads_call_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_found_again() {
+async fn a_restarted_server_is_found_again() {
     let server = start().await;
     let (client, address) = (server.client(), server.address);
     insert(&server, 0..1).await;
@@ -162,7 +162,7 @@ async fn a_closed_table_ends_a_wait_at_once() {
 }
 
 #[tokio::test]
-async fn wrong_calls() {
+async fn invalid_calls_are_errors() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         let error = client.sample_call("t", 0, None).unwrap_err();
@@ -173,7 +173,7 @@ async fn wrong_calls() {
 }
 
 #[tokio::test]
-async fn the_blocking_client_uses_them() {
+async fn a_blocking_client_samples_from_a_thread() {
     let server = start().await;
     insert(&server, 0..3).await;
     let address = server.address.to_string();

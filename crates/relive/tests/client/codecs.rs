@@ -1,4 +1,4 @@
-//! Codecs that writers choose: every reader gets the same data, and servers that know none of them are not sent any.
+//! Codecs that writers choose: every reader gets the same data, and a server only receives codecs that it supports.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::common::{LONG, TestServer, client, dict, leaf};
 
-/// Sixteen samples of as many items are all of them.
+/// A table in which sixteen samples of sixteen items return each item once.
 fn table() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::WithoutReplacement)
 }
@@ -47,7 +47,7 @@ async fn stored(server: &TestServer) -> CodecSet {
 }
 
 #[tokio::test]
-async fn every_reader_gets_the_same_under_every_codec() {
+async fn every_codec_returns_the_same_data_to_every_reader() {
     for codec in Codec::ALL {
         for delta in [false, true] {
             let server = TestServer::start([table()]).await;
@@ -89,7 +89,7 @@ async fn every_reader_gets_the_same_under_every_codec() {
 }
 
 #[tokio::test]
-async fn structured_writers_choose_as_well() {
+async fn structured_writers_choose_codecs_as_well() {
     let server = TestServer::start([table()]).await;
     let wide = Nest::Leaf(SourceColumn::at(2).slice(-2..).unwrap());
     let options = StructuredWriterOptions::default().codec(Codec::Lz4);
@@ -105,7 +105,7 @@ async fn structured_writers_choose_as_well() {
 }
 
 #[tokio::test]
-async fn who_chooses_nothing_writes_what_everybody_reads() {
+async fn the_default_codec_is_readable_by_dm_reverb() {
     let server = TestServer::start([table()]).await;
     write(&server.client(), TrajectoryWriterOptions::new(1), 0..4).await;
     write(&server.client(), TrajectoryWriterOptions::new(1).codec(Codec::Snappy), 0..4).await;
@@ -113,8 +113,8 @@ async fn who_chooses_nothing_writes_what_everybody_reads() {
     server.stop().await;
 }
 
-/// A server that answers what it is asked about itself in one of the two ways of servers that know Snappy alone: by
-/// saying nothing, or by not knowing the call.
+/// A server that only supports Snappy, and answers a request for its description in one of two ways: with an empty
+/// description, or with the error that the call is unknown.
 async fn old_server(describes: bool) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -142,7 +142,7 @@ async fn old_server(describes: bool) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn servers_that_know_snappy_alone_are_sent_nothing_else() {
+async fn servers_that_support_only_snappy_get_only_snappy() {
     for describes in [false, true] {
         let address = old_server(describes).await;
         for codec in [Codec::Raw, Codec::Lz4, Codec::Zstd] {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longer than anything here takes; a test that needs it has failed.
+/// Longer than any call in these tests takes; a test that reaches it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
@@ -41,12 +41,12 @@ impl TestServer {
         client(self.address, LONG)
     }
 
-    /// A client of the same tables that does without the network.
+    /// A client of the same tables that does not use the network.
     pub(crate) fn client_in_process(&self) -> Client {
         Client::in_process_with(self.server.engine().clone(), ClientOptions::default().timeout(LONG))
     }
 
-    /// Clients by every way there is.
+    /// Clients with every transport, and one in process.
     pub(crate) fn every_client(&self) -> Vec<Client> {
         let remote = WAYS.into_iter().map(|way| client_by(way, self.address, LONG));
         remote.chain([self.client_in_process()]).collect()
@@ -61,11 +61,11 @@ impl TestServer {
     }
 }
 
-/// The ways to a server of this machine.
+/// The transports to a server on this machine.
 pub(crate) const WAYS: [TransportChoice; 3] =
     [TransportChoice::Tcp, TransportChoice::Unix, TransportChoice::SharedMemory];
 
-/// By the fastest way there is.
+/// A client with the fastest available transport.
 pub(crate) fn client(address: SocketAddr, timeout: Duration) -> Client {
     client_by(TransportChoice::Auto, address, timeout)
 }
@@ -75,7 +75,7 @@ pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Dura
     Client::connect_with(address, options).unwrap()
 }
 
-/// Forwards connections; `cut` ends those that are open, `cut_after` ends them when that many bytes went to the server.
+/// Forwards connections; `cut` closes the open ones, `cut_after` closes them after that many bytes to the server.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     generation: watch::Sender<usize>,
@@ -111,7 +111,7 @@ impl Proxy {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// A client whose connections all go through here.
+    /// A client whose connections all use this proxy.
     pub(crate) fn client(&self) -> Client {
         client_by(TransportChoice::Tcp, self.address, LONG)
     }

@@ -1,4 +1,4 @@
-//! What goes wrong is told, with its kind, and in time.
+//! Failures are reported with their kinds, and in time.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn unknown_tables() {
 }
 
 #[tokio::test]
-async fn a_permanent_error_is_given_to_every_later_call() {
+async fn every_later_call_returns_a_permanent_error() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let options = TrajectoryWriterOptions::new(1).validate_items(false);
     let mut writer = server.client().trajectory_writer(options).unwrap();
@@ -47,7 +47,7 @@ async fn a_permanent_error_is_given_to_every_later_call() {
 }
 
 #[tokio::test]
-async fn a_call_takes_as_long_as_it_is_told() {
+async fn a_call_respects_its_timeout() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client = client(free, SHORT);
     let patient = client.with_timeout(SHORT * 2);
@@ -59,14 +59,14 @@ async fn a_call_takes_as_long_as_it_is_told() {
         ] {
             assert!(error.is_timeout() && error.to_string().contains(time), "{error}");
         }
-        // It is not waited for.
+        // A checkpoint call does not wait for the server.
         assert_eq!(client.checkpoint().await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
 }
 
-/// Items that a server has loaded in between would be lost.
+/// A retry would lose items that the server has loaded in the meantime.
 #[tokio::test]
-async fn a_reset_whose_answer_is_lost_is_not_asked_for_again() {
+async fn a_reset_whose_answer_is_lost_is_not_retried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap(), LONG);
     let server = tokio::spawn(async move {
@@ -75,7 +75,7 @@ async fn a_reset_whose_answer_is_lost_is_not_asked_for_again() {
         let mut request = [0; 24];
         tokio::io::AsyncReadExt::read_exact(&mut socket, &mut request).await.unwrap();
         drop(socket);
-        // Accepted again, it would be answered by silence.
+        // A second connection would be accepted, but never answered.
         std::future::pending::<()>().await;
         drop(listener);
     });
@@ -85,7 +85,7 @@ async fn a_reset_whose_answer_is_lost_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_priority_that_the_table_refuses() {
+async fn a_priority_refused_by_the_table_is_an_error() {
     let table = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
     let server = TestServer::start([table]).await;
     let client = server.client();
@@ -100,7 +100,7 @@ async fn a_priority_that_the_table_refuses() {
 }
 
 #[tokio::test]
-async fn the_rate_limiters_timeout() {
+async fn a_rate_limiter_timeout_is_a_timeout_error() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let client = server.client();
     let error = client.with_timeout(SHORT).sample("t", 1).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn the_rate_limiters_timeout() {
     for _ in 0..2 {
         assert_eq!(sampler.next().await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
     }
-    // A timeout is not the end.
+    // The client still works after a timeout.
     client.insert(&leaf(7_i64), &[("t", 1.0)]).await.unwrap();
     let sample = loop {
         match sampler.next().await.unwrap() {
@@ -124,7 +124,7 @@ async fn the_rate_limiters_timeout() {
 }
 
 #[tokio::test]
-async fn fewer_samples_than_asked_for_are_returned_when_time_runs_out() {
+async fn fewer_samples_are_returned_when_the_timeout_expires() {
     let server = TestServer::start([TableConfig::queue("q", 10)]).await;
     let client = server.client();
     client.insert(&leaf(1_i64), &[("q", 1.0)]).await.unwrap();
@@ -132,7 +132,7 @@ async fn fewer_samples_than_asked_for_are_returned_when_time_runs_out() {
 }
 
 #[tokio::test]
-async fn no_server_at_all() {
+async fn an_absent_server_is_an_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -157,7 +157,7 @@ async fn no_server_at_all() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing() {
+async fn an_unresponsive_server_causes_a_timeout() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap(), SHORT);
     assert_eq!(client.server_info().await.unwrap_err().kind(), ErrorKind::Timeout);
@@ -167,7 +167,7 @@ async fn a_server_that_says_nothing() {
 }
 
 #[tokio::test]
-async fn items_that_cannot_be() {
+async fn invalid_items_are_refused() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let client = server.client();
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
@@ -189,7 +189,7 @@ async fn items_that_cannot_be() {
 }
 
 #[test]
-fn the_blocking_face_needs_no_runtime() {
+fn the_blocking_client_needs_no_runtime() {
     let (address, stop) = std::thread::scope(|scope| scope.spawn(start_in_thread).join().unwrap());
     let client = relive::blocking::Client::connect(address).unwrap();
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();

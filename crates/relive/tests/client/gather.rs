@@ -1,4 +1,4 @@
-//! Columns of batches are what their samples hold.
+//! The columns of a batch contain the data of its samples.
 
 use crate::common::{TestServer, dict, leaf};
 use relive::{
@@ -6,7 +6,7 @@ use relive::{
     TrajectoryWriter, TrajectoryWriterOptions,
 };
 
-/// A table for each way to it, since items leave when they are read.
+/// A table for each transport, since items are removed when they are read.
 const TABLES: [&str; 4] = ["tcp", "unix", "shm", "in-process"];
 
 async fn start() -> TestServer {
@@ -14,21 +14,21 @@ async fn start() -> TestServer {
     TestServer::start(TABLES.map(queue)).await
 }
 
-/// Makes the same item in all tables.
+/// Creates the same item in all tables.
 async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
     for table in TABLES {
         writer.create_item(table, 1.0, columns.clone()).await.unwrap();
     }
 }
 
-/// The next batch of a client that asks for nothing ahead, from the table that is named after its way.
+/// The next batch of a client that does not prefetch, from the table with the name of its transport.
 async fn batch(client: &Client, size: usize) -> SampleBatch {
     let table = client.negotiate().await.unwrap().to_string();
     let mut batches = client.batches(&table, BatchOptions::new(size).prefetch(0)).unwrap();
     batches.next().await.unwrap().unwrap()
 }
 
-/// What gathering should give: the samples' own tensors, one after the other.
+/// The expected result of gathering: the samples' own tensors, concatenated.
 fn expected(batch: &SampleBatch, column: usize) -> Vec<u8> {
     let tensors = batch.samples().iter().map(|sample| sample.columns().unwrap()[column].clone());
     tensors.flat_map(|tensor| tensor.bytes().unwrap().to_vec()).collect()
@@ -52,7 +52,7 @@ fn assert_gathers(batch: &SampleBatch) {
 }
 
 #[tokio::test]
-async fn every_dtype_on_both_ways() {
+async fn every_dtype_is_gathered_locally_and_remotely() {
     let server = start().await;
     let mut writer =
         server.client().trajectory_writer(TrajectoryWriterOptions::new(3).chunk_length(2)).unwrap();
@@ -110,7 +110,7 @@ async fn columns_that_share_chunks_are_gathered_together() {
 }
 
 #[tokio::test]
-async fn parts_of_chunks_that_are_stored_as_they_are() {
+async fn partial_uncompressed_chunks_are_gathered() {
     let server = start().await;
     let options = || TrajectoryWriterOptions::new(6);
     for length in [1, 3, 4] {
@@ -169,7 +169,7 @@ async fn ragged(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn samples_of_different_lengths_are_told_apart_and_padded() {
+async fn samples_of_different_lengths_are_detected_and_padded() {
     let server = start().await;
     ragged(&server).await;
     for client in server.every_client() {
@@ -207,7 +207,7 @@ async fn samples_of_different_lengths_are_told_apart_and_padded() {
     }
 }
 
-/// 65,536 rows of no bytes may be padded, and one more may not: nothing else bounds what a server says of them.
+/// 65,536 rows of zero bytes may be padded, but not one more: no other limit applies to the count that a server sends.
 #[tokio::test]
 async fn rows_of_no_bytes_are_bounded_where_batches_are_padded() {
     let server = start().await;
@@ -255,7 +255,7 @@ async fn wrong_destinations_and_columns() {
 }
 
 #[tokio::test]
-async fn samples_that_do_not_fit_together_are_named() {
+async fn incompatible_samples_are_named() {
     let server = start().await;
     let wide = Tensor::from_slice(&[1_i64, 2], [2]).unwrap();
     for step in [leaf(1_i64), leaf(1_i32), Nest::Leaf(wide), Nest::List(vec![leaf(1_i64), leaf(1_i64)])] {
@@ -284,7 +284,7 @@ async fn samples_that_do_not_fit_together_are_named() {
     }
 }
 
-/// Numbers that do not compress, another array for each seed.
+/// Numbers that do not compress; each seed gives a different array.
 fn noise(seed: u64, len: u32) -> Tensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -307,7 +307,7 @@ fn large_step(number: u64) -> [(&'static str, Tensor); 4] {
 }
 
 #[tokio::test]
-async fn large_rows_that_do_not_compress_come_from_where_they_are_stored() {
+async fn large_incompressible_rows_are_read_in_place() {
     let server = start().await;
     for chunk_length in [1, 3] {
         let options = TrajectoryWriterOptions::new(6).chunk_length(chunk_length);

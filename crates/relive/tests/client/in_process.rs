@@ -14,7 +14,7 @@ fn engine() -> Engine {
 }
 
 #[tokio::test]
-async fn calls_of_one_answer() {
+async fn unary_calls_work_in_process() {
     let engine = engine();
     let client = Client::in_process(engine.clone());
     assert_eq!(client.transport(), Transport::InProcess);
@@ -61,7 +61,7 @@ async fn unknown_and_closed_tables() {
 }
 
 #[test]
-fn the_blocking_face() {
+fn the_blocking_client_works_in_process() {
     let engine = engine();
     let client = blocking::Client::in_process(engine.clone()).unwrap();
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3)).unwrap();

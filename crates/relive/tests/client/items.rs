@@ -1,4 +1,4 @@
-//! Columns put together by hand, and many items in one call.
+//! Columns composed by the caller, and many items in one call.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn fifo() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)
 }
 
-/// A writer with the steps 0 to `steps` in column `x`, and the same as negative numbers in column `y`.
+/// A writer with the numbers from 0 to `steps` in column `x`, and their negatives in column `y`.
 fn writer_of(place: &Place, options: TrajectoryWriterOptions, steps: i64) -> TrajectoryWriter {
     let mut writer = place.client.trajectory_writer(options).unwrap();
     for i in 0..steps {
@@ -27,7 +27,7 @@ fn data(column: &Column) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn columns_are_read_wherever_their_steps_are() {
+async fn a_column_is_read_from_any_storage_state() {
     for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(6).chunk_length(4), 6);
         let column = writer.history().column("x").unwrap();
@@ -67,7 +67,7 @@ async fn columns_of_columns() {
 }
 
 #[tokio::test]
-async fn columns_that_do_not_go_together() {
+async fn incompatible_columns_are_refused() {
     let place = Place::local(&[fifo()]);
     let mut writer = writer_of(&place, TrajectoryWriterOptions::new(6), 2);
     writer
@@ -105,12 +105,12 @@ async fn weak_cells_expire_with_the_history() {
         let kept = first.upgrade().unwrap();
         assert_eq!((data(&kept), kept.is_squeezed()), (vec![1], true));
 
-        // The chunk of steps 0 to 2 is still there for step 2, but step 1 is not kept any more.
+        // The chunk of steps 0 to 2 is still kept for step 2, but step 1 is no longer in the history.
         writer.append(&dict(&[("x", leaf(4_i64))])).unwrap();
         assert!(first.is_expired() && first.upgrade().is_none());
         assert!(!newest.is_expired());
         assert_eq!(writer.history().column("y").unwrap().cell_state(4).unwrap(), CellState::Missing);
-        // What was upgraded before stays.
+        // An upgraded reference keeps its data.
         writer.create_item("t", 1.0, kept).await.unwrap();
         writer.end_episode(true, LONG).await.unwrap();
         assert!(newest.is_expired() && newest.upgrade().is_none());
@@ -131,7 +131,7 @@ async fn many_items_in_one_call() {
         assert_eq!(writer.create_items("t", &[], &[]).await.unwrap(), [0_u64; 0]);
         let error = writer.create_items("t", &[1.0], &[]).await.unwrap_err();
         assert!(error.to_string().contains("1 priorities for 0 trajectories"), "{error}");
-        // One wrong item, and none is made.
+        // If one item is invalid, none is created.
         assert!(writer.create_items("t", &[1.0, f64::NAN], &trajectories[..2]).await.is_err());
         writer.close().await.unwrap();
         assert_eq!(place.size("t"), 9);
@@ -165,7 +165,7 @@ async fn windows() {
 }
 
 #[tokio::test]
-async fn windows_that_cannot_be() {
+async fn invalid_windows_are_refused() {
     let signature = Signature::Leaf(TensorSpec::new("x", relive::DType::Int64, Some(vec![Some(2)])));
     let place = Place::local(&[fifo(), TableConfig::new("two").signature(signature)]);
     let mut writer = writer_of(&place, TrajectoryWriterOptions::new(3), 5);
@@ -233,7 +233,7 @@ fn columns_are_read_on_other_threads_while_chunks_are_cut() {
     reader.join().unwrap();
 }
 
-/// Every item is what was asked for, whatever chunk lengths the tuner finds.
+/// Every item has the requested content, regardless of the chunk lengths that the tuner chooses.
 #[tokio::test]
 async fn tuned_chunks_in_bulk() {
     for place in Place::every(&[fifo()]).await {
@@ -253,9 +253,9 @@ async fn tuned_chunks_in_bulk() {
     }
 }
 
-/// Chunks end where items do, so that an item of many steps is a few chunks, and none waits for steps to come.
+/// Chunks end where items end: an item of many steps has few chunks, and no item waits for later steps.
 #[tokio::test]
-async fn chunks_reach_from_item_to_item() {
+async fn chunk_boundaries_follow_item_boundaries() {
     for place in Place::every(&[fifo()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(20)).unwrap();
         let mut chunks = Vec::new();
@@ -270,7 +270,7 @@ async fn chunks_reach_from_item_to_item() {
                 chunks.push(sampled.item.trajectory.chunks().len());
             }
         }
-        // Nothing is known of the steps before the first item. The last one comes early.
+        // Before the first item, the writer cannot know where items end. The last item is created early.
         assert_eq!(chunks, [20, 11, 2, 2, 2, 2, 3]);
         writer.close().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A writer's memory is bounded, and nothing waits for itself.
+//! A writer's memory is bounded, and no writer deadlocks on its own bound.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use relive::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A table that takes one item and then waits for a sample.
+/// A table that accepts one item and then waits for a sample.
 fn narrow() -> TableConfig {
     TableConfig::new("t").rate_limiter(RateLimiterConfig {
         samples_per_insert: 1.0,
@@ -44,7 +44,7 @@ async fn items_beyond_the_limit_wait_and_then_fail() {
     assert!(error.to_string().contains("4 items not confirmed"), "{error}");
     assert_eq!(writer.pending_items(), 4);
 
-    // Samples let the others through; the refused one was not made.
+    // Samples unblock the other items; the rejected item was not created.
     let reader = server.client();
     let samples = reader.sample("t", 5).await.unwrap();
     assert_eq!(samples.len(), 5);
@@ -71,11 +71,11 @@ async fn bytes_beyond_the_limit_wait_but_a_single_large_item_passes() {
 }
 
 #[tokio::test]
-async fn a_full_writer_cuts_the_chunks_that_it_waits_for() {
+async fn a_full_writer_finishes_the_chunks_it_waits_for() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let options = TrajectoryWriterOptions::new(100).chunk_length(100).max_pending_items(2);
     let mut writer = server.client().trajectory_writer(options).unwrap();
-    // No chunk would ever be full here.
+    // No chunk becomes full here.
     for i in 0..10_i64 {
         add(&mut writer, leaf(i)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Items can be listed, fetched and waited for on both ways, without being sampled.
+//! Over the network and in process, clients can list, fetch and wait for items without sampling them.
 
 use crate::common::{TestServer, leaf, values};
 use relive::{
@@ -15,7 +15,7 @@ async fn start() -> (TestServer, Vec<u64>) {
         keys.push(writer.create_item("t", item as f64, newest).await.unwrap());
     }
     writer.close().await.unwrap();
-    // The first five were evicted. Another leaves from the middle, so that the places of items are not in their order.
+    // The first five items were evicted. Another is deleted from the middle, so that items are stored out of order.
     server.client().delete_items("t", &[keys[100]]).await.unwrap();
     keys.remove(100);
     (server, keys.split_off(5))
@@ -35,7 +35,7 @@ async fn list(client: &Client, limit: usize) -> Vec<ItemInfo> {
 }
 
 #[tokio::test]
-async fn pages_hold_every_item_once_in_the_order_of_insertion() {
+async fn pages_contain_every_item_once_in_insertion_order() {
     let (server, keys) = start().await;
     for client in [server.client(), server.client_in_process()] {
         for limit in [1, 7, 299, 1000] {
@@ -55,7 +55,7 @@ async fn pages_hold_every_item_once_in_the_order_of_insertion() {
 }
 
 #[tokio::test]
-async fn items_come_by_their_keys_and_are_not_sampled() {
+async fn items_are_read_by_key_without_sampling() {
     let (server, keys) = start().await;
     for client in [server.client(), server.client_in_process()] {
         let asked = [keys[3], 17, keys[0], keys[3]];
@@ -91,7 +91,7 @@ async fn unknown_tables() {
 }
 
 #[tokio::test]
-async fn what_a_table_waits_for() {
+async fn a_table_reports_what_it_waits_for() {
     let server = TestServer::start([TableConfig::new("t").rate_limiter(RateLimiterConfig::queue(1))]).await;
     let needs_items = Waits {
         sample: Some("needs 1 more items in the table (has 0, min_size_to_sample is 1)".to_owned()),
@@ -109,7 +109,7 @@ async fn what_a_table_waits_for() {
 }
 
 #[tokio::test]
-async fn without_replacement_every_item_comes_once() {
+async fn without_replacement_every_item_is_sampled_once() {
     let table = TableConfig::new("t").sampler(SelectorKind::WithoutReplacement);
     let server = TestServer::start([table]).await;
     for item in 0..6_i64 {
@@ -126,7 +126,7 @@ async fn without_replacement_every_item_comes_once() {
         assert_eq!(status.tables[0].info.config.sampler, SelectorKind::WithoutReplacement);
         assert_eq!(status.tables[0].info.config.remover, SelectorKind::Fifo);
     }
-    // dm-reverb's protocol has no name for it.
+    // dm-reverb's protocol cannot express this.
     let info = server.client().server_info().await.unwrap();
     assert_eq!(info.table("t").unwrap().config.sampler, SelectorKind::Uniform);
 }

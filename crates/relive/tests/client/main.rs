@@ -1,4 +1,4 @@
-//! The client against a Relive server, by every way, and against tables in its own process.
+//! Tests of the client with a Relive server, over every transport, and with tables in its own process.
 
 #[cfg(test)]
 mod batches;

@@ -12,7 +12,7 @@ use crate::common::{LONG, TestServer, leaf, values};
 
 const SERVERS: usize = 4;
 
-/// What a dead server may cost.
+/// The longest pause that a dead server may cause.
 const AT_MOST: Duration = Duration::from_secs(2);
 
 struct Fleet {
@@ -30,7 +30,7 @@ impl Fleet {
         Fleet { servers, client }
     }
 
-    /// A client of the server at this place alone.
+    /// A client of only the server with this index.
     fn one(&self, place: usize) -> Client {
         self.servers[place].client()
     }
@@ -86,7 +86,7 @@ async fn write(writer: &mut TrajectoryWriter, value: i64, priority: f64) -> u64 
     writer.create_item("t", priority, newest).await.unwrap()
 }
 
-/// Writes these values, and gives their keys.
+/// Writes these values, and returns their keys.
 pub(crate) async fn fill(
     client: &Client,
     values: std::ops::Range<i64>,
@@ -102,12 +102,12 @@ pub(crate) async fn fill(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inserts_are_shared_among_the_servers_and_told_as_one() {
+async fn inserts_are_spread_over_servers_and_reported_as_one_table() {
     let fleet = Fleet::start(&uniform()).await;
     for value in 0..20_i64 {
         fleet.client.insert(&leaf(value), &[("t", 1.0)]).await.unwrap();
     }
-    // Five each, but for streams that have not quite ended when the next begins.
+    // Five items each, unless a stream has not quite ended when the next one begins.
     let sizes = fleet.sizes().await;
     assert!(sizes.iter().sum::<u64>() == 20 && sizes.iter().all(|size| *size >= 3), "{sizes:?}");
     let info = fleet.client.server_info().await.unwrap();
@@ -122,7 +122,7 @@ async fn inserts_are_shared_among_the_servers_and_told_as_one() {
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 
-/// The sum of (observed - expected)^2 / expected over items that are all as likely.
+/// The sum of (observed - expected)^2 / expected over equally likely items.
 fn chi_square(counts: &HashMap<i64, u32>, expected: impl Fn(i64) -> f64, items: i64) -> f64 {
     let of = |value: i64| f64::from(counts.get(&value).copied().unwrap_or(0));
     (0..items).map(|value| (of(value) - expected(value)).powi(2) / expected(value)).sum()
@@ -130,15 +130,15 @@ fn chi_square(counts: &HashMap<i64, u32>, expected: impl Fn(i64) -> f64, items: 
 
 async fn count_values(client: &Client, batches: usize) -> (HashMap<i64, u32>, Vec<(i64, f64, u64)>) {
     let mut sampler = client.batches("t", BatchOptions::new(200).max_batches(batches)).unwrap();
-    let (mut counts, mut told) = (HashMap::new(), Vec::new());
+    let (mut counts, mut infos) = (HashMap::new(), Vec::new());
     while let Some(batch) = sampler.next().await {
         for sample in batch.unwrap().samples() {
             let value = sample.columns().unwrap()[0].to_vec::<i64>().unwrap()[0];
             *counts.entry(value).or_default() += 1;
-            told.push((value, sample.info().probability, sample.info().table_size));
+            infos.push((value, sample.info().probability, sample.info().table_size));
         }
     }
-    (counts, told)
+    (counts, infos)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,42 +147,42 @@ async fn batches_of_uneven_servers_are_uniform_over_all_items() {
     for (place, values) in [0..10, 10..40, 40..45, 45..100].into_iter().enumerate() {
         fill(&fleet.one(place), values, |_| 1.0).await;
     }
-    // A client that was there before knows of them within a second.
-    let (counts, told) = count_values(&client_of(&fleet.servers), 100).await;
-    assert_eq!(told.len(), 20_000);
+    // A client that connected earlier learns of the inserts within a second.
+    let (counts, infos) = count_values(&client_of(&fleet.servers), 100).await;
+    assert_eq!(infos.len(), 20_000);
     // With 99 degrees of freedom, 181 is exceeded once in a million.
     let statistic = chi_square(&counts, |_| 200.0, 100);
     assert!(statistic < 181.0, "{statistic}");
-    let all_as_told =
+    let has_right_size =
         |&(_, probability, size): &(i64, f64, u64)| size == 100 && (probability - 0.01).abs() < 1e-9;
-    assert!(told.iter().all(all_as_told));
+    assert!(infos.iter().all(has_right_size));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_of_prioritized_tables_follow_the_priorities_of_all() {
+async fn batches_of_prioritized_tables_follow_the_priorities_of_all_servers() {
     let fleet = Fleet::start(&prioritized()).await;
     // The same number of items at each server, of very different priorities.
     for (place, values) in [0..10, 10..20, 20..30, 30..40].into_iter().enumerate() {
         fill(&fleet.one(place), values, |value| (value / 10 + 1) as f64).await;
     }
-    let (counts, told) = count_values(&client_of(&fleet.servers), 150).await;
+    let (counts, infos) = count_values(&client_of(&fleet.servers), 150).await;
     let probability = |value: i64| (value / 10 + 1) as f64 / 100.0;
-    // Before each server has given a sample, their sums are not known: the first two batches are left out of the
-    // account.
+    // The client does not know a server's sum of priorities before its first sample: the first two batches are not
+    // counted.
     let warm = 400.0;
     let statistic = chi_square(&counts, |value| (30_000.0 - warm) * probability(value) + warm / 40.0, 40);
     assert!(statistic < 100.0, "{statistic}: {counts:?}");
-    let told_right =
-        told.iter().skip(1_000).all(|(value, told, _)| (told - probability(*value)).abs() < 1e-9);
-    assert!(told_right, "{:?}", told.last());
+    let are_right =
+        infos.iter().skip(1_000).all(|(value, seen, _)| (seen - probability(*value)).abs() < 1e-9);
+    assert!(are_right, "{:?}", infos.last());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn updates_and_deletes_go_to_the_server_that_has_the_item() {
+async fn updates_and_deletes_are_routed_to_the_owning_server() {
     let fleet = Fleet::start(&prioritized()).await;
     let keys = fill(&fleet.client, 0..8, |_| 1.0).await;
     let others = fill(&fleet.one(1), 8..16, |_| 1.0).await;
-    // Keys of the client's writer, and keys that it has never met.
+    // Keys of the client's own writer, and keys that the client does not know.
     let updates: Vec<(u64, f64)> = keys[..4].iter().chain(&others[..4]).map(|key| (*key, 5.0)).collect();
     fleet.client.mutate_priorities("t", &updates, &[keys[7], others[7], 12345]).await.unwrap();
     let all: Vec<u64> = keys.iter().chain(&others).copied().collect();
@@ -208,7 +208,7 @@ async fn updates_and_deletes_go_to_the_server_that_has_the_item() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_is_for_all_or_tells_where_it_was_not_made() {
+async fn a_reset_applies_to_all_servers_or_names_the_failed_ones() {
     let mut fleet = Fleet::start(&uniform()).await;
     for place in 0..SERVERS {
         fill(&fleet.one(place), 0..5, |_| 1.0).await;
@@ -231,7 +231,7 @@ async fn a_reset_is_for_all_or_tells_where_it_was_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_of_queues_come_once_and_no_more_than_wanted_are_taken() {
+async fn queue_items_are_sampled_once_and_only_as_requested() {
     let queue = TableConfig::queue("t", 1_000);
     let fleet = Fleet::start(&queue).await;
     for (place, values) in [0..30, 30..40, 40..40, 40..60].into_iter().enumerate() {
@@ -249,14 +249,14 @@ async fn samples_of_queues_come_once_and_no_more_than_wanted_are_taken() {
     seen.extend(values(&rest.unwrap()).into_iter().flatten());
     seen.sort_unstable();
     assert_eq!(seen, (0..60).collect::<Vec<_>>());
-    // Nothing is there: the limiters of all say so.
+    // All tables are empty, so the error reports the limiters of all servers.
     let options = SamplerOptions::default().rate_limiter_timeout(Duration::from_millis(50));
     let error = fleet.client.sampler("t", options).unwrap().next().await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
 }
 
 #[test]
-fn a_call_that_blocks_its_thread_is_served_by_whichever_server_can() {
+fn a_blocking_call_is_served_by_any_available_server() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fleet = runtime.block_on(Fleet::start(&TableConfig::queue("t", 10)));
@@ -275,14 +275,14 @@ fn a_call_that_blocks_its_thread_is_served_by_whichever_server_can() {
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
 }
 
-/// What happens in a second under load.
+/// Writers and readers that load the servers.
 struct Load {
     writers: Vec<tokio::task::JoinHandle<Duration>>,
     readers: Vec<tokio::task::JoinHandle<Duration>>,
 }
 
 impl Load {
-    /// Writers and readers that go on until `end`, and give their longest pause.
+    /// Starts writers and readers that run until `end` and return their longest pauses.
     fn start(client: &Client, end: Instant) -> Load {
         let longest = |pauses: &mut Duration, last: &mut Instant| {
             *pauses = (*pauses).max(last.elapsed());
@@ -333,7 +333,7 @@ impl Load {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_and_readers_go_on_without_a_server_and_take_it_back() {
+async fn writers_and_readers_continue_without_a_server_and_readmit_it() {
     let mut fleet = Fleet::start(&uniform()).await;
     for place in 0..SERVERS {
         fill(&fleet.one(place), 0..100, |_| 1.0).await;
@@ -349,14 +349,14 @@ async fn writers_and_readers_go_on_without_a_server_and_take_it_back() {
     dead.stop().await;
     wait_for_standing(&fleet.client, &place, ServerStanding::Away).await;
     assert!(stopped.elapsed() < AT_MOST, "found out after {:?}", stopped.elapsed());
-    // What was not confirmed went to another server.
+    // Unconfirmed items were sent to another server.
     let sample = fleet.client.sample("t", 100).await.unwrap();
     assert_eq!(sample.len(), 100);
     fleet.servers.push(TestServer::start_at(address, [uniform()]).await);
     fleet.wait_for(3, ServerStanding::Up).await;
     let (writing, reading) = load.longest_pauses().await;
     assert!(writing < AT_MOST && reading < AT_MOST, "paused for {writing:?} and {reading:?}");
-    // Writers have moved there, and samples come from there.
+    // Writers use that server now, and samples come from it.
     assert!(
         fleet.sizes().await[3] > 0,
         "nobody writes to the server that came back: {:?}",
@@ -373,9 +373,9 @@ async fn writers_and_readers_go_on_without_a_server_and_take_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_silent_is_left_out() {
+async fn an_unresponsive_server_is_skipped() {
     let fleet = Fleet::start(&uniform()).await;
-    // It takes connections and never answers.
+    // This server accepts connections and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = [fleet.address(0), silent.local_addr().unwrap().to_string()];
     let options = ClientOptions::default().timeout(LONG).answer_timeout(Duration::from_millis(200));
@@ -390,7 +390,7 @@ async fn a_server_that_is_silent_is_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_any_server_the_error_names_them_all() {
+async fn without_any_reachable_server_the_error_names_all() {
     let gone = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().to_string()
@@ -411,7 +411,7 @@ async fn without_any_server_the_error_names_them_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_stands_for_all_its_addresses_and_a_server_counts_once() {
+async fn a_dns_name_expands_to_its_addresses_and_a_server_counts_once() {
     let server = TestServer::start([uniform()]).await;
     let port = server.address.port();
     let options = ClientOptions::default().timeout(LONG);
@@ -423,14 +423,14 @@ async fn a_name_stands_for_all_its_addresses_and_a_server_counts_once() {
     wait_for_standing(&client, &twice[0], ServerStanding::Up).await;
     wait_for_standing(&client, &twice[1], ServerStanding::Away).await;
     assert_eq!(client.server_info().await.unwrap().table("t").unwrap().current_size, 3);
-    // What is for all servers is for this one, once.
+    // A call to all servers reaches this one once.
     client.reset("t").await.unwrap();
     client.add_table(TableConfig::queue("u", 10)).await.unwrap();
     assert_eq!(client.server_info().await.unwrap().table("t").unwrap().current_size, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_some_servers_have_dropped_is_dropped_at_the_others() {
+async fn a_partially_dropped_table_is_dropped_on_the_remaining_servers() {
     let fleet = Fleet::start(&uniform()).await;
     fleet.client.add_table(TableConfig::queue("u", 10)).await.unwrap();
     fleet.one(1).drop_table("t").await.unwrap();

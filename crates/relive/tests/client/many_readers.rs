@@ -1,4 +1,4 @@
-//! Readers of several servers that take their time, and servers that have nothing for them.
+//! Slow readers of several servers, and servers without items.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ async fn two(table: &TableConfig) -> (Vec<TestServer>, Client) {
     (servers, client)
 }
 
-/// Passes the time with calls.
+/// Makes calls for this long.
 async fn busy(client: &Client, time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {
@@ -22,7 +22,7 @@ async fn busy(client: &Client, time: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_takes_samples_slowly_has_the_same_mixture() {
+async fn a_slow_sampler_gets_the_same_mixture() {
     let (servers, client) = two(&uniform()).await;
     fill(&servers[0].client(), 0..990, |_| 1.0).await;
     fill(&servers[1].client(), 990..1000, |_| 1.0).await;
@@ -34,12 +34,12 @@ async fn who_takes_samples_slowly_has_the_same_mixture() {
         }
         busy(&client, Duration::from_millis(400)).await;
     }
-    // Three of 300 are to be expected, and 20 come by chance once in a billion times.
+    // The expectation is 3 of 300; 20 occur by chance once in a billion runs.
     assert!(of_the_small < 20, "{of_the_small} of 300");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limiters_that_let_nothing_through_are_waited_for_as_long_as_one() {
+async fn blocked_limiters_of_all_servers_share_one_timeout() {
     let (_servers, client) = two(&uniform()).await;
     let timeout = Duration::from_millis(1500);
     let options = SamplerOptions::default().max_samples(1).rate_limiter_timeout(timeout);
@@ -54,7 +54,7 @@ async fn limiters_that_let_nothing_through_are_waited_for_as_long_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_that_have_come_are_handed_out_after_their_server_has_ended() {
+async fn received_samples_are_returned_after_their_server_has_stopped() {
     let (mut servers, client) = two(&TableConfig::queue("t", 100)).await;
     let all = 20;
     fill(&servers[1].client(), 0..1, |_| 1.0).await;
@@ -75,7 +75,7 @@ async fn samples_that_have_come_are_handed_out_after_their_server_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exact_batches_take_nothing_that_they_do_not_give() {
+async fn exact_batches_remove_only_the_items_they_return() {
     let (servers, client) = two(&TableConfig::queue("t", 100)).await;
     let size = || async { client.server_info().await.unwrap().table("t").unwrap().current_size };
     fill(&servers[0].client(), 0..2, |_| 1.0).await;
@@ -85,7 +85,7 @@ async fn exact_batches_take_nothing_that_they_do_not_give() {
     loop {
         let error = batches.next_within(Some(waited)).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        // On a busy machine it may take longer until all three are there.
+        // On a busy machine, all three samples may take longer to arrive.
         if error.to_string().contains("(3 of 4 samples of the batch had arrived)") {
             break;
         }

@@ -1,4 +1,4 @@
-//! Writers before the bound on memory, over TCP and in one process.
+//! Writers that reach the memory limit, over TCP and in process.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use relive_engine::Engine;
 
 use crate::common::LONG;
 
-/// Bytes of a step.
+/// The size of a step in bytes.
 const STEP: usize = 4_000;
 
 /// Writes one step as an item.
 async fn write(writer: &mut TrajectoryWriter, value: u8) -> Result<u64, relive::Error> {
-    // No two bytes alike for long, so that no codec makes it smaller.
+    // Pseudorandom bytes, which no codec can compress.
     let mut state = u64::from(value) + 1;
     let noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -37,7 +37,7 @@ fn options() -> TrajectoryWriterOptions {
 }
 
 #[tokio::test]
-async fn a_writer_of_this_process_waits_and_goes_on() {
+async fn a_local_writer_waits_for_memory_and_continues() {
     let engine = Engine::builder().table(table()).max_bytes(10_000).build().unwrap();
     let client = Client::in_process(engine.clone());
     let mut writer = client.trajectory_writer(options()).unwrap();
@@ -73,7 +73,7 @@ async fn a_writer_of_this_process_waits_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_writer_of_this_process_that_waited_in_vain_can_go_on_later() {
+async fn a_local_writer_can_retry_after_a_timed_out_wait() {
     let builder = Engine::builder().table(table()).max_bytes(5_000).max_bytes_wait(Duration::from_millis(50));
     let engine = builder.build().unwrap();
     let client = Client::in_process(engine.clone());
@@ -93,7 +93,7 @@ async fn a_writer_of_this_process_that_waited_in_vain_can_go_on_later() {
 }
 
 #[tokio::test]
-async fn the_time_of_the_client_ends_the_wait_too() {
+async fn the_client_timeout_also_ends_the_wait() {
     let engine = Engine::builder().table(table()).max_bytes(5_000).build().unwrap();
     let client =
         Client::in_process_with(engine.clone(), ClientOptions::default().timeout(Duration::from_millis(50)));
@@ -110,7 +110,7 @@ async fn the_time_of_the_client_ends_the_wait_too() {
 }
 
 #[tokio::test]
-async fn a_writer_of_a_server_is_told_in_the_end() {
+async fn a_remote_writer_without_room_gets_an_error_after_the_timeout() {
     let server = Server::builder()
         .table(table())
         .max_bytes(2 * STEP as u64)

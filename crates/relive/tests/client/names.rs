@@ -1,4 +1,4 @@
-//! Tables without a signature know what their items look like.
+//! Tables without a signature know the structure of their items.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn step(value: i64) -> Nest<Tensor> {
     dict(&[("reward", leaf(value)), ("action", Nest::Tuple(vec![leaf(value + 1), leaf(value + 2)]))])
 }
 
-/// What a step looks like.
+/// The nest of a step.
 fn named() -> Nest<()> {
     step(0).map(|_| ())
 }
@@ -33,7 +33,7 @@ fn newest(writer: &TrajectoryWriter, path: &str) -> Column {
     writer.history().column(path).unwrap().step(-1).unwrap()
 }
 
-/// An item of two columns under these names.
+/// Creates an item of two columns with these names.
 async fn add(writer: &mut TrajectoryWriter, table: &str, names: [&str; 2]) {
     writer.append(&step(7)).unwrap();
     let item = names.into_iter().zip(["reward", "action/1"]).map(|(name, path)| (name, newest(writer, path)));
@@ -42,7 +42,7 @@ async fn add(writer: &mut TrajectoryWriter, table: &str, names: [&str; 2]) {
 }
 
 #[tokio::test]
-async fn data_comes_back_under_the_names_of_its_nest() {
+async fn data_is_returned_under_the_names_of_its_nest() {
     for way in 0..2 {
         let server = start().await;
         let client = &both(&server)[way];
@@ -61,7 +61,7 @@ async fn data_comes_back_under_the_names_of_its_nest() {
     }
 }
 
-/// Writers that do not look at names.
+/// Creates the item with a writer that does not check names.
 async fn add_unchecked(client: &Client, table: &str, names: [&str; 2]) {
     let options = TrajectoryWriterOptions::new(2).check_names(false);
     let mut writer = client.trajectory_writer(options).unwrap();
@@ -70,7 +70,7 @@ async fn add_unchecked(client: &Client, table: &str, names: [&str; 2]) {
 }
 
 #[tokio::test]
-async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
+async fn unchecked_differing_structures_leave_a_table_without_names() {
     let server = start().await;
     let clients = both(&server);
     for (first, second, table) in [(&clients[0], &clients[1], "t"), (&clients[1], &clients[0], "u")] {
@@ -94,7 +94,7 @@ async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
     }
 }
 
-/// An item under other names than its table's, and what is said of it.
+/// Creates an item with names that differ from the table's, and returns the error message.
 async fn refused(client: &Client, table: &str, names: [&str; 2]) -> String {
     let mut writer = writer(client);
     writer.append(&step(7)).unwrap();
@@ -110,15 +110,15 @@ async fn refused(client: &Client, table: &str, names: [&str; 2]) -> String {
 }
 
 #[tokio::test]
-async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
+async fn items_that_differ_from_the_first_writers_structure_are_refused() {
     for way in 0..2 {
         let server = start().await;
         let clients = both(&server);
         let mut first = writer(&clients[way]);
         add(&mut first, "t", ["obs", "act"]).await;
         first.close().await.unwrap();
-        // The writer is gone, its items are too, and a new one in the same client or in another is held to it all the
-        // same.
+        // The writer and its items are gone, but the table still enforces the structure for new writers, in the same
+        // client and in others.
         clients[0].reset("t").await.unwrap();
         for client in server.every_client() {
             let error = refused(&client, "t", ["a_obs", "b_act"]).await;
@@ -128,7 +128,7 @@ async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
             let mut good = writer(&client);
             add(&mut good, "t", ["obs", "act"]).await;
             good.close().await.unwrap();
-            // Not even a part of it is there, and names hold for whoever reads.
+            // No part of the item was stored, and the names still apply to readers.
             let error = client.insert(&step(1), &[("t", 1.0)]).await.unwrap_err();
             assert!(error.to_string().contains("the item is {action: (_, _), reward}"), "{error}");
         }
@@ -142,7 +142,7 @@ async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
 }
 
 #[tokio::test]
-async fn windows_and_patterns_are_held_to_the_names_of_their_table() {
+async fn windows_and_patterns_must_match_the_names_of_their_table() {
     for way in 0..2 {
         let server = start().await;
         let client = &both(&server)[way];
@@ -183,7 +183,7 @@ async fn windows_and_patterns_are_held_to_the_names_of_their_table() {
 }
 
 #[tokio::test]
-async fn of_writers_that_race_one_is_the_first() {
+async fn racing_writers_agree_on_one_structure() {
     for round in 0..10 {
         let server = start().await;
         let clients: Vec<Client> = (0..4).map(|number| both(&server)[number % 2].clone()).collect();
@@ -211,7 +211,7 @@ async fn of_writers_that_race_one_is_the_first() {
 }
 
 #[tokio::test]
-async fn names_come_with_the_batches() {
+async fn batches_carry_column_names() {
     let server = start().await;
     let mut writer = writer(&server.client());
     for client in server.every_client() {
@@ -227,7 +227,7 @@ async fn names_come_with_the_batches() {
             }
         }
     }
-    // Of a table whose items nobody has named, and whose samples are too few for a whole batch at first.
+    // Batches of a table whose items have no names, and which at first has too few samples for a complete batch.
     let client = server.client();
     writer.append(&step(1)).unwrap();
     let plain = vec![newest(&writer, "reward"), newest(&writer, "action/0")];
@@ -236,7 +236,7 @@ async fn names_come_with_the_batches() {
         let mut batches = client.batches("t", BatchOptions::new(2)).unwrap();
         assert_eq!(batches.next().await.unwrap().unwrap().names().unwrap(), None);
     }
-    // Somebody names them later, with batches under way.
+    // A writer names the columns later, while batches are requested.
     let mut batches = client.batches("t", BatchOptions::new(2).prefetch(1)).unwrap();
     batches.next().await.unwrap().unwrap();
     assert!(client.name_columns("t", &Nest::dict([("p", ()), ("q", ())])).await.unwrap());
@@ -246,7 +246,7 @@ async fn names_come_with_the_batches() {
 }
 
 #[tokio::test]
-async fn a_batch_of_another_number_of_columns_has_no_names() {
+async fn a_batch_with_a_different_number_of_columns_has_no_names() {
     let server = start().await;
     let client = server.client();
     let mut writer = writer(&client);
@@ -298,7 +298,7 @@ async fn plain_lists_have_no_names() {
 }
 
 #[tokio::test]
-async fn a_signature_has_the_last_word() {
+async fn a_signature_overrides_the_names_of_writers() {
     let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int64, bounds: None };
     let signature = Nest::dict([("p", spec.clone()), ("q", spec)]);
     let server = TestServer::start([TableConfig::new("t").signature(signature)]).await;
@@ -339,7 +339,7 @@ async fn inserted_steps_windows_and_patterns_have_names() {
         writer.append(&step(1)).await.unwrap();
         writer.close().await.unwrap();
 
-        // Windows know the columns of steps, in which tuples are lists.
+        // Windows use the columns of steps, in which tuples became lists.
         let Nest::Dict(mut lists) = named() else { unreachable!() };
         lists.insert("action".into(), Nest::List(vec![Nest::Leaf(()), Nest::Leaf(())]));
         for (table, expected) in [
@@ -350,7 +350,7 @@ async fn inserted_steps_windows_and_patterns_have_names() {
         ] {
             assert_eq!(client.column_names(table).await.unwrap(), expected, "{table}");
         }
-        // No item follows that would wait for it.
+        // No later item waits for this one.
         let own = async {
             loop {
                 if let Some(names) = client.column_names("own").await.unwrap() {
@@ -363,10 +363,10 @@ async fn inserted_steps_windows_and_patterns_have_names() {
 }
 
 #[tokio::test]
-async fn whoever_gets_an_item_finds_its_names() {
+async fn column_names_arrive_before_their_items() {
     let tables: Vec<String> = (0..30).map(|table| format!("t{table}")).collect();
     let server = TestServer::start(tables.iter().map(TableConfig::new)).await;
-    // Each item is sent at once; signatures are not asked for, so that nothing but the names goes before it.
+    // Each item is sent at once. The writer does not request signatures, so only the names are sent before an item.
     let options = TrajectoryWriterOptions::new(2).validate_items(false).chunk_length(1);
     let mut writer = server.client().trajectory_writer(options).unwrap();
     for table in &tables {
@@ -380,7 +380,7 @@ async fn whoever_gets_an_item_finds_its_names() {
 }
 
 #[tokio::test]
-async fn a_server_that_begins_anew_is_told_again() {
+async fn column_names_are_sent_again_after_a_server_restart() {
     let server = start().await;
     let address = server.address;
     let mut writer = writer(&client(address, LONG));
@@ -396,7 +396,7 @@ async fn a_server_that_begins_anew_is_told_again() {
 }
 
 #[test]
-fn the_blocking_client_does_it_without_a_runtime_around() {
+fn a_blocking_client_exchanges_names_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(start());
     let client = blocking::Client::connect(server.address).unwrap();
@@ -411,7 +411,7 @@ fn the_blocking_client_does_it_without_a_runtime_around() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_named_is_an_error_of_the_call_alone() {
+async fn a_naming_error_fails_only_its_call() {
     let server = start().await;
     for client in both(&server) {
         let error = client.name_columns("no", &Nest::Leaf(())).await.unwrap_err();
@@ -435,7 +435,7 @@ async fn what_cannot_be_named_is_an_error_of_the_call_alone() {
 }
 
 #[tokio::test]
-async fn items_do_not_wait_for_a_server_that_does_not_answer() {
+async fn items_are_created_without_waiting_for_an_unresponsive_server() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(silent.local_addr().unwrap(), LONG);
     let options = TrajectoryWriterOptions::new(2).validate_items(false);

@@ -1,4 +1,4 @@
-//! Tables of a server in use are changed, over the network and within the process.
+//! Changes to tables that are in use, over the network and in process.
 
 use relive::{ErrorKind, TableChange, TableConfig};
 
@@ -9,7 +9,7 @@ async fn start() -> TestServer {
 }
 
 #[tokio::test]
-async fn a_change_takes_effect_and_is_told_with_who_made_it() {
+async fn a_change_takes_effect_and_is_logged_with_its_author() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         client.reset("replay").await.unwrap();
@@ -18,8 +18,8 @@ async fn a_change_takes_effect_and_is_told_with_who_made_it() {
         }
         let change = TableChange::new().max_size(4).max_bytes(1_000).max_times_sampled(2);
         let changed = client.change_table("replay", change).await.unwrap();
-        let told: Vec<_> = changed.changes.iter().map(|it| (it.what.as_str(), it.new.as_str())).collect();
-        assert_eq!(told, [("max_size", "4"), ("max_bytes", "1000"), ("max_times_sampled", "2")]);
+        let actual: Vec<_> = changed.changes.iter().map(|it| (it.what.as_str(), it.new.as_str())).collect();
+        assert_eq!(actual, [("max_size", "4"), ("max_bytes", "1000"), ("max_times_sampled", "2")]);
         assert_eq!(changed.evicted, 6);
         let status = client.status().await.unwrap();
         let config = &status.table("replay").unwrap().info.config;
@@ -34,7 +34,7 @@ async fn a_change_takes_effect_and_is_told_with_who_made_it() {
 }
 
 #[tokio::test]
-async fn paused_calls_wait_and_say_so() {
+async fn paused_calls_wait_and_report_it() {
     let server = start().await;
     for client in server.every_client() {
         client.insert(&leaf(1_i64), &[("replay", 1.0)]).await.unwrap();
@@ -59,7 +59,7 @@ async fn paused_calls_wait_and_say_so() {
 }
 
 #[tokio::test]
-async fn tables_come_and_go() {
+async fn tables_can_be_added_and_dropped() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         let before = client.server_info().await.unwrap();
@@ -88,7 +88,7 @@ async fn tables_come_and_go() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changes_nothing() {
+async fn invalid_changes_are_refused_without_effect() {
     let server = start().await;
     for client in [server.client(), server.client_in_process()] {
         let nothing = client.change_table("replay", TableChange::new()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The same tables, reached by every way there is.
+//! The same tables, over every transport and in process.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The tables behind a server, by each way to it, and the tables alone.
+    /// A place for each transport to a server of these tables, and one for tables in process.
     pub(crate) async fn every(tables: &[TableConfig]) -> Vec<Place> {
         let mut places = vec![Place::local(tables)];
         for way in WAYS {
@@ -38,7 +38,7 @@ impl Place {
         Place { client: Client::in_process_with(engine.clone(), options), engine, server: None }
     }
 
-    /// Another client of the same tables, with a timeout of its own.
+    /// Another client of the same tables, with its own timeout.
     pub(crate) fn client_with(&self, timeout: Duration) -> Client {
         match &self.server {
             Some((server, way)) => client_by(*way, server.address, timeout),
@@ -57,7 +57,7 @@ impl Place {
         self.engine.table(table).unwrap().info().current_size
     }
 
-    /// Takes samples straight from the tables: the columns of each.
+    /// Samples directly from the engine, and returns the columns of each sample.
     pub(crate) async fn read(&self, table: &str, samples: usize) -> Vec<Vec<Tensor>> {
         let mut read = Vec::new();
         while read.len() < samples {
@@ -73,7 +73,7 @@ impl Place {
         self.engine.table(table).unwrap().sample(request).await.unwrap()
     }
 
-    /// Takes one sample straight from a table.
+    /// Samples one item directly from a table.
     pub(crate) async fn sample_one(&self, table: &str) -> Sampled {
         self.sample(table, 1).await.remove(0)
     }

@@ -1,4 +1,4 @@
-//! Connections that are cut, between messages and inside them, and servers that start anew.
+//! Connections that break between or inside messages, and servers that restart.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ fn expected(items: i64) -> Vec<Vec<i64>> {
 }
 
 #[tokio::test]
-async fn items_arrive_once_and_in_order_over_many_cuts() {
+async fn items_arrive_once_and_in_order_despite_many_cuts() {
     let server = TestServer::start([fifo()]).await;
     let proxy = Proxy::start(server.address).await;
     let mut writer = proxy.client().trajectory_writer(TrajectoryWriterOptions::new(4)).unwrap();
@@ -65,7 +65,7 @@ async fn cuts_inside_a_message() {
 }
 
 #[tokio::test]
-async fn a_writer_outlives_its_server() {
+async fn a_writer_survives_its_server() {
     let server = TestServer::start([fifo()]).await;
     let address = server.address;
     let options = TrajectoryWriterOptions::new(4).validate_items(false);
@@ -85,7 +85,7 @@ async fn a_writer_outlives_its_server() {
 }
 
 #[tokio::test]
-async fn a_sampler_does_not_notice_cuts() {
+async fn a_sampler_survives_cut_connections() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     server.client().insert(&leaf(7_i64), &[("t", 1.0)]).await.unwrap();
     let proxy = Proxy::start(server.address).await;
@@ -127,7 +127,7 @@ async fn a_sampler_waits_for_a_new_server() {
 }
 
 #[tokio::test]
-async fn streams_of_a_few_samples_each() {
+async fn samplers_reopen_streams_after_max_samples_per_stream() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let client = server.client();
     client.insert(&leaf(1_i64), &[("t", 1.0)]).await.unwrap();
@@ -138,7 +138,7 @@ async fn streams_of_a_few_samples_each() {
 }
 
 #[tokio::test]
-async fn a_dropped_sampler_takes_no_more_than_it_asked_for() {
+async fn a_dropped_sampler_removes_no_more_than_it_requested() {
     let server = TestServer::start([TableConfig::queue("q", 100)]).await;
     let client = server.client();
     let options = SamplerOptions::default().max_in_flight_samples_per_worker(8);
@@ -152,12 +152,12 @@ async fn a_dropped_sampler_takes_no_more_than_it_asked_for() {
         taken_by_nobody =
             u64::try_from(i).unwrap() - client.server_info().await.unwrap().tables[0].current_size;
     }
-    // What was in flight while the stream was being ended may be lost, nothing later.
+    // Samples in flight while the stream ended may be lost, but no later ones.
     assert!(taken_by_nobody <= 8, "{taken_by_nobody} items were lost");
 }
 
 #[tokio::test]
-async fn a_client_that_finds_no_room_waits_until_there_is() {
+async fn a_client_beyond_the_connection_limit_waits_for_a_slot() {
     let options = ServerOptions::default().workers(1).max_connections(1);
     let server = Server::builder().table(fifo()).options(options);
     let server = server.bind("127.0.0.1:0").await.unwrap();
@@ -176,7 +176,7 @@ async fn a_client_that_finds_no_room_waits_until_there_is() {
 }
 
 #[tokio::test]
-async fn a_call_outlives_a_connection_that_breaks_anywhere() {
+async fn a_call_survives_a_connection_cut_at_any_byte() {
     let server = TestServer::start([fifo()]).await;
     let proxy = Proxy::start(server.address).await;
     for bytes in (0..400).step_by(7) {

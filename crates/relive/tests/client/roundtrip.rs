@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Readers get exactly the written data.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{

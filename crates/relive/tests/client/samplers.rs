@@ -1,4 +1,4 @@
-//! Samples of tables in this process: the same calls as over TCP, with nothing fetched ahead.
+//! Samples of tables in this process: the same calls as over TCP, without prefetching.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn queue_of(items: i64) -> TestServer {
 }
 
 #[tokio::test]
-async fn samples_tell_the_same_on_both_ways() {
+async fn local_and_remote_samples_have_equal_info() {
     let server = TestServer::start([TableConfig::new("t").sampler(SelectorKind::Fifo)]).await;
     server.client().insert(&leaf(7_i64), &[("t", 1.5)]).await.unwrap();
     let remote = server.client().sample("t", 1).await.unwrap().remove(0);
@@ -31,7 +31,7 @@ async fn samples_tell_the_same_on_both_ways() {
 }
 
 #[tokio::test]
-async fn nothing_is_fetched_ahead() {
+async fn in_process_samplers_do_not_prefetch() {
     let server = queue_of(5).await;
     let client = server.client_in_process();
     let mut sampler = client.sampler("t", SamplerOptions::default().max_samples(4)).unwrap();
@@ -44,7 +44,7 @@ async fn nothing_is_fetched_ahead() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_told_and_the_sampler_goes_on() {
+async fn a_timeout_is_reported_and_the_sampler_continues() {
     let server = queue_of(0).await;
     let client = server.client_in_process();
     let options = SamplerOptions::default().rate_limiter_timeout(Duration::from_millis(1));
@@ -58,7 +58,7 @@ async fn a_timeout_is_told_and_the_sampler_goes_on() {
 }
 
 #[tokio::test]
-async fn a_wait_that_was_given_up_is_taken_up_again() {
+async fn an_abandoned_wait_can_be_repeated() {
     let server = queue_of(0).await;
     let mut sampler = server.client_in_process().sampler("t", SamplerOptions::default()).unwrap();
     let error = sampler.next_with_timeout(Duration::from_millis(1)).await.unwrap().unwrap_err();
@@ -70,7 +70,7 @@ async fn a_wait_that_was_given_up_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn unknown_tables_and_closed_ones() {
+async fn unknown_and_closed_tables_are_refused() {
     let server = queue_of(0).await;
     let client = server.client_in_process();
     let error = client.sampler("no", SamplerOptions::default()).unwrap_err();

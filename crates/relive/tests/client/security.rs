@@ -1,4 +1,4 @@
-//! TLS, tokens and roles, by every way there is.
+//! TLS, tokens and roles, over every transport.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ async fn sample(client: &Client) -> relive::Result<f32> {
 }
 
 #[tokio::test]
-async fn everything_goes_over_tls() {
+async fn every_transport_works_over_tls() {
     let authority = Authority::new();
     let server =
         Server::builder().table(table()).bind(Endpoint::new(":0").tls(authority.server())).await.unwrap();
@@ -96,7 +96,7 @@ async fn everything_goes_over_tls() {
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_is_told_at_once() {
+async fn an_untrusted_certificate_is_reported_at_once() {
     let authority = Authority::new();
     let server =
         Server::builder().table(table()).bind(Endpoint::new(":0").tls(authority.server())).await.unwrap();
@@ -114,7 +114,7 @@ async fn who_is_not_trusted_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn clients_may_have_to_prove_who_they_are() {
+async fn client_certificates_can_be_required() {
     let authority = Authority::new();
     let tls = ServerTls::new(authority.identity(), Some(authority.pem().as_bytes())).unwrap();
     let server = Server::builder().table(table()).bind(Endpoint::new(":0").tls(tls)).await.unwrap();
@@ -145,7 +145,7 @@ impl TokenFile {
 }
 
 #[tokio::test]
-async fn tokens_have_roles_by_every_way() {
+async fn token_roles_apply_on_every_transport() {
     let file = TokenFile::new();
     let endpoint = Endpoint::new(":0").access(file.access());
     let server = Server::builder().table(table()).bind(endpoint).await.unwrap();
@@ -171,7 +171,7 @@ async fn tokens_have_roles_by_every_way() {
 }
 
 #[tokio::test]
-async fn an_open_entrance_must_be_asked_for_and_has_a_role() {
+async fn an_open_address_is_opt_in_and_has_a_role() {
     let (authority, file) = (Authority::new(), TokenFile::new());
     let endpoint = Endpoint::new(":0").tls(authority.server()).access(file.access());
     let endpoint = endpoint.open_entrance(":0", Role::Write);
@@ -188,7 +188,7 @@ async fn an_open_entrance_must_be_asked_for_and_has_a_role() {
 }
 
 #[test]
-fn certificates_that_cannot_be_are_told() {
+fn invalid_certificates_are_reported() {
     let authority = Authority::new();
     let error = Identity::from_pem(b"nothing", b"nothing").unwrap_err();
     assert!(error.to_string().contains("private key"), "{error}");

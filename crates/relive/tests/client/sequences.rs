@@ -1,4 +1,4 @@
-//! Many steps in one call.
+//! Appending many steps in one call.
 
 use crate::common::{LONG, dict, leaf};
 use crate::place::Place;
@@ -24,7 +24,7 @@ fn mismatch(error: &Error) -> AppendMismatch {
 }
 
 #[tokio::test]
-async fn a_sequence_is_the_same_as_its_steps() {
+async fn appending_a_sequence_equals_appending_its_steps() {
     for place in Place::every(&[fifo()]).await {
         for options in [
             TrajectoryWriterOptions::new(7).chunk_length(3),
@@ -103,7 +103,7 @@ fn writer_of_pairs() -> TrajectoryWriter {
 }
 
 #[test]
-fn mismatches_say_where_and_what() {
+fn mismatches_name_the_path_and_the_difference() {
     let mut writer = writer_of_pairs();
     let double =
         dict(&[("a", Nest::Leaf(Tensor::from_slice(&[1.0_f64, 2.0], [2]).unwrap())), ("b", leaf(1_i64))]);

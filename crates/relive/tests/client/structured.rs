@@ -1,4 +1,4 @@
-//! Items made from patterns.
+//! Items created from patterns.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{
@@ -14,7 +14,7 @@ fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1)
 }
 
-/// Everything in a fifo table, oldest first.
+/// Samples all items of a fifo table, oldest first.
 async fn drain(server: &TestServer, table: &str) -> Vec<Vec<i64>> {
     let client = server.client();
     let size = client.server_info().await.unwrap().table(table).unwrap().current_size;
@@ -87,7 +87,7 @@ async fn columns_are_named_by_their_paths() {
         writer.append(&nested(number, 10 * number, action)).await.unwrap();
     }
     writer.close().await.unwrap();
-    // The first step has no step before it, and in the second one nothing moved.
+    // The first step has no predecessor, and the second has action 0: neither creates an item.
     let samples = server.client().sample("t", 2).await.unwrap();
     let columns = |at: usize| -> Vec<Vec<i64>> {
         samples[at].columns().unwrap().iter().map(|column| column.to_vec().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! The ways to a server, and batches whose memory is the server's own.
+//! The transports to a server, and batches in the server's own memory.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn column(batch: &SampleBatch) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn the_fastest_way_is_found_and_others_can_be_asked_for() {
+async fn the_fastest_transport_is_negotiated_and_others_can_be_chosen() {
     let server = start(fifo(), 0).await;
     let auto = client(server.address, LONG);
     assert_eq!(auto.transport(), Transport::Tcp, "nobody was asked");
@@ -43,7 +43,7 @@ async fn the_fastest_way_is_found_and_others_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_not_negotiated_with() {
+async fn negotiating_with_a_stopped_server_fails() {
     let server = start(fifo(), 0).await;
     let address = server.address;
     server.stop().await;
@@ -52,7 +52,7 @@ async fn a_server_that_is_away_is_not_negotiated_with() {
 }
 
 #[tokio::test]
-async fn batches_lie_where_the_server_has_put_them() {
+async fn batches_are_read_in_place_from_shared_memory() {
     let server = start(TableConfig::new("t"), 3).await;
     for (choice, is_shared) in WAYS.into_iter().zip([false, false, true]) {
         let client = client_by(choice, server.address, LONG);
@@ -68,7 +68,7 @@ async fn batches_lie_where_the_server_has_put_them() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_kept_stays_as_it_is() {
+async fn a_retained_batch_does_not_change() {
     let server = start(fifo(), 3_000).await;
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
@@ -81,7 +81,7 @@ async fn a_batch_that_is_kept_stays_as_it_is() {
         let all: Vec<i64> = kept.iter().flat_map(column).collect();
         let first = all[0];
         assert_eq!(all, (first..first + 1_000).collect::<Vec<_>>(), "{choice:?}");
-        // What a column keeps outlives its batch, its sampler and its client.
+        // The memory of a column outlives its batch, its sampler and its client.
         let memory = kept.swap_remove(0).column_memory(0).unwrap();
         drop((kept, batches, client));
         assert_eq!(memory.bytes()[..8], first.to_le_bytes());
@@ -89,7 +89,7 @@ async fn a_batch_that_is_kept_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn memory_is_used_again() {
+async fn batch_memory_is_reused() {
     let server = start(TableConfig::new("t"), 3).await;
     let client = client_by(TransportChoice::SharedMemory, server.address, LONG);
     let mut batches = client.batches("t", BatchOptions::new(10).prefetch(2)).unwrap();
@@ -102,7 +102,7 @@ async fn memory_is_used_again() {
 }
 
 #[tokio::test]
-async fn cut_connections_are_opened_again() {
+async fn cut_connections_are_reopened() {
     let server = start(TableConfig::new("t"), 1).await;
     let proxy = Proxy::start(server.address).await;
     let mut batches = proxy.client().batches("t", BatchOptions::new(5).max_batches(60)).unwrap();
@@ -118,7 +118,7 @@ async fn cut_connections_are_opened_again() {
 }
 
 #[tokio::test]
-async fn a_new_server_at_the_address_goes_on() {
+async fn batches_continue_with_a_new_server_at_the_same_address() {
     for choice in WAYS {
         let server = start(TableConfig::new("t"), 1).await;
         let address = server.address;
@@ -134,7 +134,7 @@ async fn a_new_server_at_the_address_goes_on() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_is_told() {
+async fn a_missing_table_is_reported() {
     let server = start(fifo(), 0).await;
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
@@ -146,7 +146,7 @@ async fn a_table_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn many_small_batches_ahead_block_neither_side() {
+async fn many_small_prefetched_batches_block_neither_side() {
     let server = start(TableConfig::new("t"), 3).await;
     for choice in WAYS {
         let client = client_by(choice, server.address, LONG);
@@ -158,7 +158,7 @@ async fn many_small_batches_ahead_block_neither_side() {
 }
 
 #[tokio::test]
-async fn a_reader_that_was_there_before_its_server_has_its_way_all_the_same() {
+async fn a_reader_created_before_its_server_uses_the_fastest_transport() {
     for choice in WAYS {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Writers do the same whether their tables are behind a server or in the same process.
+//! Writers behave the same for tables of a server and for tables in the same process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1)
 }
 
-/// A table that takes one item and then waits for a sample.
+/// A table that accepts one item and then waits for a sample.
 fn narrow() -> TableConfig {
     fifo("t").rate_limiter(RateLimiterConfig {
         samples_per_insert: 1.0,
@@ -38,7 +38,7 @@ fn closed(error: &Error) {
 }
 
 #[tokio::test]
-async fn items_keep_their_order_whatever_waits_for_a_chunk() {
+async fn items_stay_in_order_while_chunks_are_unfinished() {
     for place in Place::every(&[fifo("a"), fifo("b")]).await {
         let options = TrajectoryWriterOptions::new(6).chunk_length(3);
         let mut writer = place.client.trajectory_writer(options).unwrap();
@@ -46,7 +46,7 @@ async fn items_keep_their_order_whatever_waits_for_a_chunk() {
             writer.append(&leaf(i)).unwrap();
             let column = writer.history().column("").unwrap();
             let newest = column.step(-1).unwrap();
-            // The oldest step's chunk is cut already; the item must not overtake the ones that wait.
+            // The oldest step's chunk is already complete; the item must not overtake waiting items.
             let oldest = column.step(i.max(4) - 4).unwrap();
             for table in ["a", "b"] {
                 writer.create_item(table, 1.0, newest.clone()).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_flush_that_leaves_items_cuts_no_chunk_for_them() {
     for place in Place::every(&[narrow()]).await {
         let options = TrajectoryWriterOptions::new(8).chunk_length(4);
         let mut writer = place.client.trajectory_writer(options).unwrap();
-        // The table takes the first; the others of its chunk are held back there.
+        // The table accepts the first item; the other items of its chunk wait there.
         for i in 0..4_i64 {
             add(&mut writer, "t", i).await.unwrap();
         }
@@ -75,7 +75,7 @@ async fn a_flush_that_leaves_items_cuts_no_chunk_for_them() {
             add(&mut writer, "t", i).await.unwrap();
         }
         assert!(writer.flush_until(2, SHORT).await.unwrap_err().is_timeout());
-        // Steps 4 and 5 still wait for others, which a change of their chunks' length is refused for.
+        // Steps 4 and 5 are in an incomplete chunk, so a change of the chunk length is rejected.
         assert_eq!(writer.configure("", 8, Some(2)).unwrap_err().kind(), ErrorKind::FailedPrecondition);
         assert!(writer.flush_until(1, SHORT).await.unwrap_err().is_timeout());
         writer.configure("", 8, Some(2)).unwrap();
@@ -85,14 +85,14 @@ async fn a_flush_that_leaves_items_cuts_no_chunk_for_them() {
 }
 
 #[test]
-fn in_process_nothing_that_does_not_wait_needs_a_runtime() {
+fn in_process_calls_that_do_not_wait_need_no_runtime() {
     let place = Place::local(&[fifo("t")]);
     let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
     for i in 0..3_i64 {
         writer.append(&leaf(i)).unwrap();
         let newest = writer.history().column_at(0).unwrap().step(-1).unwrap().into();
         assert!(writer.try_create_item("t", 1.0, &newest).unwrap().is_some());
-        // Inserted by now, not some time later.
+        // The item is already inserted when the call returns.
         assert_eq!((place.size("t"), writer.pending_items()), (u64::try_from(i).unwrap() + 1, 0));
     }
     assert_eq!(place.engine.ledger().snapshot().chunks, 3);
@@ -102,7 +102,7 @@ fn in_process_nothing_that_does_not_wait_needs_a_runtime() {
 }
 
 #[tokio::test]
-async fn items_beyond_the_limit_wait_and_then_fail_and_say_for_what() {
+async fn items_beyond_the_limit_time_out_with_the_reason() {
     for place in Place::every(&[narrow()]).await {
         let options = TrajectoryWriterOptions::new(1).max_pending_items(4);
         let mut writer = place.client_with(SHORT).trajectory_writer(options).unwrap();
@@ -128,7 +128,7 @@ async fn items_beyond_the_limit_wait_and_then_fail_and_say_for_what() {
         writer.flush_until(4, SHORT).await.unwrap();
         assert_eq!(writer.pending_items(), 4);
 
-        // Samples let the others through; the refused one was not made.
+        // Samples unblock the other items; the rejected item was not created.
         assert_eq!(place.read_values("t", 5).await, [[0], [1], [2], [3], [4]]);
         writer.flush(LONG).await.unwrap();
         assert_eq!(writer.pending_items(), 0);
@@ -175,7 +175,7 @@ async fn a_waiting_writer_is_woken() {
 }
 
 #[tokio::test]
-async fn a_flush_that_is_given_up_loses_nothing() {
+async fn an_abandoned_flush_loses_nothing() {
     for place in Place::every(&[narrow()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for i in 0..3 {
@@ -199,7 +199,7 @@ async fn refused_items_are_permanent_errors() {
             let mut writer = place.client.trajectory_writer(options).unwrap();
             writer.append(&leaf(1_i64)).unwrap();
             let newest = writer.history().column_at(0).unwrap().step(-1).unwrap();
-            // In process the call itself fails, over TCP a later one.
+            // In process, the call itself fails; over TCP, a later call does.
             let error = match writer.create_item(table, -1.0, newest.clone()).await {
                 Err(error) => error,
                 Ok(_) => writer.flush(LONG).await.unwrap_err(),
@@ -218,7 +218,7 @@ async fn refused_items_are_permanent_errors() {
 }
 
 #[tokio::test]
-async fn unknown_tables_and_wrong_columns_are_found_before_the_item_is_made() {
+async fn unknown_tables_and_wrong_columns_are_refused_before_item_creation() {
     let signature = Signature::Leaf(TensorSpec::new("x", relive::DType::Int64, Some(vec![Some(2)])));
     for place in Place::every(&[TableConfig::new("t").signature(signature)]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(3)).unwrap();
@@ -241,7 +241,7 @@ async fn unknown_tables_and_wrong_columns_are_found_before_the_item_is_made() {
 }
 
 #[tokio::test]
-async fn a_closed_writer_says_so() {
+async fn a_closed_writer_reports_that_it_is_closed() {
     for place in Place::every(&[fifo("t")]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         add(&mut writer, "t", 1).await.unwrap();
@@ -260,7 +260,7 @@ async fn a_closed_writer_says_so() {
 }
 
 #[tokio::test]
-async fn a_close_in_vain_can_be_repeated_and_close_now_does_not_wait() {
+async fn a_timed_out_close_can_be_retried_and_close_now_does_not_wait() {
     for place in Place::every(&[narrow()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for i in 0..2 {
@@ -279,7 +279,7 @@ async fn a_close_in_vain_can_be_repeated_and_close_now_does_not_wait() {
 }
 
 #[tokio::test]
-async fn engines_that_are_closed_give_errors_at_once() {
+async fn writers_of_a_closed_engine_fail_at_once() {
     let place = Place::local(&[narrow()]);
     let mut waiting = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
     let mut idle = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
@@ -348,7 +348,7 @@ async fn a_structured_append_without_room_stores_nothing() {
     while writer.try_append(&leaf(stored)).unwrap() {
         stored += 1;
     }
-    // One is in the table, the others wait.
+    // One item is in the table; the others wait.
     assert_eq!(stored, limit + 1);
     assert!(writer.append(&leaf(-1_i64)).await.unwrap_err().is_timeout());
     assert_eq!(writer.episode_steps(), u64::try_from(stored).unwrap());
@@ -358,8 +358,8 @@ async fn a_structured_append_without_room_stores_nothing() {
     writer.close_now();
 }
 
-/// A step that passes the checks and cannot be encoded as a whole: `kept` has a chunk of its own, and the others,
-/// which take no bytes, share one with more columns than a chunk may have.
+/// A step that passes the checks, but cannot be encoded completely: `kept` has its own chunk, while the empty columns
+/// share one that would have more columns than a chunk may have.
 fn half_storable(value: f32) -> Nest<Tensor> {
     let empty = Tensor::from_slice::<f32>(&[], [0]).unwrap();
     let mut columns: BTreeMap<String, Nest<Tensor>> =
@@ -385,7 +385,7 @@ async fn has_failed_for_good(writer: &mut TrajectoryWriter, expected: &Error) {
 }
 
 #[tokio::test]
-async fn nothing_is_made_of_a_step_that_was_stored_by_half() {
+async fn a_partially_stored_step_yields_no_item() {
     for place in Place::every(&[fifo("t")]).await {
         let options = TrajectoryWriterOptions::new(2).chunk_length(1);
         let mut writer = place.client.trajectory_writer(options).unwrap();

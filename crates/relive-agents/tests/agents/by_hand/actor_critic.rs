@@ -1,18 +1,18 @@
-//! PPO, A2C and A3C, and the loss of a policy that they have in common with IMPALA.
+//! PPO, A2C and A3C, and the policy loss that they share with IMPALA.
 
 use relive_agents::{A2cConfig, PpoConfig};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Init, Key, Layout, LinearInit, Network, Stream};
 
-use super::numbers::{At, Learned, Rule, log_normal, log_softmax, mean};
+use super::numbers::{Learned, ParamsView, Rule, log_normal, log_softmax, mean};
 use super::seen::{Cells, Experience, choices, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// Sums over actions of what a policy's loss is made of.
+/// The terms of a policy's loss, for each action.
 pub(crate) struct PolicyTerms {
     clip: Option<f64>,
     entropy_cost: f64,
-    /// Loss, entropy, divergence, and whether the ratio is beyond the clip: of each action.
+    /// For each action: loss, entropy, divergence, and whether the ratio exceeds the clip range.
     actions: Vec<[f64; 4]>,
 }
 
@@ -21,7 +21,7 @@ impl PolicyTerms {
         PolicyTerms { clip, entropy_cost, actions: Vec::new() }
     }
 
-    /// An action: −ln π·A, or with a clip equation 7 of Schulman et al. 2017.
+    /// Adds an action: −ln π·A, or, with a clip, equation 7 of Schulman et al. 2017.
     pub(crate) fn add(&mut self, log_p: f64, entropy: f64, old: f64, advantage: f64) {
         let ratio = (log_p - old).exp();
         let (loss, beyond) = match self.clip {
@@ -34,23 +34,23 @@ impl PolicyTerms {
         self.actions.push([loss, entropy, ratio - 1.0 - (log_p - old), f64::from(u8::from(beyond))]);
     }
 
-    /// Losses of policy and value, entropy, divergence and the share beyond the clip.
+    /// Losses of policy and value, entropy, divergence, and the share outside the clip range.
     pub(crate) fn found(self, of_values: f64) -> [f64; 5] {
         let of = |place: usize| mean(self.actions.iter().map(|action| action[place]));
         [of(0) - self.entropy_cost * of(1), of_values, of(1), of(2), of(3)]
     }
 
-    /// The means over minibatches.
-    pub(crate) fn told(all: &[[f64; 5]]) -> Told {
+    /// The report: means over minibatches.
+    pub(crate) fn report(all: &[[f64; 5]]) -> ExpectedReport {
         let names = ["policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"];
         let of = |place: usize| mean(all.iter().map(|found| found[place]));
         let metrics: Vec<_> = names.into_iter().enumerate().map(|(place, name)| (name, of(place))).collect();
-        Told::of(&metrics)
+        ExpectedReport::of(&metrics)
     }
 }
 
-/// ln π of an action by the numbers that it was drawn by, and the entropy of the policy there.
-pub(crate) fn drawn_by(at: At<'_>, outputs: &[f64], done: &[f64], is_choice: bool) -> (f64, f64) {
+/// ln π of an action, given the outputs from which it was drawn, and the entropy of the policy in this state.
+pub(crate) fn drawn_by(at: ParamsView<'_>, outputs: &[f64], done: &[f64], is_choice: bool) -> (f64, f64) {
     if is_choice {
         let logs = log_softmax(outputs);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
@@ -64,7 +64,7 @@ pub(crate) fn drawn_by(at: At<'_>, outputs: &[f64], done: &[f64], is_choice: boo
     (log_p, spreads.iter().map(|log_std| log_std + round).sum())
 }
 
-/// With mean 0 and a standard deviation of 1.
+/// Scales numbers to mean 0 and standard deviation 1.
 pub(crate) fn standardized(numbers: &[f64]) -> Vec<f64> {
     let center = mean(numbers.iter().copied());
     #[expect(clippy::cast_precision_loss, reason = "few")]
@@ -149,22 +149,22 @@ impl ActorCritic {
         }
     }
 
-    /// Advantages and what values are drawn to (Schulman et al. 2016, equation 16), cell by cell. Values are those
-    /// that the policy told when it acted.
+    /// Advantages and the targets of the values (Schulman et al. 2016, equation 16), cell by cell. The values are those
+    /// that the policy wrote when it acted.
     fn advantages(&self, cells: &Cells) -> (Vec<f64>, Vec<f64>) {
         let (rows, count) = (cells.rows, cells.steps * cells.rows);
         let (mut advantages, mut wanted) = (vec![0.0; count], vec![0.0; count]);
-        let told = |cell: usize| match cell < count {
+        let describe = |cell: usize| match cell < count {
             true => cells.extras.last().unwrap()[cell][0],
             false => self.learned.now().layers("value", &cells.seen[cell], f64::tanh)[0],
         };
         for cell in (0..count).rev().filter(|cell| !cells.first[*cell]) {
             let discount = self.settings.discount * cells.discounts[cell];
-            let error = cells.rewards[cell] + discount * told(cell + rows) - told(cell);
-            let goes_on = !cells.last[cell] && cell + rows < count;
-            let after = if goes_on { advantages[cell + rows] } else { 0.0 };
+            let error = cells.rewards[cell] + discount * describe(cell + rows) - describe(cell);
+            let continues = !cells.last[cell] && cell + rows < count;
+            let after = if continues { advantages[cell + rows] } else { 0.0 };
             advantages[cell] = error + discount * self.settings.lambda * after;
-            wanted[cell] = advantages[cell] + told(cell);
+            wanted[cell] = advantages[cell] + describe(cell);
         }
         (advantages, wanted)
     }
@@ -177,7 +177,7 @@ impl ActorCritic {
         }
         let is_choice = self.is_choice;
         let log_ps = &cells.extras[usize::from(!is_choice)];
-        let terms = |at: At<'_>| {
+        let terms = |at: ParamsView<'_>| {
             let mut terms = PolicyTerms::new(settings.clip, settings.entropy_cost);
             for (cell, advantage) in part.iter().zip(&advantages) {
                 let outputs = at.layers("policy", &cells.seen[*cell], f64::tanh);
@@ -197,7 +197,7 @@ impl ActorCritic {
 }
 
 impl Hand for ActorCritic {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let cells = experience.cells();
         let (advantages, wanted) = self.advantages(&cells);
         let (mut order, mut all) = (cells.learnable(), Vec::new());
@@ -213,7 +213,7 @@ impl Hand for ActorCritic {
                 all.push(self.step(&cells, part, &advantages, &wanted));
             }
         }
-        PolicyTerms::told(&all)
+        PolicyTerms::report(&all)
     }
 
     fn acting(&self) -> Vec<&Learned> {

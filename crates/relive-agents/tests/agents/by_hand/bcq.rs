@@ -4,11 +4,11 @@ use relive_agents::{BcConfig, BcqConfig};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, LinearInit, Network};
 
-use super::numbers::{At, Learned, Rule, best, huber, log_softmax, mean, relu};
+use super::numbers::{Learned, ParamsView, Rule, best, huber, log_softmax, mean, relu};
 use super::seen::{Experience, Transition, choices, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// Networks of these names, a logit or a value for each action.
+/// Networks with these names, with a logit or a value for each action.
 fn learned(spec: &EnvironmentSpec, names: &[&str], hidden: &[usize], key: Key, rate: f32) -> Learned {
     let mut layout = Layout::new();
     for name in names {
@@ -29,13 +29,13 @@ pub(crate) fn bc(config: &BcConfig) -> MakeHand {
 struct Bc(Learned);
 
 impl Hand for Bc {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let batch = experience.transitions();
         let (loss, gradient) = self.0.differentiate(|at| {
             mean(batch.iter().map(|step| -log_softmax(&at.layers("policy", &step.seen, relu))[step.choice()]))
         });
         self.0.go(&gradient);
-        Told::of(&[("policy_loss", loss)])
+        ExpectedReport::of(&[("policy_loss", loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {
@@ -59,7 +59,8 @@ struct Bcq {
 }
 
 impl Bcq {
-    /// r + γ·q̄(s', a'), a' of the greatest q among actions that are likely enough (Fujimoto et al. 2019, equation 4).
+    /// r + γ·q̄(s', a'), where a' has the greatest q among actions that are likely enough (Fujimoto et al. 2019,
+    /// equation 4).
     fn goal(&self, step: &Transition) -> f64 {
         let likely = log_softmax(&self.learned.now().layers("imitation", &step.next, relu));
         let most = likely[best(&likely)].exp();
@@ -74,17 +75,17 @@ impl Bcq {
     }
 
     /// −ln G(a|s) + 0.01·mean of the squares of its logits.
-    fn imitation(at: At<'_>, step: &Transition) -> f64 {
+    fn imitation(at: ParamsView<'_>, step: &Transition) -> f64 {
         let logits = at.layers("imitation", &step.seen, relu);
         -log_softmax(&logits)[step.choice()] + 0.01 * mean(logits.iter().map(|logit| logit * logit))
     }
 }
 
 impl Hand for Bcq {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let batch = experience.transitions();
         let goals: Vec<f64> = batch.iter().map(|step| self.goal(step)).collect();
-        let losses = |at: At<'_>| {
+        let losses = |at: ParamsView<'_>| {
             let error = |(step, goal): (&Transition, &f64)| {
                 huber(goal - at.layers("values", &step.seen, relu)[step.choice()])
             };
@@ -95,7 +96,7 @@ impl Hand for Bcq {
         let [value_loss, policy_loss] = losses(self.learned.now());
         self.learned.go(&gradient);
         self.learned.draw_near(&mut self.target, self.config.tau);
-        Told::of(&[("value_loss", value_loss), ("policy_loss", policy_loss)])
+        ExpectedReport::of(&[("value_loss", value_loss), ("policy_loss", policy_loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {

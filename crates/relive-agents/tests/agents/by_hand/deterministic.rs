@@ -4,20 +4,20 @@ use relive_agents::{D4pgConfig, DdpgConfig, Td3BcConfig, Td3Config};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Key, Stream};
 
-use super::numbers::{At, Learned, mean, relu};
-use super::policies::{Body, End, Eyes, Shape, World, says};
+use super::numbers::{Learned, ParamsView, mean, relu};
+use super::policies::{Body, EnvironmentSpaces, LastLayerInit, ObservationNormalizer, Shape, critic_outputs};
 use super::returns::{Atoms, Returns};
 use super::seen::{Experience, Transition};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// What they are set to.
+/// The settings of all these agents.
 #[derive(Clone)]
 struct Settings {
     rates: [f32; 2],
     discount: f64,
     critics: usize,
     returns: Returns,
-    /// A period of copies, or a share of the way.
+    /// The update of target networks: the period of copies, or the share of each move.
     follow: Result<u64, f32>,
     is_of_acme: bool,
     period: u64,
@@ -91,42 +91,43 @@ pub(crate) fn td3_bc(config: &Td3BcConfig) -> MakeHand {
 
 struct Deterministic {
     settings: Settings,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critics: Learned,
     target_policy: Vec<f64>,
     target_critics: Vec<f64>,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
     stream: Stream,
     policy_loss: f64,
 }
 
-fn action(at: At<'_>, seen: &[f64]) -> f64 {
+fn action(at: ParamsView<'_>, seen: &[f64]) -> f64 {
     at.layers("policy", seen, relu)[0].tanh()
 }
 
 impl Deterministic {
     fn new(settings: &Settings, spec: &EnvironmentSpec, key: Key) -> Deterministic {
-        let (world, [rate, critic_rate]) = (World::of(spec), settings.rates);
+        let (world, [rate, critic_rate]) = (EnvironmentSpaces::of(spec), settings.rates);
         let [hidden, critic_hidden] = &settings.hidden;
         let shape = |hidden, end| Shape { body: Body::LayerNorm, hidden, end };
-        let policy = world.policy(shape(hidden, End::NearZero), 1, key, rate).bounded(settings.bound);
+        let policy =
+            world.policy(shape(hidden, LastLayerInit::NearZero), 1, key, rate).bounded(settings.bound);
         let count = (settings.critics, settings.returns.outputs());
-        let critics = world.critics(shape(critic_hidden, End::Linear), count, key, critic_rate);
+        let critics = world.critics(shape(critic_hidden, LastLayerInit::Linear), count, key, critic_rate);
         Deterministic {
             target_policy: policy.values.clone(),
             target_critics: critics.values.clone(),
             policy,
             critics: critics.bounded(settings.bound),
             world,
-            eyes: settings.normalizes.then(Eyes::default),
+            normalizer: settings.normalizes.then(ObservationNormalizer::default),
             stream: key.child("next actions").stream(),
             policy_loss: 0.0,
             settings: settings.clone(),
         }
     }
 
-    /// What the critics should have said.
+    /// The target of the critics.
     fn goal(&mut self, step: &Transition) -> Vec<f64> {
         let Settings { returns, critics, noise: [noise, bound], .. } = self.settings;
         let mut next = action(self.policy.at(&self.target_policy), &step.next);
@@ -134,16 +135,17 @@ impl Deterministic {
             next = (next + (noise * self.stream.normal()).clamp(-bound, bound)).clamp(-1.0, 1.0);
         }
         let at = self.critics.at(&self.target_critics);
-        let said = (1..=critics).map(|number| says(at, number, &step.next, next));
-        let least = said.reduce(|a, b| if b[0] < a[0] { b } else { a }).unwrap();
+        let actual = (1..=critics).map(|number| critic_outputs(at, number, &step.next, next));
+        let least = actual.reduce(|a, b| if b[0] < a[0] { b } else { a }).unwrap();
         returns.target(step.reward, self.settings.discount * step.discount, &[least])
     }
 
-    /// The loss of the policy and its gradient: actions go up the slope of the first critic, which is cut to its bound.
+    /// The loss of the policy and its gradient: actions ascend the slope of the first critic, clipped to its bound.
     fn climb(&self, batch: &[Transition]) -> (f64, Vec<f64>) {
         let Settings { returns, is_of_acme, alpha, bound_of_slope, .. } = self.settings;
         let seen = |step: &Transition| if is_of_acme { step.next.clone() } else { step.seen.clone() };
-        let value = |seen: &[f64], action: f64| returns.mean(&says(self.critics.now(), 1, seen, action));
+        let value =
+            |seen: &[f64], action: f64| returns.mean(&critic_outputs(self.critics.now(), 1, seen, action));
         let own = |step: &Transition| action(self.policy.now(), &seen(step));
         let slope = |step: &Transition| {
             let at = |moved: f64| value(&seen(step), own(step) + moved);
@@ -153,7 +155,7 @@ impl Deterministic {
         let slopes: Vec<f64> = batch.iter().map(slope).collect();
         let values: Vec<f64> = batch.iter().map(|step| value(&seen(step), own(step))).collect();
         let lambda = alpha.map_or(1.0, |alpha| alpha / mean(values.iter().map(|value| value.abs())));
-        let apart = |at: At<'_>| {
+        let apart = |at: ParamsView<'_>| {
             let of_step = |step: &Transition| (action(at, &seen(step)) - step.done[0]).powi(2);
             if alpha.is_some() { mean(batch.iter().map(of_step)) } else { 0.0 }
         };
@@ -166,14 +168,14 @@ impl Deterministic {
 }
 
 impl Hand for Deterministic {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let goals: Vec<Vec<f64>> = batch.iter().map(|step| self.goal(step)).collect();
         let Settings { returns, critics, .. } = self.settings;
         let (critic_loss, gradient) = self.critics.differentiate(|at| {
             let of = |(step, goal): (&Transition, &Vec<f64>)| {
-                let said = (1..=critics).map(|number| says(at, number, &step.seen, step.done[0]));
-                said.map(|outputs| returns.loss(&outputs, goal)).sum::<f64>()
+                let actual = (1..=critics).map(|number| critic_outputs(at, number, &step.seen, step.done[0]));
+                actual.map(|outputs| returns.loss(&outputs, goal)).sum::<f64>()
             };
             mean(batch.iter().zip(&goals).map(of))
         });
@@ -194,7 +196,7 @@ impl Hand for Deterministic {
         if is_due {
             go(&self.policy, &mut self.target_policy);
         }
-        Told::of(&[("critic_loss", critic_loss), ("policy_loss", self.policy_loss)])
+        ExpectedReport::of(&[("critic_loss", critic_loss), ("policy_loss", self.policy_loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {

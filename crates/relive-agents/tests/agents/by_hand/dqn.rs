@@ -1,13 +1,13 @@
-//! DQN and what it can be set to: Rainbow, Ape-X, DQfD, IQN.
+//! DQN and its variants: Rainbow, Ape-X, DQfD, IQN.
 
 use relive_agents::{DqnConfig, DqnLoss};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Init, Key, Layout, Network, Params, Stream};
 
-use super::numbers::{At, Learned, Rule, best, huber, log_softmax, log_sum_exp, mean, relu};
+use super::numbers::{Learned, ParamsView, Rule, best, huber, log_softmax, log_sum_exp, mean, relu};
 use super::returns::{Atoms, cross_entropy};
 use super::seen::{Experience, Transition, choices, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
 pub(crate) fn hand(config: &DqnConfig) -> MakeHand {
     let config = config.clone();
@@ -22,7 +22,7 @@ struct Dqn {
     stream: Stream,
 }
 
-/// Fractions that actions are chosen by, and cosines that a fraction is embedded by.
+/// The number of fractions that choose actions, and of cosines that embed a fraction.
 const FRACTIONS: usize = 32;
 const COSINES: usize = 64;
 
@@ -40,8 +40,8 @@ impl Dqn {
         }
     }
 
-    /// Numbers of each action: its value, its atoms, or its quantiles at fractions.
-    fn outputs(&self, at: At<'_>, seen: &[f64], fractions: &[f64]) -> Vec<Vec<f64>> {
+    /// The outputs for each action: its value, its atoms, or its quantiles at fractions.
+    fn outputs(&self, at: ParamsView<'_>, seen: &[f64], fractions: &[f64]) -> Vec<Vec<f64>> {
         if self.config.loss == DqnLoss::ImplicitQuantile {
             return self.quantiles(at, seen, fractions);
         }
@@ -61,7 +61,7 @@ impl Dqn {
 
     /// Dabney et al. 2018, equation 4 and section 3: ψ(s) ⊙ φ(τ) through a head.
     #[expect(clippy::cast_precision_loss, reason = "cosines are few")]
-    fn quantiles(&self, at: At<'_>, seen: &[f64], fractions: &[f64]) -> Vec<Vec<f64>> {
+    fn quantiles(&self, at: ParamsView<'_>, seen: &[f64], fractions: &[f64]) -> Vec<Vec<f64>> {
         let features: Vec<f64> = at.layers("q/torso", seen, relu).into_iter().map(relu).collect();
         let mut all = vec![Vec::new(); self.actions];
         for tau in fractions {
@@ -82,7 +82,7 @@ impl Dqn {
         Atoms::new(self.config.value_range, self.config.atoms)
     }
 
-    /// The action of the greatest value.
+    /// The action with the greatest value.
     fn chosen(&self, outputs: &[Vec<f64>]) -> usize {
         let value = |numbers: &Vec<f64>| match self.config.loss {
             DqnLoss::Categorical => self.atoms().mean(numbers),
@@ -91,8 +91,8 @@ impl Dqn {
         best(&outputs.iter().map(value).collect::<Vec<_>>())
     }
 
-    /// What the outputs for the action that was taken should have been.
-    fn goal(&self, [online, target]: [At<'_>; 2], step: &Transition, fractions: &[f64]) -> Vec<f64> {
+    /// The targets of the outputs for the action taken.
+    fn goal(&self, [online, target]: [ParamsView<'_>; 2], step: &Transition, fractions: &[f64]) -> Vec<f64> {
         let bound = f64::from(self.config.max_abs_reward);
         let reward = step.reward.clamp(-bound, bound);
         let discount = f64::from(self.config.discount) * step.discount;
@@ -119,7 +119,7 @@ impl Dqn {
         }
     }
 
-    /// The loss of a transition; beside it what its priority is made of.
+    /// The loss of a transition, and the error that determines its priority.
     fn loss(&self, outputs: &[f64], goal: &[f64], fractions: &[f64]) -> (f64, f64) {
         let error = goal[0] - outputs[0];
         match self.config.loss {
@@ -141,7 +141,7 @@ impl Dqn {
         }
     }
 
-    /// Fractions of single precision, which cosines show.
+    /// Fractions in single precision, since cosines depend on the rounding.
     #[expect(clippy::cast_possible_truncation, reason = "fractions are float32")]
     fn draw(&mut self, batch: usize) -> [Vec<f64>; 2] {
         let each = match self.config.loss {
@@ -153,9 +153,9 @@ impl Dqn {
 }
 
 impl Hand for Dqn {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let batch = experience.transitions();
-        // Noise of the target network is drawn before that of the other.
+        // The noise of the target network is drawn before that of the online network.
         let noises = [(); 2].map(|()| self.config.noisy.then(|| factors(&self.learned, &mut self.stream)));
         let [of_target, of_online] = noises;
         let target = perturbed(&self.target, of_target.as_deref());
@@ -173,7 +173,7 @@ impl Hand for Dqn {
         let beta = f64::from(self.config.importance_exponent);
         let weights: Vec<f64> = batch.iter().map(|step| step.probability.powf(-beta)).collect();
         let most = weights.iter().copied().fold(0.0, f64::max);
-        let of_row = |at: At<'_>, row: usize| {
+        let of_row = |at: ParamsView<'_>, row: usize| {
             let (step, taus) = (&batch[row], part(&taus, row));
             self.loss(&self.outputs(at, &step.seen, &taus)[step.choice()], &goals[row], &taus)
         };
@@ -189,7 +189,10 @@ impl Hand for Dqn {
         if is_due {
             self.target.clone_from(&self.learned.values);
         }
-        Told { metrics: vec![("loss", loss)], priorities: if counts { priorities } else { Vec::new() } }
+        ExpectedReport {
+            metrics: vec![("loss", loss)],
+            priorities: if counts { priorities } else { Vec::new() },
+        }
     }
 
     fn acting(&self) -> Vec<&Learned> {
@@ -197,8 +200,8 @@ impl Hand for Dqn {
     }
 }
 
-/// Wang et al. 2016, equation 9, for each of an action's numbers.
-fn duelling(at: At<'_>, name: &str, x: &[f64], actions: usize) -> Vec<f64> {
+/// Wang et al. 2016, equation 9, for each of an action's outputs.
+fn duelling(at: ParamsView<'_>, name: &str, x: &[f64], actions: usize) -> Vec<f64> {
     let value = at.layers(&format!("{name}/value"), x, relu);
     let advantages = at.layers(&format!("{name}/advantage"), x, relu);
     let each = value.len();
@@ -211,8 +214,8 @@ fn middles(count: usize) -> Vec<f64> {
     (0..count).map(|index| (index as f64 + 0.5) / count as f64).collect()
 }
 
-/// By which factor each standard deviation counts, at the place of its own: f(εᵢ)·f(εⱼ) of weights and f(εⱼ) of
-/// biases (Fortunato et al. 2018).
+/// The factor of each standard deviation, and the positions of both: f(εᵢ)·f(εⱼ) for weights and f(εⱼ) for biases
+/// (Fortunato et al. 2018).
 fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     let mut root = || {
         let number = stream.normal();
@@ -239,7 +242,7 @@ fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     all
 }
 
-/// Numbers with noise on them.
+/// Parameters with noise.
 fn perturbed(values: &[f64], factors: Option<&[(usize, usize, f64)]>) -> Vec<f64> {
     let mut noisy = values.to_vec();
     for (place, sigma, factor) in factors.unwrap_or_default() {
@@ -248,7 +251,7 @@ fn perturbed(values: &[f64], factors: Option<&[(usize, usize, f64)]>) -> Vec<f64
     noisy
 }
 
-/// What the network begins with.
+/// The initial parameters of the network.
 fn begun(config: &DqnConfig, inputs: usize, actions: usize, key: Key) -> Params {
     let DqnConfig { hidden, duelling, .. } = config;
     let (mut layout, last) = (Layout::new(), *hidden.last().unwrap());

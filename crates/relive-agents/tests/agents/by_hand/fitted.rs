@@ -1,17 +1,19 @@
-//! BC with numbers, CRR and IQL: policies that are fitted to what was done.
+//! BC with continuous actions, CRR and IQL: policies that are fitted to recorded actions.
 
 use relive_agents::{BcConfig, CrrConfig, CrrWeight, IqlConfig};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Key, Stream};
 
-use super::numbers::{At, Learned, mean, relu};
-use super::policies::{Body, End, Eyes, Normal, Shape, World, value_of};
+use super::numbers::{Learned, ParamsView, mean, relu};
+use super::policies::{
+    Body, EnvironmentSpaces, LastLayerInit, Normal, ObservationNormalizer, Shape, value_of,
+};
 use super::seen::{Experience, Transition};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
 /// The policy in a state: a normal distribution whose mean is squashed by tanh, and whose standard deviation is at
 /// least 0.03.
-fn policy(at: At<'_>, seen: &[f64]) -> Normal {
+fn policy(at: ParamsView<'_>, seen: &[f64]) -> Normal {
     Normal::by(&at.layers("policy", seen, relu), 0.5, 0.03, true)
 }
 
@@ -22,33 +24,33 @@ fn fit(batch: &[Transition], weights: &[f64], policy: impl Fn(&[f64]) -> Normal)
 }
 
 fn relu_shape(hidden: &[usize]) -> Shape<'_> {
-    Shape { body: Body::Relu, hidden, end: End::Linear }
+    Shape { body: Body::Relu, hidden, end: LastLayerInit::Linear }
 }
 
 pub(crate) fn bc(config: &BcConfig) -> MakeHand {
     let config = config.clone();
     Box::new(move |spec, key| {
-        let world = World::of(spec);
+        let world = EnvironmentSpaces::of(spec);
         let learned = world.policy(relu_shape(&config.hidden), 2, key, config.learning_rate);
-        let eyes = config.normalize_observations.then(Eyes::default);
-        Box::new(Bc { world, learned, eyes })
+        let normalizer = config.normalize_observations.then(ObservationNormalizer::default);
+        Box::new(Bc { world, learned, normalizer })
     })
 }
 
 struct Bc {
-    world: World,
+    world: EnvironmentSpaces,
     learned: Learned,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
 }
 
 impl Hand for Bc {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let weights = vec![1.0; batch.len()];
         let (loss, gradient) =
             self.learned.differentiate(|at| fit(&batch, &weights, |seen| policy(at, seen)));
         self.learned.go(&gradient);
-        Told::of(&[("policy_loss", loss)])
+        ExpectedReport::of(&[("policy_loss", loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {
@@ -63,18 +65,18 @@ pub(crate) fn crr(config: &CrrConfig) -> MakeHand {
 
 struct Crr {
     config: CrrConfig,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critic: Learned,
     target_policy: Vec<f64>,
     target_critic: Vec<f64>,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
     stream: Stream,
 }
 
 impl Crr {
     fn new(config: &CrrConfig, spec: &EnvironmentSpec, key: Key) -> Crr {
-        let (world, rate) = (World::of(spec), config.learning_rate);
+        let (world, rate) = (EnvironmentSpaces::of(spec), config.learning_rate);
         let policy = world.policy(relu_shape(&config.hidden), 2, key, rate);
         let critic = world.critics(relu_shape(&config.hidden), (1, 1), key, rate);
         Crr {
@@ -82,7 +84,7 @@ impl Crr {
             target_critic: critic.values.clone(),
             policy,
             critic,
-            eyes: config.normalize_observations.then(Eyes::default),
+            normalizer: config.normalize_observations.then(ObservationNormalizer::default),
             stream: key.child("actions").stream(),
             world,
             config: config.clone(),
@@ -93,8 +95,8 @@ impl Crr {
         (policy.mean + policy.stddev * self.stream.normal()).clamp(-1.0, 1.0)
     }
 
-    /// How much each action counts, by how much better it is than those of the policy (Wang et al. 2020, equations 2
-    /// and 3).
+    /// The weight of each action, as a function of its advantage over the policy's actions (Wang et al. 2020, equations
+    /// 2 and 3).
     fn weights(&mut self, batch: &[Transition]) -> Vec<f64> {
         let mut drawn = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {
@@ -118,8 +120,8 @@ impl Crr {
 }
 
 impl Hand for Crr {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let mut goals = Vec::new();
         for step in &batch {
             let next = policy(self.policy.at(&self.target_policy), &step.next);
@@ -142,7 +144,7 @@ impl Hand for Crr {
             self.target_policy.clone_from(&self.policy.values);
             self.target_critic.clone_from(&self.critic.values);
         }
-        Told::of(&[("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+        ExpectedReport::of(&[("critic_loss", critic_loss), ("policy_loss", policy_loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {
@@ -157,40 +159,41 @@ pub(crate) fn iql(config: &IqlConfig) -> MakeHand {
 
 struct Iql {
     config: IqlConfig,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critics: Learned,
     value: Learned,
     target: Vec<f64>,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
 }
 
 impl Iql {
     fn new(config: &IqlConfig, spec: &EnvironmentSpec, key: Key) -> Iql {
-        let (world, rate, shape) = (World::of(spec), config.learning_rate, relu_shape(&config.hidden));
+        let (world, rate, shape) =
+            (EnvironmentSpaces::of(spec), config.learning_rate, relu_shape(&config.hidden));
         let critics = world.critics(shape, (2, 1), key, rate);
         Iql {
             policy: world.policy(shape, 2, key, rate),
             target: critics.values.clone(),
             critics,
             value: world.value(shape, key, rate),
-            eyes: config.normalize_observations.then(Eyes::default),
+            normalizer: config.normalize_observations.then(ObservationNormalizer::default),
             world,
             config: config.clone(),
         }
     }
 
-    fn policy(&self, at: At<'_>, seen: &[f64]) -> Normal {
+    fn policy(&self, at: ParamsView<'_>, seen: &[f64]) -> Normal {
         let learned = policy(at, seen);
         Normal { stddev: self.config.stddev.map_or(learned.stddev, f64::from), ..learned }
     }
 }
 
 impl Hand for Iql {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let IqlConfig { expectile, inverse_temperature, max_weight, discount, .. } = self.config;
-        let value = |at: At<'_>, seen: &[f64]| at.layers("value", seen, relu)[0];
+        let value = |at: ParamsView<'_>, seen: &[f64]| at.layers("value", seen, relu)[0];
         let worth = |step: &Transition| {
             let of = |number| value_of(self.critics.at(&self.target), number, &step.seen, step.done[0]);
             of(1).min(of(2))
@@ -224,7 +227,11 @@ impl Hand for Iql {
         self.critics.go(&of_critics);
         self.policy.go(&of_policy);
         self.critics.draw_near(&mut self.target, self.config.tau);
-        Told::of(&[("value_loss", value_loss), ("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+        ExpectedReport::of(&[
+            ("value_loss", value_loss),
+            ("critic_loss", critic_loss),
+            ("policy_loss", policy_loss),
+        ])
     }
 
     fn acting(&self) -> Vec<&Learned> {

@@ -1,13 +1,13 @@
-//! MCTS, with and without a model that is learned.
+//! MCTS, with and without a learned model.
 
 use relive_agents::{MctsConfig, MctsModel};
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_nn::{Activation, Key, Layout, Network};
 use relive_tensor::{DType, Nest};
 
-use super::numbers::{At, Learned, Rule, log_softmax, mean, relu, sigmoid};
+use super::numbers::{Learned, ParamsView, Rule, log_softmax, mean, relu, sigmoid};
 use super::seen::{Experience, Transition, choices, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
 pub(crate) fn hand(config: &MctsConfig) -> MakeHand {
     let config = config.clone();
@@ -34,7 +34,7 @@ impl Mcts {
     }
 
     /// (r + γ·V(s′) − V)², and −Σ π·ln p of the search's policy π (Silver et al. 2017, equation 1).
-    fn losses(&self, at: At<'_>, step: &Transition, goal: f64) -> [f64; 2] {
+    fn losses(&self, at: ParamsView<'_>, step: &Transition, goal: f64) -> [f64; 2] {
         let outputs = at.layers("policy_and_value", &step.seen, relu);
         let (logits, value) = outputs.split_at(self.actions);
         let logs = log_softmax(logits);
@@ -42,21 +42,21 @@ impl Mcts {
         [policy, (goal - value[0]).powi(2)]
     }
 
-    /// Squared errors of the next observation and the reward, and the cross-entropy of going on.
-    fn of_model(&self, at: At<'_>, step: &Transition) -> f64 {
+    /// Squared errors of the next observation and the reward, and the cross-entropy of continuing.
+    fn of_model(&self, at: ParamsView<'_>, step: &Transition) -> f64 {
         let mut x = step.seen.clone();
         x.extend((0..self.actions).map(|action| f64::from(u8::from(action == step.choice()))));
-        let said = at.layers("model", &x, relu);
+        let actual = at.layers("model", &x, relu);
         let width = step.next.len();
-        let errors = said[..width].iter().zip(&step.next).map(|(said, next)| (said - next).powi(2));
-        let goes_on = sigmoid(said[width + 1]);
-        let over = -step.discount * goes_on.ln() - (1.0 - step.discount) * (1.0 - goes_on).ln();
-        errors.sum::<f64>() + (said[width] - step.reward).powi(2) + over
+        let errors = actual[..width].iter().zip(&step.next).map(|(actual, next)| (actual - next).powi(2));
+        let continues = sigmoid(actual[width + 1]);
+        let over = -step.discount * continues.ln() - (1.0 - step.discount) * (1.0 - continues).ln();
+        errors.sum::<f64>() + (actual[width] - step.reward).powi(2) + over
     }
 }
 
 impl Hand for Mcts {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let count = u32::try_from(self.actions).unwrap();
         let policy = Nest::Leaf(ArraySpec::new("policy", DType::Float32, [count]));
         let batch = experience.transitions_with(&Nest::dict([("policy", policy)]));
@@ -66,7 +66,7 @@ impl Hand for Mcts {
         };
         let goals: Vec<f64> = batch.iter().map(goal).collect();
         let is_learned = self.config.model == MctsModel::Learned;
-        let parts = |at: At<'_>| {
+        let parts = |at: ParamsView<'_>| {
             let losses: Vec<[f64; 2]> =
                 batch.iter().zip(&goals).map(|(step, goal)| self.losses(at, step, *goal)).collect();
             let of = |part: usize| mean(losses.iter().map(|losses| losses[part]));
@@ -79,7 +79,7 @@ impl Hand for Mcts {
         self.learned.go(&gradient);
         let mut metrics = vec![("loss", loss), ("policy_loss", policy), ("value_loss", value)];
         metrics.extend(is_learned.then_some(("model_loss", of_model)));
-        Told { metrics, priorities: Vec::new() }
+        ExpectedReport { metrics, priorities: Vec::new() }
     }
 
     fn acting(&self) -> Vec<&Learned> {

@@ -1,9 +1,9 @@
-//! Learning by hand: what each agent's learner makes of its batches, in plain arithmetic of f64 that knows nothing of
-//! the crates' losses and gradients.
+//! Learning by hand: reimplements each agent's learner in plain f64 arithmetic, independently of the crates' losses and
+//! gradients.
 //!
-//! A run's hooks show each batch, and what was learned from it. By hand the same batch gives losses by the formulas,
-//! gradients by differences of these losses, and the steps of the optimiser. Numbers that a learner draws are drawn
-//! here from streams of the same keys.
+//! A run's hooks provide each batch and the learner's report. From the same batch, this code computes losses by the
+//! formulas, gradients by finite differences of the losses, and the optimizer's steps. Random numbers come from streams
+//! with the same keys as the learner's.
 
 pub(crate) mod actor_critic;
 pub(crate) mod bcq;
@@ -33,66 +33,66 @@ use crate::common::{options, run};
 use numbers::Learned;
 use seen::Experience;
 
-/// A learner by hand.
+/// A learner that is computed by hand.
 pub(crate) trait Hand: Send {
-    /// Learns from a batch: what the learner is to tell of it.
-    fn learn(&mut self, experience: &Experience<'_>) -> Told;
+    /// Learns from a batch. Returns the expected report of the learner.
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport;
 
-    /// What policies act by.
+    /// The parameters with which policies act.
     fn acting(&self) -> Vec<&Learned>;
 }
 
-/// What a learner tells of a batch.
+/// A learner's report on a batch.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct ExpectedReport {
     pub(crate) metrics: Vec<(&'static str, f64)>,
-    /// Of the items in their order; empty where they are not told.
+    /// The priorities of the items, in order; empty if the learner reports none.
     pub(crate) priorities: Vec<f64>,
 }
 
-impl Told {
-    fn of(metrics: &[(&'static str, f64)]) -> Told {
-        Told { metrics: metrics.to_vec(), priorities: Vec::new() }
+impl ExpectedReport {
+    fn of(metrics: &[(&'static str, f64)]) -> ExpectedReport {
+        ExpectedReport { metrics: metrics.to_vec(), priorities: Vec::new() }
     }
 }
 
-/// Makes a learner by hand for an environment, from the key that everything random in a learner follows from.
+/// Creates a learner by hand for an environment, from the key of all the learner's randomness.
 pub(crate) type MakeHand = Box<dyn Fn(&EnvironmentSpec, Key) -> Box<dyn Hand>>;
 
-/// How an agent is learned by hand.
+/// An agent, and how to compute its learning by hand.
 pub(crate) struct ByHand {
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) environment: &'static str,
     pub(crate) hand: MakeHand,
 }
 
-/// Steps of the learner: so many that target networks follow, and that steps of an optimiser show the sizes of
-/// gradients.
+/// Steps of the learner: enough that target networks are updated, and that the optimizer's steps reveal the magnitudes
+/// of gradients.
 const LEARNER_STEPS: u64 = 8;
 
-/// Steps of a learner that tells of a step by its reports only: it makes one after so many.
+/// Steps of a learner that is only observed through reports: it makes a report after this many steps.
 const STEPS_TO_REPORT: u64 = 100;
 
-/// How far single precision may be from the exact numbers, of the sizes of losses.
+/// The tolerance for single precision, relative to the magnitudes of losses.
 const TOLERANCE: f64 = 3e-5;
 
-/// How far weights may be off, in steps of the optimiser.
+/// The tolerance for weights, in steps of the optimizer.
 const STEPS_APART: f64 = 0.02;
 
-/// A run of an agent, held against the same by hand.
+/// Compares a run of an agent with the computation by hand.
 pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
     const SEED: u64 = 5;
     let ByHand { agent, environment, hand } = by_hand;
     let spec = relive_env::make(environment, SEED).unwrap().spec().clone();
     let hand = Arc::new(Mutex::new(hand(&spec, Key::from_seed(SEED).child("network"))));
-    let told: Arc<Mutex<Vec<(Told, Learnt)>>> = Arc::default();
+    let text: Arc<Mutex<Vec<(ExpectedReport, Learnt)>>> = Arc::default();
     let hooks = {
-        let (hand, told) = (Arc::clone(&hand), Arc::clone(&told));
+        let (hand, text) = (Arc::clone(&hand), Arc::clone(&text));
         Hooks::default().on_batch(move |seen, _| {
             let expected = hand.lock().learn(&Experience { seen, spec: &spec });
-            let told = Arc::clone(&told);
+            let text = Arc::clone(&text);
             Ok(Box::new(move |learnt| {
-                told.lock().push((expected, learnt.clone()));
+                text.lock().push((expected, learnt.clone()));
                 Ok(())
             }))
         })
@@ -105,9 +105,9 @@ pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
         ..options(environment, env_steps, SEED)
     };
     let (trained, _) = run(agent, &options).unwrap();
-    let (told, hand) = (told.lock(), hand.lock());
-    assert!(told.len() >= 2, "{}: {} batches", agent.name(), told.len());
-    for (batch, (expected, learnt)) in told.iter().enumerate() {
+    let (text, hand) = (text.lock(), hand.lock());
+    assert!(text.len() >= 2, "{}: {} batches", agent.name(), text.len());
+    for (batch, (expected, learnt)) in text.iter().enumerate() {
         metrics(&format!("{}, batch {batch}", agent.name()), &expected.metrics, &learnt.metrics);
         let found: Vec<f64> = learnt.priorities.iter().map(|(_, priority)| *priority).collect();
         assert_eq!(found.len(), expected.priorities.len(), "{}: priorities", agent.name());
@@ -121,36 +121,36 @@ pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
     weights(agent.name(), &hand.acting(), &trained.weights);
 }
 
-/// A run of an agent whose learner gets no batches that could be shown: rollouts are, and its reports hold what was
-/// learned.
+/// Compares a run of an agent whose learner gets no batches that hooks could observe: the hooks observe rollouts, and
+/// the reports contain the metrics.
 pub(crate) fn check_rollouts(by_hand: &ByHand) {
     const SEED: u64 = 5;
     let ByHand { agent, environment, hand } = by_hand;
     let spec = relive_env::make(environment, SEED).unwrap().spec().clone();
     let hand = Arc::new(Mutex::new(hand(&spec, Key::from_seed(SEED).child("network"))));
-    let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+    let text: Arc<Mutex<Vec<ExpectedReport>>> = Arc::default();
     let hooks = {
-        let (hand, told) = (Arc::clone(&hand), Arc::clone(&told));
+        let (hand, text) = (Arc::clone(&hand), Arc::clone(&text));
         Hooks::default().on_rollout(move |rollout, _| {
-            let seen = relive_rl::run::Seen::Rollout(rollout);
-            told.lock().push(hand.lock().learn(&Experience { seen, spec: &spec }));
+            let seen = relive_rl::run::LearnerInput::Rollout(rollout);
+            text.lock().push(hand.lock().learn(&Experience { seen, spec: &spec }));
             Ok(())
         })
     };
     let options =
         RunOptions { learner_steps: Some(STEPS_TO_REPORT), hooks, ..options(environment, 10_000, SEED) };
     let (trained, reports) = run(agent, &options).unwrap();
-    let (told, hand) = (told.lock(), hand.lock());
+    let (text, hand) = (text.lock(), hand.lock());
     let reported = reports.iter().rev().find_map(|report| match report {
         Report::Learner(report) => Some(report),
         _ => None,
     });
     let reported = reported.expect("a report of the learner");
     let number = usize::try_from(reported.learner_steps).unwrap() - 1;
-    // How old the weights were the run tells, not the learner.
+    // The run reports the lag of weights, not the learner.
     let of_learner = reported.metrics.iter().filter(|(name, _)| *name != "version_lag").copied();
-    metrics(agent.name(), &told[number].metrics, &of_learner.collect::<Vec<_>>());
-    assert_eq!(told.len() as u64, STEPS_TO_REPORT);
+    metrics(agent.name(), &text[number].metrics, &of_learner.collect::<Vec<_>>());
+    assert_eq!(text.len() as u64, STEPS_TO_REPORT);
     weights(agent.name(), &hand.acting(), &trained.weights);
 }
 

@@ -5,16 +5,18 @@ use relive_env::EnvironmentSpec;
 use relive_nn::losses::MpoDuals;
 use relive_nn::{Key, Layout, Stream};
 
-use super::numbers::{At, Learned, Rule, log_softmax, log_sum_exp, mean, relu, softplus};
-use super::policies::{Body, End, Eyes, Normal, Shape, World, says};
+use super::numbers::{Learned, ParamsView, Rule, log_softmax, log_sum_exp, mean, relu, softplus};
+use super::policies::{
+    Body, EnvironmentSpaces, LastLayerInit, Normal, ObservationNormalizer, Shape, critic_outputs,
+};
 use super::returns::{Atoms, Returns};
 use super::seen::{Experience, Transition};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// What both are set to.
+/// The settings of both agents.
 #[derive(Clone)]
 struct Settings {
-    /// Of policy, critic and dual variables.
+    /// The learning rates of policy, critic and dual variables.
     rates: [f32; 3],
     periods: [u64; 2],
     returns: Returns,
@@ -59,17 +61,17 @@ pub(crate) fn dmpo(config: &DmpoConfig) -> MakeHand {
 
 struct Mpo {
     settings: Settings,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critic: Learned,
     duals: Learned,
     target_policy: Vec<f64>,
     target_critic: Vec<f64>,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
     stream: Stream,
 }
 
-/// A state that follows: the target policy there, its actions, and what these are worth.
+/// A next state: the target policy in it, its actions, and their values.
 struct State {
     seen: Vec<f64>,
     target: Normal,
@@ -79,8 +81,8 @@ struct State {
 
 impl Mpo {
     fn new(settings: &Settings, spec: &EnvironmentSpec, key: Key) -> Mpo {
-        let (world, [rate, critic_rate, dual_rate]) = (World::of(spec), settings.rates);
-        let shape = |hidden| Shape { body: Body::LayerNorm, hidden, end: End::NearZero };
+        let (world, [rate, critic_rate, dual_rate]) = (EnvironmentSpaces::of(spec), settings.rates);
+        let shape = |hidden| Shape { body: Body::LayerNorm, hidden, end: LastLayerInit::NearZero };
         let [hidden, critic_hidden] = &settings.hidden;
         let bound = Some(settings.bound);
         let policy = world.policy(shape(hidden), 2, key, rate).bounded(bound);
@@ -94,21 +96,21 @@ impl Mpo {
             policy,
             critic,
             duals: Learned::new(&layout.init(key), Rule::adam(dual_rate)),
-            eyes: settings.normalizes.then(Eyes::default),
+            normalizer: settings.normalizes.then(ObservationNormalizer::default),
             stream: key.child("actions").stream(),
             world,
             settings: settings.clone(),
         }
     }
 
-    fn normal(&self, at: At<'_>, seen: &[f64]) -> Normal {
+    fn normal(&self, at: ParamsView<'_>, seen: &[f64]) -> Normal {
         Normal::by(&at.layers("policy", seen, relu), self.settings.begin, 1e-6, false)
     }
 
-    /// The losses that policy and dual variables have together (Abdolmaleki et al. 2018, with the penalty and the
-    /// bounds of Hoffman et al. 2020): by the policy, and by the dual variables `[η, η of the penalty, α of means, α
+    /// The joint losses of policy and dual variables (Abdolmaleki et al. 2018, with the penalty and the bounds of
+    /// Hoffman et al. 2020), as functions of the policy and of the dual variables `[η, η of the penalty, α of means, α
     /// of standard deviations]`.
-    fn losses(&self, policy: At<'_>, duals: [f64; 4], states: &[State]) -> [f64; 2] {
+    fn losses(&self, policy: ParamsView<'_>, duals: [f64; 4], states: &[State]) -> [f64; 2] {
         let [eta, penalty, alpha_mean, alpha_stddev] =
             self.duals.values[..].try_into().map(positive).unwrap();
         let [to_values, to_penalty, to_mean, to_stddev] = self.settings.epsilons;
@@ -145,7 +147,7 @@ impl Mpo {
     }
 
     /// KL(target ‖ policy) with the policy's mean only, and with its standard deviation only.
-    fn divergences(&self, policy: At<'_>, states: &[State]) -> [f64; 2] {
+    fn divergences(&self, policy: ParamsView<'_>, states: &[State]) -> [f64; 2] {
         let of_mean = |state: &State| {
             let now = self.normal(policy, &state.seen);
             0.5 * ((now.mean - state.target.mean) / state.target.stddev).powi(2)
@@ -158,14 +160,14 @@ impl Mpo {
     }
 }
 
-/// What is learned of a dual variable is a number before softplus.
+/// The learned number of a dual variable is its value before softplus.
 fn positive(raw: [f64; 4]) -> [f64; 4] {
     raw.map(|raw| softplus(raw.max(-18.0)) + 1e-8)
 }
 
 impl Hand for Mpo {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let Settings { returns, samples, discount, periods, .. } = self.settings;
         let state = |step: &Transition| State {
             target: self.normal(self.policy.at(&self.target_policy), &step.next),
@@ -182,16 +184,19 @@ impl Hand for Mpo {
         let mut goals = Vec::new();
         for (state, step) in states.iter_mut().zip(&batch) {
             let at = self.critic.at(&self.target_critic);
-            let say = |action: &f64| says(at, 1, &state.seen, action.clamp(-1.0, 1.0));
-            let said: Vec<Vec<f64>> = state.actions.iter().map(say).collect();
-            goals.push(returns.target(step.reward, discount * step.discount, &said));
-            state.values = said.iter().map(|outputs| returns.mean(outputs)).collect();
+            let say = |action: &f64| critic_outputs(at, 1, &state.seen, action.clamp(-1.0, 1.0));
+            let actual: Vec<Vec<f64>> = state.actions.iter().map(say).collect();
+            goals.push(returns.target(step.reward, discount * step.discount, &actual));
+            state.values = actual.iter().map(|outputs| returns.mean(outputs)).collect();
         }
         let (critic_loss, of_critic) = self.critic.differentiate(|at| {
             let losses = batch.iter().zip(&goals);
-            mean(losses.map(|(step, goal)| returns.loss(&says(at, 1, &step.seen, step.done[0]), goal)))
+            mean(
+                losses
+                    .map(|(step, goal)| returns.loss(&critic_outputs(at, 1, &step.seen, step.done[0]), goal)),
+            )
         });
-        let duals = |at: At<'_>| at.all().try_into().map(positive).unwrap();
+        let duals = |at: ParamsView<'_>| at.all().try_into().map(positive).unwrap();
         let now = duals(self.duals.now());
         let (by_policy, of_policy) = self.policy.differentiate(|at| self.losses(at, now, &states)[0]);
         let (by_duals, of_duals) =
@@ -209,7 +214,7 @@ impl Hand for Mpo {
                 target.clone_from(&learned.values);
             }
         }
-        Told::of(&[
+        ExpectedReport::of(&[
             ("critic_loss", critic_loss),
             ("policy_loss", by_policy + by_duals),
             ("kl_mean_rel", kls[0] / self.settings.epsilons[2]),
@@ -218,7 +223,7 @@ impl Hand for Mpo {
         ])
     }
 
-    /// Policies act by the target, which is this one where the last step was one of copying.
+    /// Policies act with the target policy, which equals the online policy if the last step copied it.
     fn acting(&self) -> Vec<&Learned> {
         vec![&self.policy]
     }

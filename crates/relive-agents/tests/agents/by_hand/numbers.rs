@@ -1,24 +1,24 @@
-//! Networks and optimisers in plain arithmetic of f64, written from the formulas.
+//! Networks and optimizers in plain f64 arithmetic, written from the formulas.
 
 use std::ops::Range;
 
 use relive_nn::Params;
 
-/// Numbers of networks by the names of their leaves.
+/// Parameters of networks, by the names of their leaves.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
+pub(crate) struct ParamsView<'a> {
     leaves: &'a [(String, Range<usize>)],
     values: &'a [f64],
 }
 
-impl<'a> At<'a> {
+impl<'a> ParamsView<'a> {
     /// The numbers of a leaf; none if there is no such leaf.
     pub(crate) fn find(self, name: &str) -> Option<&'a [f64]> {
         let (_, range) = self.leaves.iter().find(|(own, _)| own == name)?;
         Some(&self.values[range.clone()])
     }
 
-    /// The numbers of a leaf that there is.
+    /// The numbers of an existing leaf.
     pub(crate) fn leaf(self, name: &str) -> &'a [f64] {
         self.find(name).unwrap_or_else(|| panic!("there is no leaf {name} among {:?}", self.leaves))
     }
@@ -37,8 +37,8 @@ impl<'a> At<'a> {
         b.iter().enumerate().map(|(output, b)| b + into(output)).collect()
     }
 
-    /// Layers 0, 1, … with an activation behind all but the last. A layer with `scale` and `offset` normalises its
-    /// row, and tanh is behind it.
+    /// Applies layers 0, 1, …, with an activation after all but the last. A layer with `scale` and `offset` normalizes
+    /// its row, and tanh follows.
     pub(crate) fn layers(self, name: &str, x: &[f64], activation: fn(f64) -> f64) -> Vec<f64> {
         let (mut x, mut number) = (x.to_vec(), 0);
         loop {
@@ -58,7 +58,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// Ba et al. 2016, and tanh.
+/// Layer normalization (Ba et al. 2016), then tanh.
 fn normalized(x: &[f64], scale: &[f64], offset: &[f64]) -> Vec<f64> {
     let center = mean(x.iter().copied());
     let deviation = (mean(x.iter().map(|x| (x - center).powi(2))) + 1e-5).sqrt();
@@ -101,7 +101,7 @@ pub(crate) fn log_softmax(logits: &[f64]) -> Vec<f64> {
     logits.iter().map(|logit| logit - total).collect()
 }
 
-/// The place of the first of the greatest.
+/// The index of the first greatest number.
 pub(crate) fn best(numbers: &[f64]) -> usize {
     (0..numbers.len()).fold(0, |best, place| if numbers[place] > numbers[best] { place } else { best })
 }
@@ -112,7 +112,7 @@ pub(crate) fn log_normal(x: f64, mean: f64, stddev: f64) -> f64 {
     -0.5 * z * z - stddev.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln()
 }
 
-/// What changes numbers by gradients.
+/// The optimizer.
 #[derive(Clone, Copy)]
 pub(crate) enum Rule {
     Adam { rate: f32, epsilon: f32 },
@@ -125,7 +125,7 @@ impl Rule {
     }
 }
 
-/// Numbers that are learned.
+/// Learned parameters and their optimizer.
 pub(crate) struct Learned {
     leaves: Vec<(String, Range<usize>)>,
     pub(crate) values: Vec<f64>,
@@ -137,7 +137,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// What begins as these parameters do.
+    /// Creates learned parameters with the initial values of `params`.
     pub(crate) fn new(params: &Params, rule: Rule) -> Learned {
         let leaves = params.layout().leaves().iter().map(|leaf| (leaf.name().to_owned(), leaf.range()));
         let zeros = vec![0.0; params.values().len()];
@@ -152,21 +152,21 @@ impl Learned {
         }
     }
 
-    /// With a bound on the gradient's norm, if there is one.
+    /// Adds a bound on the gradient's norm, if there is one.
     pub(crate) fn bounded(self, bound: Option<f32>) -> Learned {
         Learned { bound: bound.map(f64::from), ..self }
     }
 
-    pub(crate) fn at<'a>(&'a self, values: &'a [f64]) -> At<'a> {
-        At { leaves: &self.leaves, values }
+    pub(crate) fn at<'a>(&'a self, values: &'a [f64]) -> ParamsView<'a> {
+        ParamsView { leaves: &self.leaves, values }
     }
 
-    pub(crate) fn now(&self) -> At<'_> {
+    pub(crate) fn now(&self) -> ParamsView<'_> {
         self.at(&self.values)
     }
 
-    /// A loss, and its gradient by differences.
-    pub(crate) fn differentiate(&self, loss: impl Fn(At<'_>) -> f64) -> (f64, Vec<f64>) {
+    /// Computes a loss, and its gradient by finite differences.
+    pub(crate) fn differentiate(&self, loss: impl Fn(ParamsView<'_>) -> f64) -> (f64, Vec<f64>) {
         const STEP: f64 = 1e-5;
         let mut moved = self.values.clone();
         let mut by = |place: usize| {
@@ -182,7 +182,7 @@ impl Learned {
         (loss(self.now()), gradient)
     }
 
-    /// Goes against a gradient.
+    /// Makes a step against a gradient.
     #[expect(clippy::cast_precision_loss, reason = "steps of a test")]
     pub(crate) fn go(&mut self, gradient: &[f64]) {
         self.steps += 1;
@@ -206,20 +206,20 @@ impl Learned {
         }
     }
 
-    /// Moves others a share of the way to these numbers.
+    /// Moves other numbers a share of the way towards these.
     pub(crate) fn draw_near(&self, others: &mut [f64], share: f32) {
         let share = f64::from(share);
         others.iter_mut().zip(&self.values).for_each(|(other, own)| *other += share * (own - *other));
     }
 
-    /// How far a step goes at most, or so.
+    /// The approximate maximum size of a step.
     pub(crate) fn rate(&self) -> f64 {
         match self.rule {
             Rule::Adam { rate, .. } | Rule::RmsProp { rate, .. } => f64::from(rate),
         }
     }
 
-    /// Where the numbers of each leaf are.
+    /// The positions of each leaf's numbers.
     pub(crate) fn places(&self) -> Vec<(String, Range<usize>)> {
         self.leaves.clone()
     }

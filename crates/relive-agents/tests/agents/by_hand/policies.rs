@@ -1,22 +1,22 @@
-//! Networks of agents whose action is an array of numbers, and what they see.
+//! Networks of agents whose action is an array of numbers, and their inputs.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder};
 use relive_tensor::Nest;
 
-use super::numbers::{At, Learned, Rule, log_normal, mean, softplus};
+use super::numbers::{Learned, ParamsView, Rule, log_normal, mean, softplus};
 use super::seen::{Experience, Transition, width};
 
-/// How layers between are made.
+/// The kind of the hidden layers.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Body {
     Relu,
     LayerNorm,
 }
 
-/// How the last layer begins: as those before, or near zero.
+/// The initialization of the last layer: like the other layers, or near zero.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum LastLayerInit {
     Linear,
     NearZero,
 }
@@ -26,7 +26,7 @@ pub(crate) enum End {
 pub(crate) struct Shape<'a> {
     pub(crate) body: Body,
     pub(crate) hidden: &'a [usize],
-    pub(crate) end: End,
+    pub(crate) end: LastLayerInit,
 }
 
 impl Shape<'_> {
@@ -37,26 +37,26 @@ impl Shape<'_> {
             Body::LayerNorm => builder.layer_norm_mlp(self.hidden, true),
         };
         let end = match self.end {
-            End::Linear => body.linear(outputs),
-            End::NearZero => body.init(LinearInit::NearZero { scale: 1e-4 }).linear(outputs),
+            LastLayerInit::Linear => body.linear(outputs),
+            LastLayerInit::NearZero => body.init(LinearInit::NearZero { scale: 1e-4 }).linear(outputs),
         };
         end.build();
     }
 }
 
-/// What is seen and done in an environment.
+/// The observations and actions of an environment.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct EnvironmentSpaces {
     pub(crate) width: usize,
     bounds: [f64; 2],
 }
 
-impl World {
-    /// One whose action is one number between bounds.
-    pub(crate) fn of(spec: &EnvironmentSpec) -> World {
+impl EnvironmentSpaces {
+    /// The world of an environment whose action is one bounded number.
+    pub(crate) fn of(spec: &EnvironmentSpec) -> EnvironmentSpaces {
         let Nest::Leaf(leaf) = &spec.actions else { panic!("several actions") };
         let (low, high) = leaf.bounds(0);
-        World { width: width(spec), bounds: [low, high] }
+        EnvironmentSpaces { width: width(spec), bounds: [low, high] }
     }
 
     pub(crate) fn policy(&self, shape: Shape<'_>, outputs: usize, key: Key, rate: f32) -> Learned {
@@ -85,44 +85,44 @@ impl World {
         Learned::new(&layout.init(key.child("value")), Rule::adam(rate))
     }
 
-    /// A batch with actions in −1..1, and with observations as they are seen.
+    /// A batch with actions in −1..1 and normalized observations.
     pub(crate) fn transitions(
         &self,
         experience: &Experience<'_>,
-        eyes: Option<&mut Eyes>,
+        normalizer: Option<&mut ObservationNormalizer>,
     ) -> Vec<Transition> {
         let mut batch = experience.transitions();
         let [low, high] = self.bounds;
         for step in &mut batch {
             step.done[0] = (2.0 * (step.done[0] - low) / (high - low) - 1.0).clamp(-1.0, 1.0);
         }
-        if let Some(eyes) = eyes {
-            eyes.see(&mut batch);
+        if let Some(normalizer) = normalizer {
+            normalizer.see(&mut batch);
         }
         batch
     }
 }
 
-/// What a critic of a number says of an action.
-pub(crate) fn says(at: At<'_>, number: usize, seen: &[f64], action: f64) -> Vec<f64> {
+/// The outputs of the critic with this number for an action.
+pub(crate) fn critic_outputs(at: ParamsView<'_>, number: usize, seen: &[f64], action: f64) -> Vec<f64> {
     let row = [seen, &[action]].concat();
     at.layers(&format!("critic_{number}"), &row, f64_relu)
 }
 
-/// What it says of returns where it says their mean.
-pub(crate) fn value_of(at: At<'_>, number: usize, seen: &[f64], action: f64) -> f64 {
-    says(at, number, seen, action)[0]
+/// The output of a critic that represents returns by their mean.
+pub(crate) fn value_of(at: ParamsView<'_>, number: usize, seen: &[f64], action: f64) -> f64 {
+    critic_outputs(at, number, seen, action)[0]
 }
 
 fn f64_relu(x: f64) -> f64 {
     x.max(0.0)
 }
 
-/// Shifts and scales observations by those of all batches so far.
+/// Shifts and scales observations by the statistics of all batches so far.
 #[derive(Default)]
-pub(crate) struct Eyes(Vec<Vec<f64>>);
+pub(crate) struct ObservationNormalizer(Vec<Vec<f64>>);
 
-impl Eyes {
+impl ObservationNormalizer {
     fn see(&mut self, batch: &mut [Transition]) {
         self.0.extend(batch.iter().map(|step| step.seen.clone()));
         for column in 0..batch[0].seen.len() {
@@ -138,7 +138,7 @@ impl Eyes {
     }
 }
 
-/// A normal distribution by two outputs: its mean, and a raw number for its standard deviation.
+/// A normal distribution, given by two outputs: its mean, and a raw number for its standard deviation.
 #[derive(Clone, Copy)]
 pub(crate) struct Normal {
     pub(crate) mean: f64,
@@ -146,7 +146,8 @@ pub(crate) struct Normal {
 }
 
 impl Normal {
-    /// With the standard deviation `softplus(raw)·begin/ln 2 + least`; the mean squashed by tanh if it is to be.
+    /// A distribution with the standard deviation `softplus(raw)·begin/ln 2 + least`, and a mean that is squashed by
+    /// tanh if `is_squashed`.
     pub(crate) fn by(outputs: &[f64], begin: f32, least: f32, is_squashed: bool) -> Normal {
         let stddev = softplus(outputs[1]) * f64::from(begin) / std::f64::consts::LN_2 + f64::from(least);
         Normal { mean: if is_squashed { outputs[0].tanh() } else { outputs[0] }, stddev }

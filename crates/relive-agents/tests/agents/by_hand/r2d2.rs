@@ -1,4 +1,4 @@
-//! R2D2 and R2D3, and the memory that they have in common with IMPALA.
+//! R2D2 and R2D3, and the recurrent memory that they share with IMPALA.
 
 use relive_agents::R2d2Config;
 use relive_env::{ArraySpec, EnvironmentSpec};
@@ -6,11 +6,11 @@ use relive_nn::{Activation, Key, Layout, Lstm, Network};
 use relive_rl::plan::Sequences;
 use relive_tensor::{DType, Nest};
 
-use super::numbers::{At, Learned, Rule, best, mean, relu, sigmoid};
+use super::numbers::{Learned, ParamsView, Rule, best, mean, relu, sigmoid};
 use super::seen::{Experience, choices, rows_of, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// What a memory holds: h and c.
+/// The state of a recurrent memory: h and c.
 #[derive(Clone)]
 pub(crate) struct Remembered {
     pub(crate) hidden: Vec<f64>,
@@ -22,9 +22,9 @@ impl Remembered {
         Remembered { hidden: vec![0.0; units], cell: vec![0.0; units] }
     }
 
-    /// A step of an LSTM of the name `memory` (Hochreiter and Schmidhuber 1997): gates for input, candidate,
-    /// forgetting and output, 1 added to that for forgetting.
-    pub(crate) fn step(&mut self, at: At<'_>, x: &[f64]) {
+    /// A step of the LSTM named `memory` (Hochreiter and Schmidhuber 1997): input, candidate, forget and output gates,
+    /// with 1 added to the forget gate.
+    pub(crate) fn step(&mut self, at: ParamsView<'_>, x: &[f64]) {
         let (by_input, by_hidden) = (at.leaf("memory/wx"), at.leaf("memory/wh"));
         let mut sums = at.leaf("memory/b").to_vec();
         let wide = sums.len();
@@ -62,7 +62,7 @@ struct Sequence {
     discounts: Vec<f64>,
     starts: Vec<bool>,
     state: Remembered,
-    /// Rows whose outcome is there, from the first row on that is learned from.
+    /// The range of rows to learn from, whose outcomes are known.
     begin: usize,
     end: usize,
     probability: f64,
@@ -84,9 +84,9 @@ impl R2d2 {
         R2d2 { target: learned.values.clone(), learned, config: config.clone() }
     }
 
-    /// The values of all actions in each row. No gradient goes back beyond the first row that is learned from: until
-    /// there the numbers are those of `before`.
-    fn values(&self, before: At<'_>, at: At<'_>, sequence: &Sequence) -> Vec<Vec<f64>> {
+    /// The values of all actions in each row. Gradients stop at the first row to learn from: earlier rows use the
+    /// parameters `before`.
+    fn values(&self, before: ParamsView<'_>, at: ParamsView<'_>, sequence: &Sequence) -> Vec<Vec<f64>> {
         let mut state = sequence.state.clone();
         let mut row = |row: usize| {
             let at = if row < sequence.begin { before } else { at };
@@ -101,7 +101,7 @@ impl R2d2 {
         (0..sequence.seen.len()).map(&mut row).collect()
     }
 
-    fn head(&self, at: At<'_>, x: &[f64]) -> Vec<f64> {
+    fn head(&self, at: ParamsView<'_>, x: &[f64]) -> Vec<f64> {
         if !self.config.duelling {
             return at.layers("q", x, relu);
         }
@@ -110,7 +110,7 @@ impl R2d2 {
         advantages.iter().map(|advantage| value + advantage - center).collect()
     }
 
-    /// What the values of the actions should have been (Kapturowski et al. 2019, section 2.3), row by row.
+    /// The targets of the values of actions (Kapturowski et al. 2019, section 2.3), row by row.
     fn goals(&self, sequence: &Sequence) -> Vec<f64> {
         let [online, target] = [&self.learned.values, &self.target].map(|values| self.learned.at(values));
         let (online, target) = (self.values(online, online, sequence), self.values(target, target, sequence));
@@ -126,7 +126,7 @@ impl R2d2 {
         (sequence.begin..sequence.end).map(goal).collect()
     }
 
-    fn errors(&self, at: At<'_>, sequence: &Sequence, goals: &[f64]) -> Vec<f64> {
+    fn errors(&self, at: ParamsView<'_>, sequence: &Sequence, goals: &[f64]) -> Vec<f64> {
         let values = self.values(self.learned.now(), at, sequence);
         let rows = sequence.begin..sequence.end;
         rows.zip(goals).map(|(row, goal)| goal - values[row][sequence.done[row]]).collect()
@@ -138,7 +138,7 @@ fn scaled(x: f64) -> f64 {
     x.signum() * ((x.abs() + 1.0).sqrt() - 1.0) + 1e-3 * x
 }
 
-/// Where h is a number, by halving.
+/// The inverse of h, by bisection.
 fn unscaled(y: f64) -> f64 {
     let (mut less, mut more) = (-1e6, 1e6);
     for _ in 0..100 {
@@ -149,7 +149,7 @@ fn unscaled(y: f64) -> f64 {
 }
 
 impl Hand for R2d2 {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let batch = sequences(&experience.sequences(&extras(self.config.lstm_units)), &self.config);
         let goals: Vec<_> = batch.iter().map(|sequence| self.goals(sequence)).collect();
         let beta = f64::from(self.config.importance_exponent);
@@ -177,7 +177,7 @@ impl Hand for R2d2 {
         if is_due {
             self.target.clone_from(&self.learned.values);
         }
-        Told { metrics: vec![("loss", loss)], priorities }
+        ExpectedReport { metrics: vec![("loss", loss)], priorities }
     }
 
     fn acting(&self) -> Vec<&Learned> {
@@ -185,7 +185,7 @@ impl Hand for R2d2 {
     }
 }
 
-/// What a policy with a memory writes beside its actions.
+/// The extras of a policy with a recurrent memory.
 fn extras(units: usize) -> Nest<ArraySpec> {
     let leaf = |name| Nest::Leaf(ArraySpec::new(name, DType::Float32, [u32::try_from(units).unwrap()]));
     Nest::dict([("cell", leaf("cell")), ("hidden", leaf("hidden"))])

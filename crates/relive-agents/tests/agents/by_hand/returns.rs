@@ -21,13 +21,13 @@ impl Atoms {
         (0..self.count).map(|atom| self.least + atom as f64 * apart).collect()
     }
 
-    /// The mean of a distribution by its logits.
+    /// The mean of a distribution, from its logits.
     pub(crate) fn mean(self, logits: &[f64]) -> f64 {
         log_softmax(logits).iter().zip(self.places()).map(|(log_p, place)| log_p.exp() * place).sum()
     }
 
-    /// The distribution of r + γ·Z, projected on the atoms (Bellemare et al. 2017, equation 7): each atom gets a
-    /// share of what lies less than an atom away.
+    /// The distribution of r + γ·Z, projected onto the atoms (Bellemare et al. 2017, equation 7): each atom gets a
+    /// share of the mass within one atom's distance.
     pub(crate) fn projected(self, reward: f64, discount: f64, masses: &[f64]) -> Vec<f64> {
         let places = self.places();
         let apart = places[1] - places[0];
@@ -46,7 +46,7 @@ pub(crate) fn cross_entropy(target: &[f64], logits: &[f64]) -> f64 {
     -target.iter().zip(log_softmax(logits)).map(|(p, log_q)| p * log_q).sum::<f64>()
 }
 
-/// What a critic says of returns.
+/// How a critic represents returns.
 #[derive(Clone, Copy)]
 pub(crate) enum Returns {
     Value,
@@ -68,7 +68,7 @@ impl Returns {
         }
     }
 
-    /// What the critic should have said, by what it says of one action that follows, or of several.
+    /// The target of the critic, from its outputs for one next action, or for several.
     pub(crate) fn target(self, reward: f64, discount: f64, next: &[Vec<f64>]) -> Vec<f64> {
         match self {
             Returns::Value => vec![reward + discount * mean(next.iter().map(|outputs| outputs[0]))],

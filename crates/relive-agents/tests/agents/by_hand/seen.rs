@@ -1,19 +1,18 @@
-//! What a run shows of its batches, in f64.
+//! The batches that a run's hooks observe, in f64.
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_rl::plan::{Sequences, Transitions};
-use relive_rl::run::Seen;
+use relive_rl::run::LearnerInput;
 use relive_rl::{Features, Rollout};
 use relive_tensor::Nest;
 
-/// What a learner is about to learn from.
+/// The data that a learner is about to learn from.
 pub(crate) struct Experience<'a> {
-    pub(crate) seen: Seen<'a>,
+    pub(crate) seen: LearnerInput<'a>,
     pub(crate) spec: &'a EnvironmentSpec,
 }
 
-/// A transition. Its discount is that of the environment and of the steps before the last, without the agent's own
-/// for the last.
+/// A transition. Its discount is the environment's, times the agent's for all steps except the last.
 #[derive(Clone)]
 pub(crate) struct Transition {
     pub(crate) seen: Vec<f64>,
@@ -37,20 +36,20 @@ impl Transition {
 pub(crate) struct Cells {
     pub(crate) steps: usize,
     pub(crate) rows: usize,
-    /// Of `(steps + 1) · rows` cells.
+    /// The observations of `(steps + 1) · rows` cells.
     pub(crate) seen: Vec<Vec<f64>>,
     pub(crate) done: Vec<Vec<f64>>,
-    /// Leaf by leaf, cell by cell.
+    /// The extras, leaf by leaf and cell by cell.
     pub(crate) extras: Vec<Vec<Vec<f64>>>,
     pub(crate) rewards: Vec<f64>,
     pub(crate) discounts: Vec<f64>,
-    /// Whether an episode began with the answer, and whether one ended.
+    /// Whether an episode began with the time step, and whether one ended.
     pub(crate) first: Vec<bool>,
     pub(crate) last: Vec<bool>,
 }
 
 impl Cells {
-    /// Those that something is to be learned from.
+    /// The cells from which the agent can learn.
     pub(crate) fn learnable(&self) -> Vec<usize> {
         (0..self.first.len()).filter(|cell| !self.first[*cell]).collect()
     }
@@ -63,7 +62,7 @@ impl Experience<'_> {
     }
 
     pub(crate) fn transitions_with(&self, extras: &Nest<ArraySpec>) -> Vec<Transition> {
-        let Seen::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
+        let LearnerInput::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
         let mut all = Transitions::new(self.spec, 1.0).unwrap().with_extras(extras).unwrap();
         all.read(samples).unwrap();
         let count = all.rewards.len();
@@ -83,9 +82,9 @@ impl Experience<'_> {
         (0..count).map(transition).collect()
     }
 
-    /// A batch of sequences with such extras, whose discounts are those of the environment.
+    /// A batch of sequences with these extras; their discounts are the environment's.
     pub(crate) fn sequences(&self, extras: &Nest<ArraySpec>) -> Sequences {
-        let Seen::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
+        let LearnerInput::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
         let mut all = Sequences::new(self.spec, extras, 1.0).unwrap();
         all.read(samples).unwrap();
         all
@@ -93,7 +92,7 @@ impl Experience<'_> {
 
     /// A rollout.
     pub(crate) fn cells(&self) -> Cells {
-        let Seen::Rollout(rollout) = self.seen else { panic!("samples, not a rollout") };
+        let LearnerInput::Rollout(rollout) = self.seen else { panic!("samples, not a rollout") };
         let Rollout { steps, rows, answers, .. } = rollout;
         let numbers = |spec: &Nest<ArraySpec>, buffer: &Buffer| {
             let (features, mut all) = (Features::of(spec).unwrap(), Vec::new());
@@ -122,12 +121,12 @@ pub(crate) fn rows_of(numbers: &[f32], width: usize) -> Vec<Vec<f64>> {
     numbers.chunks_exact(width).map(|row| row.iter().copied().map(f64::from).collect()).collect()
 }
 
-/// Numbers of an observation.
+/// The count of numbers in an observation.
 pub(crate) fn width(spec: &EnvironmentSpec) -> usize {
     Features::of(&spec.observations).unwrap().width()
 }
 
-/// Discrete actions that there are; none where they are others.
+/// The number of discrete actions; `None` if actions are of another kind.
 pub(crate) fn choices(spec: &EnvironmentSpec) -> Option<usize> {
     let Nest::Leaf(leaf) = &spec.actions else { return None };
     leaf.num_values().map(|count| usize::try_from(count).unwrap())

@@ -4,13 +4,13 @@ use relive_agents::{CqlConfig, SacConfig};
 use relive_env::EnvironmentSpec;
 use relive_nn::{Init, Key, Layout, Stream};
 
-use super::numbers::{At, Learned, Rule, log_normal, log_sum_exp, mean, relu};
-use super::policies::{Body, End, Eyes, Shape, World, value_of};
+use super::numbers::{Learned, ParamsView, Rule, log_normal, log_sum_exp, mean, relu};
+use super::policies::{Body, EnvironmentSpaces, LastLayerInit, ObservationNormalizer, Shape, value_of};
 use super::seen::{Experience, Transition};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// An action tanh(μ + σ·z), and ln π of it (Haarnoja et al. 2018, appendix C).
-fn squashed(at: At<'_>, seen: &[f64], z: f64) -> (f64, f64) {
+/// The action tanh(μ + σ·z), and its ln π (Haarnoja et al. 2018, appendix C).
+fn squashed(at: ParamsView<'_>, seen: &[f64], z: f64) -> (f64, f64) {
     let outputs = at.layers("policy", seen, relu);
     let stddev = outputs[1].clamp(-20.0, 2.0).exp();
     let unsquashed = outputs[0] + stddev * z;
@@ -21,8 +21,8 @@ fn log_squashed(unsquashed: f64, mean: f64, stddev: f64) -> f64 {
     log_normal(unsquashed, mean, stddev) - (1.0 - unsquashed.tanh().powi(2)).ln()
 }
 
-/// Half the squared errors of critics, added up.
-fn errors(at: At<'_>, critics: usize, step: &Transition, goal: f64) -> f64 {
+/// Half the sum of the critics' squared errors.
+fn errors(at: ParamsView<'_>, critics: usize, step: &Transition, goal: f64) -> f64 {
     let error = |number: usize| 0.5 * (goal - value_of(at, number, &step.seen, step.done[0])).powi(2);
     (1..=critics).map(error).sum()
 }
@@ -38,21 +38,21 @@ pub(crate) fn sac(config: &SacConfig) -> MakeHand {
 
 struct Sac {
     config: SacConfig,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critics: Learned,
     target: Vec<f64>,
     /// The logarithm of the temperature.
     temperature: Learned,
-    eyes: Option<Eyes>,
-    /// Of actions that follow, and of actions.
+    normalizer: Option<ObservationNormalizer>,
+    /// The random streams of next actions and of actions.
     streams: [Stream; 2],
 }
 
 impl Sac {
     fn new(config: &SacConfig, spec: &EnvironmentSpec, key: Key) -> Sac {
-        let (world, rate) = (World::of(spec), config.learning_rate);
-        let shape = Shape { body: Body::Relu, hidden: &config.hidden, end: End::Linear };
+        let (world, rate) = (EnvironmentSpaces::of(spec), config.learning_rate);
+        let shape = Shape { body: Body::Relu, hidden: &config.hidden, end: LastLayerInit::Linear };
         let critics = world.critics(shape, (config.critics, 1), key, rate);
         let mut layout = Layout::new();
         layout.add("log_temperature", &[1], Init::Constant(config.initial_temperature.ln()));
@@ -61,14 +61,14 @@ impl Sac {
             target: critics.values.clone(),
             critics,
             temperature: Learned::new(&layout.init(key), Rule::adam(rate)),
-            eyes: config.normalize_observations.then(Eyes::default),
+            normalizer: config.normalize_observations.then(ObservationNormalizer::default),
             streams: ["next actions", "actions"].map(|name| key.child(name).stream()),
             world,
             config: config.clone(),
         }
     }
 
-    /// The critics that count for the targets of a batch.
+    /// The critics that determine the targets of a batch.
     fn counted(&mut self) -> Vec<usize> {
         let SacConfig { critics, critics_of_target, .. } = self.config;
         let mut all: Vec<usize> = (1..=critics).collect();
@@ -83,8 +83,8 @@ impl Sac {
 }
 
 impl Hand for Sac {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let SacConfig { critics, critics_of_target, target_entropy, .. } = self.config;
         let alpha = self.temperature.values[0].exp();
         let z: Vec<f64> = batch.iter().map(|_| self.streams[0].normal()).collect();
@@ -115,7 +115,7 @@ impl Hand for Sac {
         self.policy.go(&of_policy);
         self.temperature.go(&[-(log_p + entropy)]);
         self.critics.draw_near(&mut self.target, self.config.tau);
-        Told::of(&[
+        ExpectedReport::of(&[
             ("critic_loss", critic_loss),
             ("policy_loss", policy_loss),
             ("entropy", -log_p),
@@ -135,32 +135,32 @@ pub(crate) fn cql(config: &CqlConfig) -> MakeHand {
 
 struct Cql {
     config: CqlConfig,
-    world: World,
+    world: EnvironmentSpaces,
     policy: Learned,
     critics: Learned,
     target: Vec<f64>,
-    eyes: Option<Eyes>,
+    normalizer: Option<ObservationNormalizer>,
     stream: Stream,
 }
 
 impl Cql {
     fn new(config: &CqlConfig, spec: &EnvironmentSpec, key: Key) -> Cql {
-        let world = World::of(spec);
-        let shape = Shape { body: Body::Relu, hidden: &config.hidden, end: End::Linear };
+        let world = EnvironmentSpaces::of(spec);
+        let shape = Shape { body: Body::Relu, hidden: &config.hidden, end: LastLayerInit::Linear };
         let critics = world.critics(shape, (2, 1), key, config.critic_learning_rate);
         Cql {
             policy: world.policy(shape, 2, key, config.policy_learning_rate),
             target: critics.values.clone(),
             critics,
-            eyes: config.normalize_observations.then(Eyes::default),
+            normalizer: config.normalize_observations.then(ObservationNormalizer::default),
             stream: key.child("actions").stream(),
             world,
             config: config.clone(),
         }
     }
 
-    /// Actions for each state of a batch, with ln of their densities: any, those of the policy there, and those of
-    /// the policy in the state that follows.
+    /// Actions for each state of a batch, with the logarithms of their densities: uniform ones, those of the policy in
+    /// the state, and those of the policy in the next state.
     fn sampled(&mut self, batch: &[Transition]) -> Vec<Vec<(f64, f64)>> {
         let mut all = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {
@@ -178,7 +178,7 @@ impl Cql {
     }
 
     /// The loss of the policy in a state.
-    fn of_policy(&self, at: At<'_>, step: &Transition, z: Option<f64>) -> f64 {
+    fn of_policy(&self, at: ParamsView<'_>, step: &Transition, z: Option<f64>) -> f64 {
         let Some(z) = z else {
             let outputs = at.layers("policy", &step.seen, relu);
             let unsquashed = step.done[0].clamp(-0.999, 0.999).atanh();
@@ -191,8 +191,8 @@ impl Cql {
 }
 
 impl Hand for Cql {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
-        let batch = self.world.transitions(experience, self.eyes.as_mut());
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
+        let batch = self.world.transitions(experience, self.normalizer.as_mut());
         let goals: Vec<f64> = batch
             .iter()
             .map(|step| {
@@ -227,7 +227,7 @@ impl Hand for Cql {
         self.critics.go(&of_critics);
         self.policy.go(&of_policy);
         self.critics.draw_near(&mut self.target, self.config.tau);
-        Told::of(&[("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+        ExpectedReport::of(&[("critic_loss", critic_loss), ("policy_loss", policy_loss)])
     }
 
     fn acting(&self) -> Vec<&Learned> {

@@ -5,12 +5,12 @@ use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Init, Key, Layout, LinearInit, Lstm, Network};
 
 use super::actor_critic::{PolicyTerms, drawn_by, standardized};
-use super::numbers::{At, Learned, Rule, mean};
+use super::numbers::{Learned, ParamsView, Rule, mean};
 use super::r2d2::Remembered;
 use super::seen::{Cells, Experience, choices, width};
-use super::{Hand, MakeHand, Told};
+use super::{ExpectedReport, Hand, MakeHand};
 
-/// What both are set to.
+/// The settings of both agents.
 #[derive(Clone)]
 struct Settings {
     rate: f32,
@@ -65,7 +65,7 @@ pub(crate) fn appo(config: &AppoConfig) -> MakeHand {
 
 struct VTrace {
     settings: Settings,
-    /// Discrete actions, if they are.
+    /// The number of discrete actions, if actions are discrete.
     choices: Option<usize>,
     learned: Learned,
 }
@@ -92,8 +92,8 @@ impl VTrace {
         VTrace { settings: settings.clone(), choices, learned }
     }
 
-    /// The outputs of all cells: what actions are drawn by, and the value behind it.
-    fn outputs(&self, at: At<'_>, cells: &Cells) -> Vec<Vec<f64>> {
+    /// The outputs for all cells: the parameters of the action distribution, followed by the value.
+    fn outputs(&self, at: ParamsView<'_>, cells: &Cells) -> Vec<Vec<f64>> {
         let mut outputs = vec![Vec::new(); cells.seen.len()];
         let memory = usize::from(self.choices.is_none());
         for row in 0..cells.rows {
@@ -119,7 +119,7 @@ impl VTrace {
         outputs
     }
 
-    fn log_probability(&self, at: At<'_>, outputs: &[f64], cells: &Cells, cell: usize) -> (f64, f64) {
+    fn log_probability(&self, at: ParamsView<'_>, outputs: &[f64], cells: &Cells, cell: usize) -> (f64, f64) {
         let done = if self.choices.is_some() { &cells.done[cell] } else { &cells.extras[0][cell] };
         drawn_by(at, &outputs[..outputs.len() - 1], done, self.choices.is_some())
     }
@@ -152,7 +152,7 @@ impl VTrace {
 }
 
 impl Hand for VTrace {
-    fn learn(&mut self, experience: &Experience<'_>) -> Told {
+    fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let (cells, settings) = (experience.cells(), self.settings.clone());
         let learnable = cells.learnable();
         let mut all: Vec<[f64; 5]> = Vec::new();
@@ -162,7 +162,7 @@ impl Hand for VTrace {
             if settings.normalizes {
                 advantages = standardized(&advantages);
             }
-            let terms = |at: At<'_>| {
+            let terms = |at: ParamsView<'_>| {
                 let outputs = self.outputs(at, &cells);
                 let mut terms = PolicyTerms::new(settings.clip, settings.entropy_cost);
                 for (cell, advantage) in learnable.iter().zip(&advantages) {
@@ -176,7 +176,7 @@ impl Hand for VTrace {
             all.push(terms(self.learned.now()));
             self.learned.go(&gradient);
         }
-        PolicyTerms::told(&all)
+        PolicyTerms::report(&all)
     }
 
     fn acting(&self) -> Vec<&Learned> {

@@ -1,18 +1,18 @@
-//! Checkpoints in a bucket whose service fails, loses its answers, or is unreachable, at every request.
+//! Checkpoints in a bucket whose service fails, loses its answer, or becomes unreachable, at each request in turn.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::support::{SIZES, later, load, save, snapshot, told};
+use super::support::{SIZES, describe, later, load, save, snapshot};
 use crate::Error;
 use crate::native::{Listing, Store};
 use crate::storage::Storage;
-use crate::storage::bucket::faults::{Fault, Faulty, SLOW, Trouble, at};
+use crate::storage::bucket::faults::{Fault, Faulty, RequestFailure, SLOW, at};
 use crate::storage::bucket::real::Server;
 use crate::storage::bucket::tuning::Tuning;
 
-/// The place of these tests.
+/// The place that these tests use.
 const PLACE: &str = "runs/a";
 
 fn store(service: &Faulty) -> Result<Store, Error> {
@@ -47,15 +47,15 @@ fn keeps_checkpoints(place: impl Fn() -> Arc<dyn Storage>) {
     drop(one);
     let other = store();
     let loaded = load(&other).unwrap().snapshot;
-    assert_eq!(told(&loaded), told(&second));
+    assert_eq!(describe(&loaded), describe(&second));
     let third = later(&loaded, |number| number % 7 != 0, 90..99);
     save(&other, &third).unwrap();
-    assert_eq!(told(&load(&other).unwrap().snapshot), told(&third));
+    assert_eq!(describe(&load(&other).unwrap().snapshot), describe(&third));
     assert_eq!(Listing::read(place().as_ref()).unwrap().checkpoints.len(), 2);
 }
 
 #[test]
-fn a_bucket_keeps_checkpoints_as_a_folder_does() {
+fn a_bucket_stores_checkpoints_like_a_folder() {
     let service = Faulty::default();
     keeps_checkpoints(|| Arc::new(at(&service, PLACE, SLOW)));
     assert_no_garbage(&service);
@@ -63,13 +63,13 @@ fn a_bucket_keeps_checkpoints_as_a_folder_does() {
 }
 
 #[test]
-fn so_does_a_real_server() {
+fn a_real_bucket_stores_checkpoints_like_a_folder() {
     let Some(server) = Server::of_this_run() else { return };
     keeps_checkpoints(|| Arc::new(server.at("checkpoints", Tuning::default())));
 }
 
 #[test]
-fn a_request_that_fails_costs_one_checkpoint_and_nothing_else() {
+fn a_failed_request_loses_only_one_checkpoint() {
     let mut failures = 0;
     for fault in [Fault::Refused, Fault::Unanswered] {
         let mut number = 0;
@@ -79,22 +79,28 @@ fn a_request_that_fails_costs_one_checkpoint_and_nothing_else() {
             let first = snapshot(0..12);
             save(&store, &first).unwrap();
             let second = later(&first, |number| number % 3 != 0, 20..26);
-            service.trouble(Trouble::Once(number, fault));
+            service.set_failure(RequestFailure::Once(number, fault));
             let saved = save(&store, &second);
             let is_over = service.steps() <= number;
-            service.trouble(Trouble::None);
-            let found = told(&load(&store).unwrap().snapshot);
+            service.set_failure(RequestFailure::None);
+            let found = describe(&load(&store).unwrap().snapshot);
             match saved {
-                Ok(_) => assert!(found == told(&second), "request {number} {fault:?}"),
+                Ok(_) => assert!(found == describe(&second), "request {number} {fault:?}"),
                 Err(error) => {
                     failures += 1;
                     assert!(error.to_string().contains("was made to fail"), "{error}");
-                    assert!(found == told(&first) || found == told(&second), "request {number} {fault:?}");
+                    assert!(
+                        found == describe(&first) || found == describe(&second),
+                        "request {number} {fault:?}"
+                    );
                 }
             }
             let third = later(&second, |number| number != 7, 40..43);
             save(&store, &third).unwrap();
-            assert!(told(&load(&store).unwrap().snapshot) == told(&third), "request {number} {fault:?}");
+            assert!(
+                describe(&load(&store).unwrap().snapshot) == describe(&third),
+                "request {number} {fault:?}"
+            );
             assert_no_garbage(&service);
             if is_over {
                 break;
@@ -106,7 +112,7 @@ fn a_request_that_fails_costs_one_checkpoint_and_nothing_else() {
 }
 
 #[test]
-fn whenever_the_server_is_gone_a_whole_checkpoint_is_left() {
+fn a_complete_checkpoint_survives_any_bucket_failure() {
     let first = snapshot(0..12);
     let mut number = 0;
     loop {
@@ -114,21 +120,21 @@ fn whenever_the_server_is_gone_a_whole_checkpoint_is_left() {
         let dies = store(&service).unwrap().keep(1);
         save(&dies, &first).unwrap();
         let second = later(&first, |number| number % 5 == 0 || number > 8, 30..40);
-        service.trouble(Trouble::From(number));
+        service.set_failure(RequestFailure::From(number));
         let is_saved = save(&dies, &second).is_ok();
         let is_over = service.steps() <= number;
         drop(dies);
-        service.trouble(Trouble::None);
+        service.set_failure(RequestFailure::None);
         service.remove_lock(PLACE);
         let next = store(&service).unwrap().keep(1);
         let found = load(&next).unwrap().snapshot;
         assert!(
-            told(&found) == told(&second) || (!is_saved && told(&found) == told(&first)),
+            describe(&found) == describe(&second) || (!is_saved && describe(&found) == describe(&first)),
             "gone at request {number}"
         );
         let third = later(&found, |number| number != 9, 50..53);
         save(&next, &third).unwrap();
-        assert!(told(&load(&next).unwrap().snapshot) == told(&third), "gone at request {number}");
+        assert!(describe(&load(&next).unwrap().snapshot) == describe(&third), "gone at request {number}");
         assert_no_garbage(&service);
         if is_over {
             break;
@@ -139,14 +145,14 @@ fn whenever_the_server_is_gone_a_whole_checkpoint_is_left() {
 }
 
 #[test]
-fn who_wrote_the_name_first_keeps_it() {
+fn the_first_writer_of_a_checkpoint_name_wins() {
     let service = Faulty::default();
     let (first, second) = (snapshot(0..5), snapshot(20..25));
     let whole = Tuning { part_bytes: 1 << 20, ..SLOW };
     let store = |service: &Faulty| Store::on(Arc::new(at(service, PLACE, whole)), SIZES);
     let one = store(&service).unwrap();
     save(&one, &first).unwrap();
-    // Another process broke the lock and continued while we slept.
+    // Another process broke the lock and continued while this one was suspended.
     service.remove_lock(PLACE);
     let other = store(&service).unwrap();
     let (arrival, go) = service.hold_put("runs/a/checkpoint-0000000002.relive");
@@ -156,5 +162,9 @@ fn who_wrote_the_name_first_keeps_it() {
     go.send(()).unwrap();
     let error = late.join().unwrap().unwrap_err();
     assert!(error.to_string().contains("another server wrote it"), "{error}");
-    assert_eq!(told(&load(&other).unwrap().snapshot), told(&second), "the other's file is left alone");
+    assert_eq!(
+        describe(&load(&other).unwrap().snapshot),
+        describe(&second),
+        "the other's file is left alone"
+    );
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use relive_table::{CheckpointProgress, Snapshot};
 
-use super::support::{later, load, load_with, save, snapshot, store, told, told_item};
+use super::support::{describe, describe_item, later, load, load_with, save, snapshot, store};
 use crate::simulated_disk::SimulatedDisk;
 use crate::storage::LocalStorage;
 use crate::{Catalog, ErrorKind, LoadOptions, Loaded};
@@ -29,7 +29,7 @@ fn catalog(disk: &SimulatedDisk) -> Catalog {
 fn items(snapshot: &Snapshot) -> BTreeSet<String> {
     let of = |table: &relive_table::TableSnapshot| {
         let name = table.config.name.clone();
-        table.items.iter().map(move |item| format!("{name} {}", told_item(item))).collect::<Vec<_>>()
+        table.items.iter().map(move |item| format!("{name} {}", describe_item(item))).collect::<Vec<_>>()
     };
     snapshot.tables.iter().flat_map(of).collect()
 }
@@ -56,12 +56,12 @@ impl Random {
 }
 
 /// Loads, verifies and salvages after a file was modified.
-fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expected: &str) -> bool {
+fn check_damaged(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expected: &str) -> bool {
     let (store, strict) = (store(disk).unwrap(), LoadOptions::new().threads(1));
     let is_noticed = match load_with(&store, &strict) {
         Ok(loaded) => {
             let loaded = loaded.unwrap_or_else(|| panic!("{what}: nothing is there"));
-            assert!(told(&loaded.snapshot) == expected, "{what} goes unnoticed");
+            assert!(describe(&loaded.snapshot) == expected, "{what} goes unnoticed");
             false
         }
         Err(error) => {
@@ -78,7 +78,7 @@ fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expect
             assert_eq!(salvaged.losses.is_empty(), !is_noticed, "{what}: {:#?}", salvaged.losses);
             check_salvaged(&salvaged, whole, what);
         }
-        // Not even the names of the tables are left.
+        // Not even the names of the tables can be read.
         Err(error) => {
             let text = error.to_string();
             assert!(
@@ -93,7 +93,7 @@ fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expect
 #[test]
 fn no_flipped_bit_changes_what_is_loaded() {
     let (disk, whole) = two();
-    let expected = told(&whole);
+    let expected = describe(&whole);
     let files: Vec<(PathBuf, usize)> =
         disk.files().into_iter().map(|(path, bytes)| (path, bytes.len())).collect();
     let newest = Path::new("/store/checkpoint-0000000002.relive");
@@ -105,7 +105,7 @@ fn no_flipped_bit_changes_what_is_loaded() {
         let flipped = disk.copy();
         flipped.change(path, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
         let what = format!("bit {bit} of {}", path.display());
-        let is_noticed = judge(&flipped, path, &what, &whole, &expected);
+        let is_noticed = check_damaged(&flipped, path, &what, &whole, &expected);
         noticed += usize::from(is_noticed);
         assert!(is_noticed || path != newest, "{what} goes unnoticed, though all of the file counts");
         let report = catalog(&flipped).verify(&CheckpointProgress::default()).unwrap();
@@ -116,45 +116,51 @@ fn no_flipped_bit_changes_what_is_loaded() {
 }
 
 #[test]
-fn no_cut_goes_unnoticed() {
+fn every_truncation_is_detected() {
     let (disk, whole) = two();
-    let expected = told(&whole);
+    let expected = describe(&whole);
     for (path, bytes) in disk.files() {
         for length in (0..bytes.len()).step_by(37).chain(bytes.len().saturating_sub(30)..bytes.len()) {
             let cut = disk.copy();
             cut.change(&path, |bytes| bytes.truncate(length));
-            judge(&cut, &path, &format!("{} cut to {length} bytes", path.display()), &whole, &expected);
+            check_damaged(
+                &cut,
+                &path,
+                &format!("{} cut to {length} bytes", path.display()),
+                &whole,
+                &expected,
+            );
         }
     }
 }
 
 #[test]
-fn bytes_that_are_too_many_are_noticed_where_they_count() {
+fn trailing_bytes_are_detected_where_they_matter() {
     let (disk, whole) = two();
     let path = Path::new("/store/checkpoint-0000000002.relive");
     let longer = disk.copy();
     longer.change(path, |bytes| bytes.push(0));
-    assert!(judge(&longer, path, "a byte too many", &whole, &told(&whole)));
+    assert!(check_damaged(&longer, path, "a byte too many", &whole, &describe(&whole)));
 }
 
 #[test]
-fn lost_and_swapped_segments_are_noticed() {
+fn lost_and_swapped_segments_are_detected() {
     let (disk, whole) = two();
     let files = disk.files();
     let segments: Vec<&PathBuf> = files.keys().filter(|path| path.starts_with("/store/segments")).collect();
     for path in &segments {
         let lost = disk.copy();
         crate::storage::disk::Disk::remove_file(&lost, path).unwrap();
-        judge(&lost, path, &format!("{} lost", path.display()), &whole, &told(&whole));
+        check_damaged(&lost, path, &format!("{} lost", path.display()), &whole, &describe(&whole));
         let swapped = disk.copy();
         let other = segments.iter().find(|other| other != &path).unwrap();
         swapped.change(path, |bytes| bytes.clone_from(&files[*other]));
-        judge(&swapped, path, &format!("{} replaced", path.display()), &whole, &told(&whole));
+        check_damaged(&swapped, path, &format!("{} replaced", path.display()), &whole, &describe(&whole));
     }
 }
 
 #[test]
-fn an_error_names_file_place_and_table() {
+fn an_error_names_file_offset_and_table() {
     let (disk, _) = two();
     let newest = Path::new("/store/checkpoint-0000000002.relive");
     let head = disk.files()[newest].windows(8).position(|bytes| bytes == b"BLCK\x03\0\0\0").unwrap();
@@ -173,23 +179,23 @@ fn an_error_names_file_place_and_table() {
 }
 
 #[test]
-fn an_older_checkpoint_is_there_once_the_newest_is_moved_away() {
+fn an_older_checkpoint_loads_once_the_newest_is_removed() {
     let (disk, _) = two();
     let newest = Path::new("/store/checkpoint-0000000002.relive");
     disk.change(newest, |bytes| bytes.truncate(100));
     let store = store(&disk).unwrap();
     assert!(load_with(&store, &LoadOptions::new()).is_err());
-    // The references of the damaged one are unknown, so nothing is removed while it exists.
+    // The references of the damaged checkpoint are unknown, so no file is removed while it exists.
     let before = disk.files().len();
     save(&store, &snapshot(60..61)).unwrap();
     assert_eq!(disk.files().len(), before + 2);
     crate::storage::disk::Disk::remove_file(&disk, newest).unwrap();
     crate::storage::disk::Disk::remove_file(&disk, Path::new("/store/checkpoint-0000000003.relive")).unwrap();
-    assert_eq!(told(&load(&store).unwrap().snapshot), told(&snapshot(0..24)));
+    assert_eq!(describe(&load(&store).unwrap().snapshot), describe(&snapshot(0..24)));
 }
 
 #[test]
-fn a_later_version_is_told_apart_from_damage() {
+fn a_newer_version_is_distinguished_from_damage() {
     let (disk, _) = two();
     disk.change(Path::new("/store/checkpoint-0000000002.relive"), |bytes| {
         bytes[8] = 2;

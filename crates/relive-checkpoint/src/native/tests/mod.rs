@@ -1,4 +1,4 @@
-//! Relive's own format on disks that fail, crash and lie.
+//! Tests of Relive's own format on disks that fail, crash, or lose and corrupt data.
 
 #[cfg(feature = "object-storage")]
 mod buckets;

@@ -1,6 +1,6 @@
-//! How much is written, and how much space is used.
+//! Tests how much is written, and how much space is used.
 
-use super::support::{assert_no_garbage, later, load, save, snapshot, store, told};
+use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::simulated_disk::SimulatedDisk;
 
 fn used(disk: &SimulatedDisk) -> usize {
@@ -8,24 +8,24 @@ fn used(disk: &SimulatedDisk) -> usize {
 }
 
 #[test]
-fn what_is_the_same_is_not_written_again() {
+fn unchanged_chunks_are_not_rewritten() {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap();
     let first = snapshot(0..300);
     let whole = save(&store, &first).unwrap();
     let second = save(&store, &later(&first, |number| number > 2, 400..403)).unwrap();
     assert!(second * 4 < whole, "{second} bytes after {whole}");
-    // Nor after a restart.
+    // After a restart, it is not written again either.
     drop(store);
     let store = super::support::store(&disk).unwrap();
     let loaded = load(&store).unwrap().snapshot;
     let again = save(&store, &loaded).unwrap();
     assert!(again * 4 < whole, "{again} bytes after {whole}");
-    assert_eq!(told(&load(&store).unwrap().snapshot), told(&loaded));
+    assert_eq!(describe(&load(&store).unwrap().snapshot), describe(&loaded));
 }
 
 #[test]
-fn a_store_that_did_not_load_knows_nothing_and_writes_all() {
+fn a_store_that_has_not_loaded_writes_everything() {
     let disk = SimulatedDisk::new();
     let first = snapshot(0..20);
     let whole = save(&store(&disk).unwrap(), &first).unwrap();
@@ -34,7 +34,7 @@ fn a_store_that_did_not_load_knows_nothing_and_writes_all() {
 }
 
 #[test]
-fn space_stays_bounded_whatever_leaves_first() {
+fn disk_space_stays_bounded_for_any_eviction_order() {
     for oldest_first in [true, false] {
         let disk = SimulatedDisk::new();
         let store = store(&disk).unwrap().keep(1);
@@ -51,7 +51,7 @@ fn space_stays_bounded_whatever_leaves_first() {
             save(&store, &now).unwrap();
             most = most.max(used(&disk));
         }
-        assert_eq!(told(&load(&store).unwrap().snapshot), told(&now));
+        assert_eq!(describe(&load(&store).unwrap().snapshot), describe(&now));
         assert_no_garbage(&disk);
         let files = disk.files().len();
         let limit = 3 * usize::try_from(whole).unwrap();
@@ -63,7 +63,7 @@ fn space_stays_bounded_whatever_leaves_first() {
 }
 
 #[test]
-fn what_others_put_there_stays() {
+fn foreign_files_are_kept() {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap().keep(1);
     save(&store, &snapshot(0..3)).unwrap();

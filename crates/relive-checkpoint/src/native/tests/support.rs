@@ -1,4 +1,4 @@
-//! Changing snapshots, and stores on simulated disks.
+//! Snapshots that change, and stores on simulated disks.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn chunk(number: u64) -> Arc<Chunk> {
     let bytes: Vec<u8> = (0..200 + number % 7 * 30).map(|_| next()).collect();
     let rows = Tensor::from_slice(&bytes, [u32::try_from(bytes.len()).unwrap()]).unwrap();
     let range = SequenceRange { episode_id: number / 4, start: 3, end: 9, sparse: true };
-    // All have the same few keys: chunks are not identified by their keys.
+    // Many chunks share the same few keys, since chunks are not identified by their keys.
     Arc::new(Chunk::new(encode_chunk(number % 3, range, &[rows], false, Codec::Snappy).unwrap()).unwrap())
 }
 
@@ -63,7 +63,7 @@ fn item(number: u64, chunks: &[Arc<Chunk>]) -> StoredItem {
     StoredItem { data: Arc::new(data), priority: 0.1 * number as f64, times_sampled: 3 }
 }
 
-/// Two tables of items that share chunks with their neighbours.
+/// Two tables of items; neighboring items share chunks.
 pub(super) fn snapshot(numbers: impl Iterator<Item = u64> + Clone) -> Snapshot {
     let chunks: std::collections::BTreeMap<u64, Arc<Chunk>> = numbers
         .clone()
@@ -96,21 +96,21 @@ pub(super) fn later(before: &Snapshot, stay: impl Fn(u64) -> bool, new: std::ops
     after
 }
 
-/// Everything that a checkpoint preserves.
-pub(super) fn told(snapshot: &Snapshot) -> String {
+/// Everything that a checkpoint preserves, as text.
+pub(super) fn describe(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for table in &snapshot.tables {
         text += &format!("{:?} {:?}\n", table.config, table.counters);
-        text.extend(table.items.iter().map(told_item));
+        text.extend(table.items.iter().map(describe_item));
     }
     text
 }
 
-/// An item, without its table's properties.
-pub(super) fn told_item(item: &StoredItem) -> String {
+/// An item as text, without its table's properties.
+pub(super) fn describe_item(item: &StoredItem) -> String {
     let data = &item.data;
-    let told = |column: Column<'_>| (column.squeeze(), column.slices().collect::<Vec<_>>());
-    let slices: Vec<_> = data.trajectory.columns().map(told).collect();
+    let describe = |column: Column<'_>| (column.squeeze(), column.slices().collect::<Vec<_>>());
+    let slices: Vec<_> = data.trajectory.columns().map(describe).collect();
     let columns = data.trajectory.decode().unwrap();
     let ranges: Vec<_> = data.trajectory.chunks().iter().map(|chunk| (chunk.key(), chunk.range())).collect();
     let numbers = (data.key, data.sequence, data.inserted_at, item.priority, item.times_sampled);

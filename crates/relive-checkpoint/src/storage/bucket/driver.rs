@@ -22,7 +22,7 @@ impl Driver {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("relive-bucket".to_owned()).spawn(move || {
-            // Sending and dropping both end it.
+            // The runtime ends when the sender sends or is dropped.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
@@ -41,7 +41,7 @@ impl Driver {
         Pending { result }
     }
 
-    /// Does work and waits for it.
+    /// Runs work and waits for its result.
     pub(super) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -69,19 +69,19 @@ pub(super) struct Pending<T> {
 
 impl<T> Pending<T> {
     pub(super) fn wait(self) -> io::Result<T> {
-        self.result.recv().map_err(|_| gone())
+        self.result.recv().map_err(|_| stopped())
     }
 
     /// Waits for a limited time.
     pub(super) fn wait_for(self, time: Duration) -> io::Result<T> {
         self.result.recv_timeout(time).map_err(|error| match error {
             mpsc::RecvTimeoutError::Timeout => io::Error::from(io::ErrorKind::TimedOut),
-            mpsc::RecvTimeoutError::Disconnected => gone(),
+            mpsc::RecvTimeoutError::Disconnected => stopped(),
         })
     }
 }
 
 /// The work panicked, or the thread ended before it was done.
-fn gone() -> io::Error {
+fn stopped() -> io::Error {
     io::Error::other("the thread that talks to the bucket has ended")
 }

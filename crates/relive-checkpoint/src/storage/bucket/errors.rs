@@ -7,7 +7,7 @@ use object_store::Error;
 
 use super::location::Location;
 
-/// Limit on the repeated characters of a service's own message.
+/// Limit on the characters that are quoted from a service's message.
 const MAX_WORDS: usize = 300;
 
 /// The error of a request. It names neither file nor URL; the caller adds the file.
@@ -37,16 +37,16 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
         }
         _ => (ErrorKind::Other, retries(&whole)),
     };
-    io::Error::new(kind, Refusal { text: format!("{}{advice}", words(&error)), source: error })
+    io::Error::new(kind, AdvisedError { text: format!("{}{advice}", words(&error)), source: error })
 }
 
 /// Answers of services if the bucket does not exist.
 const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
 
-/// Answers of services if credentials are insufficient, if the error kind does not show it.
+/// Answers of services to insufficient credentials that the error kind does not indicate.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
-/// The requests for the machine's own role, which come last, and fail if it has none.
+/// Requests for the machine's own role, which are made last, and fail if the machine has no role.
 const NO_ROLE: &[&str] =
     &["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"];
 
@@ -72,15 +72,15 @@ fn words(error: &Error) -> String {
         innermost = source;
     }
     let text = innermost.to_string();
-    let mut said = match (element(&text, "Code"), element(&text, "Message")) {
+    let mut message = match (element(&text, "Code"), element(&text, "Message")) {
         (Some(code), Some(message)) => format!("{code}: {}", message.trim_end_matches('.')),
         _ => text.split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    if let Some((end, _)) = said.char_indices().nth(MAX_WORDS) {
-        said.truncate(end);
-        said.push('…');
+    if let Some((end, _)) = message.char_indices().nth(MAX_WORDS) {
+        message.truncate(end);
+        message.push('…');
     }
-    said
+    message
 }
 
 /// The text of an XML element without nested elements.
@@ -91,18 +91,18 @@ fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// A message, with the original error as its source.
 #[derive(Debug)]
-struct Refusal {
+struct AdvisedError {
     text: String,
     source: Error,
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for AdvisedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl StdError for Refusal {
+impl StdError for AdvisedError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&self.source)
     }

@@ -28,7 +28,7 @@ pub(crate) const QUICK: Tuning = Tuning {
     part_bytes: PART_BYTES,
 };
 
-/// So slow that nothing expires in a test; with parts so small that small files have several.
+/// So slow that nothing expires in a test, with parts so small that even small files have several.
 pub(crate) const SLOW: Tuning = Tuning {
     renew_every: Duration::from_secs(1000),
     expires_after: Duration::from_secs(10_000),
@@ -59,15 +59,15 @@ pub(crate) enum Step {
 pub(crate) enum Fault {
     /// The service does nothing.
     Refused,
-    /// The service does it, but the answer is lost.
+    /// The service performs the request, but the answer is lost.
     Unanswered,
-    /// The service neither does nor answers it.
+    /// The service neither performs nor answers the request.
     Hangs,
 }
 
-/// Which requests fail, of any kind, counted from when this was set.
+/// Which requests of any kind fail, counted from the moment when this was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum RequestFailure {
     #[default]
     None,
     Once(usize, Fault),
@@ -85,20 +85,20 @@ pub(crate) struct Faulty {
 #[derive(Debug, Default)]
 struct Plan {
     faults: Mutex<Vec<(Step, Path, Fault)>>,
-    trouble: Mutex<Trouble>,
+    failure: Mutex<RequestFailure>,
     steps: AtomicUsize,
     /// Uploads that were neither completed nor aborted.
     open: AtomicUsize,
-    /// Parts wait for one of its permits.
+    /// If set, uploads of parts wait for a permit of this semaphore.
     gate: Mutex<Option<Arc<Semaphore>>>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<DelayedPut>>,
     parts_under_way: AtomicUsize,
     most_parts_under_way: AtomicUsize,
 }
 
 /// A delayed put.
 #[derive(Debug)]
-struct Held {
+struct DelayedPut {
     path: Path,
     arrived: mpsc::Sender<()>,
     go: oneshot::Receiver<()>,
@@ -109,7 +109,7 @@ impl Faulty {
     pub(crate) fn hold_put(&self, path: &str) -> (mpsc::Receiver<()>, oneshot::Sender<()>) {
         let (arrived, arrival) = mpsc::channel();
         let (release, go) = oneshot::channel();
-        *self.plan.held.lock() = Some(Held { path: path.into(), arrived, go });
+        *self.plan.held.lock() = Some(DelayedPut { path: path.into(), arrived, go });
         (arrival, release)
     }
 
@@ -118,16 +118,16 @@ impl Faulty {
         self.plan.faults.lock().push((step, path.into(), fault));
     }
 
-    pub(crate) fn heal(&self) {
+    pub(crate) fn clear_failure(&self) {
         self.plan.faults.lock().clear();
     }
 
-    pub(crate) fn trouble(&self, trouble: Trouble) {
-        *self.plan.trouble.lock() = trouble;
+    pub(crate) fn set_failure(&self, failure: RequestFailure) {
+        *self.plan.failure.lock() = failure;
         self.plan.steps.store(0, Ordering::SeqCst);
     }
 
-    /// Requests since [`Self::trouble`].
+    /// Requests since [`Self::set_failure`].
     pub(crate) fn steps(&self) -> usize {
         self.plan.steps.load(Ordering::SeqCst)
     }
@@ -136,7 +136,7 @@ impl Faulty {
         self.plan.open.load(Ordering::SeqCst)
     }
 
-    /// From now on parts need a permit.
+    /// From now on, uploads of parts need a permit.
     pub(crate) fn close_gate(&self) -> Arc<Semaphore> {
         Arc::clone(self.plan.gate.lock().insert(Arc::new(Semaphore::new(0))))
     }
@@ -155,7 +155,7 @@ impl Faulty {
         runtime.block_on(work(&self.objects))
     }
 
-    /// Acts as a person who knows that the owner is dead.
+    /// Removes the lock, as an operator would who knows that its owner is dead.
     pub(crate) fn remove_lock(&self, place: &str) {
         let path = Path::from(format!("{place}/relive.lock"));
         let _ = self.directly(async |objects| objects.delete(&path).await);
@@ -165,9 +165,9 @@ impl Faulty {
 impl Plan {
     fn fault(&self, step: Step, path: &Path) -> Option<Fault> {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
-        match *self.trouble.lock() {
-            Trouble::Once(at, fault) if number == at => return Some(fault),
-            Trouble::From(at) if number >= at => return Some(Fault::Refused),
+        match *self.failure.lock() {
+            RequestFailure::Once(at, fault) if number == at => return Some(fault),
+            RequestFailure::From(at) if number >= at => return Some(Fault::Refused),
             _ => {}
         }
         self.faults.lock().iter().find(|fault| fault.0 == step && fault.1 == *path).map(|fault| fault.2)
@@ -197,7 +197,7 @@ impl fmt::Display for Faulty {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let held = self.plan.held.lock().take_if(|held| held.path == *path);
-        if let Some(Held { arrived, go, .. }) = held {
+        if let Some(DelayedPut { arrived, go, .. }) = held {
             let _ = arrived.send(());
             let _ = go.await;
         }

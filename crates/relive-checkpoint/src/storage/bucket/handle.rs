@@ -1,4 +1,4 @@
-//! A bucket in use: its location, its client, and the lock if we own it.
+//! A bucket in use: its location, its client, and the lock if this process owns it.
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Bucket {
         explain(&self.location, error)
     }
 
-    /// Checks that we still own the lock, if we have taken it.
+    /// Checks that this process still owns the lock, if it has taken it.
     pub(super) fn confirm_lock(&self) -> io::Result<()> {
         let lease = self.lease.lock().clone();
         lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
@@ -50,7 +50,7 @@ impl Bucket {
         self.driver.wait(request)?.map_err(|error| self.explain(error))
     }
 
-    /// Makes a modifying request, only while we own the lock, if we have taken it.
+    /// Makes a modifying request. If this process has taken the lock, it makes the request only while it owns the lock.
     pub(super) fn change<T: Send + 'static>(
         &self,
         request: impl Future<Output = object_store::Result<T>> + Send + 'static,

@@ -1,12 +1,12 @@
 //! A lock for places without locks: an object that its owner rewrites regularly.
 //!
-//! Every write is conditional, on the absence of the object or on its being unchanged since it was read, so that one of
-//! several contenders gets it. A contender that finds the lock held watches it: if it is written within the renewal
-//! interval, its owner is alive; otherwise the lock has expired and may be taken. Clocks of different machines are
-//! never compared.
+//! Every write is conditional, on the absence of the object or on its being unchanged since it was read, so that only
+//! one of several contenders gets the lock. A contender that finds the lock held watches the object. If the object is
+//! rewritten in time, its owner is alive; otherwise, the lock has expired and may be taken. Clocks of different
+//! machines are never compared.
 //!
-//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another process has
-//! taken over.
+//! An owner that could not renew the lock in time must not act as its owner ([`Lease::confirm`]), and notices when
+//! another process has taken the lock.
 
 use std::io;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::driver::Driver;
 use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, MAX_NOTE_BYTES};
-use super::note::{Note, ourselves};
+use super::note::{Note, own_process};
 use super::tuning::Tuning;
 
-/// Why the lock was not obtained.
+/// The reason why the lock was not obtained.
 pub(super) enum Refusal {
     /// The named owner holds it.
     Held(String),
-    /// The object is not a lock of ours.
+    /// The object is not a lock of Relive.
     Foreign,
     /// The service refused.
     Failed(Error),
@@ -41,31 +41,31 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A lock that we own while it can be renewed.
+/// A lock that this process owns for as long as it can be renewed.
 pub(super) struct Lease {
     object: Object,
     tuning: Tuning,
     owner: u128,
-    standing: Mutex<Standing>,
-    /// Our last write. The mutex is held during a write, so that renewals are sequential.
-    written: AsyncMutex<Written>,
+    ownership: Mutex<Ownership>,
+    /// This process's last write. The mutex is held during a write, so that renewals are sequential.
+    written: AsyncMutex<WrittenLock>,
     released: Notify,
 }
 
-enum Standing {
+enum Ownership {
     /// No other process can have taken the lock before then.
     OursUntil(Instant),
-    /// It is gone for good.
+    /// The lock is lost permanently.
     Lost { to: String },
 }
 
-struct Written {
+struct WrittenLock {
     note: Note,
     version: UpdateVersion,
 }
 
 impl Lease {
-    /// Takes the lock. This takes at most the time until it would have expired.
+    /// Takes the lock. This takes at most as long as a lock takes to expire.
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,
@@ -73,14 +73,14 @@ impl Lease {
     ) -> Result<Arc<Self>, Refusal> {
         let object = Object { store, path };
         let owner = random()?;
-        let note = Note { owner: Some(owner), who: ourselves(), renewals: 0 };
+        let note = Note { owner: Some(owner), who: own_process(), renewals: 0 };
         let (version, sent) = object.take(&note, tuning).await?;
         Ok(Arc::new(Self {
             object,
             tuning,
             owner,
-            standing: Mutex::new(Standing::OursUntil(sure_until(sent, tuning))),
-            written: AsyncMutex::new(Written { note, version }),
+            ownership: Mutex::new(Ownership::OursUntil(sure_until(sent, tuning))),
+            written: AsyncMutex::new(WrittenLock { note, version }),
             released: Notify::new(),
         }))
     }
@@ -89,7 +89,7 @@ impl Lease {
     pub(super) async fn keep(self: Arc<Self>) {
         while timeout(self.tuning.renew_every, self.released.notified()).await.is_err() {
             self.renew().await;
-            if let Standing::Lost { to } = &*self.standing.lock() {
+            if let Ownership::Lost { to } = &*self.ownership.lock() {
                 tracing::error!(lock = %self.object.path, by = %to, "another server took over the lock; this \
                     one writes no more checkpoints");
                 return;
@@ -112,24 +112,24 @@ impl Lease {
         Ok(())
     }
 
-    /// Does work that only the owner may do, for as long as we certainly own the lock. `None` if that ended first: the
-    /// work is then cancelled before another process can own the lock.
+    /// Runs work that only the owner may do, for as long as this process certainly owns the lock. Returns `None` if
+    /// ownership becomes uncertain first; the work is then canceled before another process can own the lock.
     pub(super) async fn while_ours<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
-            let Standing::OursUntil(end) = *self.standing.lock() else { return None };
+            let Ownership::OursUntil(end) = *self.ownership.lock() else { return None };
             match timeout_at(end, &mut work).await {
                 Ok(done) => return Some(done),
-                Err(_) if matches!(*self.standing.lock(), Standing::OursUntil(later) if later > end) => {}
+                Err(_) if matches!(*self.ownership.lock(), Ownership::OursUntil(later) if later > end) => {}
                 Err(_) => return None,
             }
         }
     }
 
     fn is_certain(&self) -> io::Result<bool> {
-        match &*self.standing.lock() {
-            Standing::OursUntil(end) => Ok(Instant::now() < *end),
-            Standing::Lost { to } => Err(io::Error::other(format!(
+        match &*self.ownership.lock() {
+            Ownership::OursUntil(end) => Ok(Instant::now() < *end),
+            Ownership::Lost { to } => Err(io::Error::other(format!(
                 "{to} has taken over the lock, so this server writes no more checkpoints; only one server can write to a location"
             ))),
         }
@@ -145,16 +145,16 @@ impl Lease {
             let put = self.object.update(&note, written.version.clone());
             match timeout(self.tuning.renew_every, put).await {
                 Ok(Ok(version)) => {
-                    *written = Written { note, version };
-                    *self.standing.lock() = Standing::OursUntil(sure_until(sent, self.tuning));
+                    *written = WrittenLock { note, version };
+                    *self.ownership.lock() = Ownership::OursUntil(sure_until(sent, self.tuning));
                     return;
                 }
                 Ok(Err(
                     Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. },
-                )) => match self.look().await {
+                )) => match self.read_own().await {
                     Some(Ok(ours)) => *written = ours,
                     Some(Err(to)) => {
-                        *self.standing.lock() = Standing::Lost { to };
+                        *self.ownership.lock() = Ownership::Lost { to };
                         return;
                     }
                     None => return,
@@ -169,19 +169,20 @@ impl Lease {
         }
     }
 
-    /// The current contents of the object, if it is ours; otherwise its owner. `None` if it cannot be read.
-    async fn look(&self) -> Option<Result<Written, String>> {
+    /// The current contents of the object if this process owns the lock; otherwise the lock's owner. `None` if it
+    /// cannot be read.
+    async fn read_own(&self) -> Option<Result<WrittenLock, String>> {
         match timeout(self.tuning.renew_every, self.object.read()).await {
-            Ok(Ok(Some(Found { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
-                Some(Ok(Written { note, version }))
+            Ok(Ok(Some(LockContent { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
+                Some(Ok(WrittenLock { note, version }))
             }
-            Ok(Ok(Some(Found { note: Some(note), .. }))) => Some(Err(note.who)),
+            Ok(Ok(Some(LockContent { note: Some(note), .. }))) => Some(Err(note.who)),
             Ok(Ok(_)) => Some(Err("somebody who removed it".to_owned())),
             Ok(Err(_)) | Err(_) => None,
         }
     }
 
-    /// Releases the lock, if we still own it and the service answers.
+    /// Releases the lock, if this process still owns it and the service answers.
     pub(super) fn release(self: &Arc<Self>, driver: &Driver) {
         self.released.notify_one();
         let lease = Arc::clone(self);
@@ -221,8 +222,8 @@ struct Object {
 }
 
 /// The contents of the object as read.
-struct Found {
-    /// `None` if the object is not a lock of ours.
+struct LockContent {
+    /// `None` if the object is not a lock of Relive.
     note: Option<Note>,
     version: UpdateVersion,
     age: Duration,
@@ -237,7 +238,8 @@ impl Object {
             let Some(found) = self.read().await? else {
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
-                    // By another process, or by ourselves with a lost answer: the next look shows.
+                    // Another process wrote it, or this one did and the answer was lost; the next read of the object
+                    // tells which.
                     Err(Error::AlreadyExists { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }
@@ -269,7 +271,7 @@ impl Object {
         }
     }
 
-    async fn read(&self) -> Result<Option<Found>, Error> {
+    async fn read(&self) -> Result<Option<LockContent>, Error> {
         let found = match self.store.get(&self.path).await {
             Ok(found) => found,
             Err(Error::NotFound { .. }) => return Ok(None),
@@ -279,7 +281,7 @@ impl Object {
         let age = age(found.meta.last_modified.timestamp());
         let text = if found.meta.size <= MAX_NOTE_BYTES { Some(found.bytes().await?) } else { None };
         let note = text.and_then(|bytes| Note::parse(std::str::from_utf8(&bytes).ok()?));
-        Ok(Some(Found { note, version, age }))
+        Ok(Some(LockContent { note, version, age }))
     }
 
     async fn update(&self, note: &Note, version: UpdateVersion) -> Result<UpdateVersion, Error> {

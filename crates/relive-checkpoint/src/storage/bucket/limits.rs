@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Size of the parts of an upload. All parts except the last have it, because some services require equal sizes. S3
-/// accepts 10,000 parts of at least 5 MiB, so a file may have 80 GB.
+/// Size of the parts of an upload. All parts except the last have this size, because some services require equal sizes.
+/// S3 accepts 10,000 parts of at least 5 MiB each; with this size, a file can have 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
 /// Limit on the parts of an upload: S3's limit.
@@ -16,9 +16,9 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// Bytes per request of a large read.
 pub(super) const RANGE_BYTES: u64 = 8 << 20;
 
-/// Minimum bytes of a smaller read; the following ones in the file are served from memory, because a request takes some
-/// 30 ms however little it transfers. Each read that continues where the previous one ended transfers twice as many, up
-/// to [`RANGE_BYTES`], so that a file read from start to end needs few requests.
+/// Minimum bytes of a smaller read; the following ones in the file are served from memory, because even a small request
+/// takes about 30 ms. Each read that continues where the previous one ended transfers twice as many, up to
+/// [`RANGE_BYTES`], so that a file read from start to end needs few requests.
 pub(super) const LEAST_READ_BYTES: u64 = 128 << 10;
 
 /// Timeout of one attempt of a request including its body: 8 MiB at 1 Mbit/s take 64 s.
@@ -39,19 +39,19 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// No retry starts later than this after the first attempt.
 pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 
-/// How long an aborting caller waits for the removal of its remains: long enough for a healthy service.
+/// How long an aborting caller waits until its parts are removed: long enough for a healthy service.
 pub(super) const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit on the bytes read of a lock object. Ours have less than 400.
+/// Limit on the bytes read of a lock object. Relive's lock objects have fewer than 400 bytes.
 pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 
-/// How often the owner of a lock rewrites it: 8,640 requests a day, some cents.
+/// How often the owner of a lock rewrites it: 8,640 requests a day, which cost a few cents.
 pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// A lock that was not written for this long has lost its owner. This survives three failed renewals; a server that was
-/// killed and restarted waits for it.
+/// A lock that was not written for this long has lost its owner. The owner can miss three renewals; a server that was
+/// killed and restarted waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
-/// A lock that is older than this by both the service's clock and ours has no owner, without waiting. Services refuse
-/// requests from machines whose clocks are off by 15 minutes.
+/// A lock that is older than this by both the service's clock and the local one has no owner, and is taken without
+/// waiting. Services refuse requests from machines whose clocks are off by 15 minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -1,4 +1,4 @@
-//! From a URL to a client of the service that it names.
+//! Creates the client of the service that a URL names.
 
 use std::sync::Arc;
 
@@ -48,14 +48,14 @@ impl Service {
     }
 }
 
-/// The contents of a URL.
+/// The parts of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) service: Service,
     pub(super) bucket: String,
     /// Empty for the whole bucket.
     pub(super) prefix: Path,
-    /// The normalised URL, without a trailing slash.
+    /// The normalized URL, without a trailing slash.
     pub(super) url: String,
 }
 
@@ -90,7 +90,7 @@ impl Location {
     }
 
     pub(super) fn s3(&self, builder: AmazonS3Builder) -> object_store::Result<Arc<dyn ObjectStore>> {
-        // Objects are deleted one at a time, without bulk requests, which not every service supports.
+        // Objects are deleted one at a time, because not every service supports bulk requests.
         let builder = builder.with_bucket_name(&self.bucket).with_disable_bulk_delete(true);
         Ok(Arc::new(builder.with_http_connector(Connector).with_retry(retries()).build()?))
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_a_service_a_bucket_and_a_prefix() {
+    fn a_url_is_parsed_into_service_bucket_and_prefix() {
         let expected = |service, prefix: &str, url: &str| {
             Some((service, "replay".to_owned(), prefix.to_owned(), url.to_owned()))
         };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_be_meant_is_refused() {
+    fn an_invalid_url_is_refused() {
         let refusal = |url: &str| Location::parse(url).unwrap_err().to_string();
         let expected = "cannot use s3:///a: it has no bucket; expected `s3://BUCKET/PREFIX`";
         assert_eq!(refusal("s3:///a"), expected);

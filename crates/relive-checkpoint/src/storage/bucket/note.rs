@@ -5,19 +5,19 @@ use std::fmt;
 /// The first line of each lock object.
 const TITLE: &str = "relive lock 1";
 
-/// A lock object's text. docs/checkpoint-format.md describes it.
+/// The text of a lock object, described in docs/checkpoint-format.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     /// 128 random bits of the owner. `None` if the lock is free.
     pub(super) owner: Option<u128>,
     /// A description of the owner, for people.
     pub(super) who: String,
-    /// How often the owner has written it. So no two notes of an owner are equal, and neither are their entity tags.
+    /// How often the owner has written the object. It makes all notes of an owner different, and so their entity tags.
     pub(super) renewals: u64,
 }
 
 impl Note {
-    /// `None` if the object is not a lock of ours.
+    /// `None` if the object is not a lock of Relive.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         (lines.next() == Some(TITLE)).then_some(())?;
@@ -41,10 +41,10 @@ impl fmt::Display for Note {
 }
 
 /// A description of this process for others.
-pub(super) fn ourselves() -> String {
+pub(super) fn own_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    // One line, whatever the name of the host.
+    // Keeps the description on one line, whatever the host's name contains.
     let host: String = host.trim().chars().filter(|c| !c.is_control()).take(255).collect();
     let id = std::process::id();
     if host.is_empty() { format!("process {id}") } else { format!("process {id} on {host}") }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn lock_notes_round_trip() {
         for owner in [None, Some(0x1f)] {
             let note = Note { owner, who: "process 1 on a".to_owned(), renewals: 7 };
             assert_eq!(Note::parse(&note.to_string()), Some(note));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not_ours() {
+    fn other_contents_are_not_parsed_as_a_lock() {
         for text in [
             "",
             "hello",

@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `None` in runs without a server, which then prove less.
+    /// `None` in test runs without a server, in which these tests are skipped.
     pub(crate) fn of_this_run() -> Option<Self> {
         let bucket = std::env::var("RELIVE_TEST_S3").ok();
         if bucket.is_none() {
@@ -30,7 +30,7 @@ impl Server {
         self.with(&format!("{}/{place}", self.bucket), tuning, |client| client)
     }
 
-    /// A place with any URL, reached by a client that does not follow the environment variables.
+    /// A place with any URL, reached by a client that ignores the environment variables.
     pub(crate) fn with(
         &self,
         url: &str,

@@ -14,34 +14,34 @@ use super::handle::Bucket;
 use super::limits::{IN_FLIGHT, LEAST_READ_BYTES, RANGE_BYTES};
 use crate::storage::Source;
 
-/// Splits large reads into a few concurrent requests. Enlarges small ones, because most callers that read little at a
-/// time continue.
+/// Splits large reads into a few concurrent requests. Enlarges small reads, because most callers with small reads
+/// continue with the next bytes.
 pub(super) struct BucketSource {
     bucket: Arc<Bucket>,
     meta: ObjectMeta,
-    ahead: Mutex<Ahead>,
+    ahead: Mutex<ReadAhead>,
 }
 
 /// Bytes of the file that are already in memory.
 #[derive(Default)]
-struct Ahead {
+struct ReadAhead {
     offset: u64,
     bytes: Bytes,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
         let start = usize::try_from(range.start.checked_sub(self.offset)?).ok()?;
         let end = usize::try_from(range.end.checked_sub(self.offset)?).ok()?;
         self.bytes.get(start..end)
     }
 
-    /// The range to request to get this range.
+    /// The range to request from the service for a read of `range`.
     fn next(&self, range: &Range<u64>, size_bytes: u64) -> Range<u64> {
         let end = self.offset + self.bytes.len() as u64;
         // A small unwanted gap may be between the last read and this one.
-        let goes_on = self.offset <= range.start && range.start <= end + LEAST_READ_BYTES;
-        let before = if goes_on { self.bytes.len() as u64 } else { 0 };
+        let is_contiguous = self.offset <= range.start && range.start <= end + LEAST_READ_BYTES;
+        let before = if is_contiguous { self.bytes.len() as u64 } else { 0 };
         let length = (before * 2).clamp(LEAST_READ_BYTES, RANGE_BYTES).max(range.end - range.start);
         range.start..size_bytes.min(range.start.saturating_add(length))
     }
@@ -67,7 +67,7 @@ impl BucketSource {
             let next = ahead.next(range, self.meta.size);
             let offset = next.start;
             let bytes = self.wait(self.begin(next))?;
-            *ahead = Ahead { offset, bytes };
+            *ahead = ReadAhead { offset, bytes };
         }
         into.copy_from_slice(ahead.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_on_is_brought_more() {
+    fn sequential_reads_increase_the_read_ahead() {
         const MIB: u64 = 1 << 20;
-        let mut ahead = Ahead::default();
+        let mut ahead = ReadAhead::default();
         let mut lengths = Vec::new();
         let mut place = 0;
         while place < 64 * MIB {
@@ -123,7 +123,7 @@ mod tests {
             if ahead.get(&range).is_none() {
                 let next = ahead.next(&range, 64 * MIB);
                 lengths.push((next.end - next.start) / LEAST_READ_BYTES);
-                ahead = Ahead {
+                ahead = ReadAhead {
                     offset: next.start,
                     bytes: vec![0; usize::try_from(next.end - next.start).unwrap()].into(),
                 };

@@ -74,7 +74,7 @@ impl Storage for BucketStorage {
         let lease = taken.map_err(|refusal| self.refused(refusal))?;
         drop(bucket.driver.begin(Arc::clone(&lease).keep()));
         *bucket.lease.lock() = Some(Arc::clone(&lease));
-        Ok(Box::new(Guard { bucket: Arc::clone(bucket), lease }))
+        Ok(Box::new(LockGuard { bucket: Arc::clone(bucket), lease }))
     }
 
     fn describe(&self, name: &str) -> String {
@@ -108,12 +108,12 @@ impl BucketStorage {
 }
 
 /// The lock, until it is dropped.
-struct Guard {
+struct LockGuard {
     bucket: Arc<Bucket>,
     lease: Arc<Lease>,
 }
 
-impl Drop for Guard {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         *self.bucket.lease.lock() = None;
         self.lease.release(&self.bucket.driver);

@@ -29,7 +29,7 @@ impl BucketUpload {
         Self { bucket, path, pending: BytesMut::new(), parts: None }
     }
 
-    /// Sends the pending bytes as a part, once another one may be in flight.
+    /// Sends the pending bytes as a part, once the number of parts in flight permits it.
     fn send(&mut self) -> io::Result<()> {
         let bytes = self.pending.split().freeze();
         let parts = match &mut self.parts {
@@ -74,7 +74,7 @@ impl Upload for BucketUpload {
 async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_store::Result<()> {
     let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
     match store.put_opts(path, bytes.clone().into(), options).await {
-        // If the answer to a put was lost, the retry finds an object. If it has the same contents, it is ours.
+        // If the answer to a put was lost, the retry finds an object. If it has the same contents, this put created it.
         Err(exists @ Error::AlreadyExists { .. }) => {
             let there = store.get(path).await?;
             let same = there.meta.size == bytes.len() as u64 && there.bytes().await? == bytes;
@@ -121,7 +121,7 @@ impl Parts {
         let Some(upload) = &self.upload else { return Ok(()) };
         self.count += 1;
         self.size_bytes += bytes.len() as u64;
-        // The other owner completes or aborts it, after the last part.
+        // The other owner of the upload only completes or aborts it, after the last part.
         let part = upload.try_lock().map_err(io::Error::other)?.put_part(bytes.into());
         self.under_way.push_back(self.bucket.driver.begin(part));
         Ok(())
@@ -134,8 +134,8 @@ impl Parts {
         }
     }
 
-    /// Publishes the file. Services cannot make this conditional on a free name, so the name is checked first, and
-    /// nobody else writes here while we own the lock.
+    /// Publishes the file. Services cannot make this conditional on a free name, so the name is checked first, and no
+    /// other process writes here while this one owns the lock.
     fn complete(mut self, path: &Path) -> io::Result<()> {
         while !self.under_way.is_empty() {
             self.wait_for_one()?;
@@ -166,7 +166,8 @@ async fn complete_new(
     }
     match upload.complete().await {
         Ok(_) => Ok(()),
-        // If the answer was lost, a retry does not find the upload. No file existed before, so an existing one is ours.
+        // If the answer was lost, a retry does not find the upload. No file existed before, so an existing one is from
+        // this upload.
         Err(error) => match store.head(path).await {
             Ok(there) if there.size == size_bytes => Ok(()),
             _ => Err(error),
@@ -179,7 +180,7 @@ impl Drop for Parts {
         let Some(upload) = self.upload.take() else { return };
         let under_way = std::mem::take(&mut self.under_way);
         for part in under_way {
-            // A part that arrives after the upload was aborted would remain.
+            // A part that arrived after the upload was aborted would not be removed.
             drop(part.wait_for(CLEAN_UP_TIMEOUT));
         }
         let abort = self.bucket.driver.begin(async move { upload.lock().await.abort().await });

@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use super::options::Load;
 use super::plan::Plan;
 
-/// Time before the end of a run at which the server is asked; at the end, no client waits any more.
+/// How long before the end of a run the server is queried; at the end, no client is waiting any more.
 const BEFORE_END: Duration = Duration::from_millis(200);
 
 /// The conditions that inserts and samples wait for.
@@ -17,19 +17,20 @@ const BEFORE_END: Duration = Duration::from_millis(200);
 pub(super) struct BlockedOn {
     /// Inserts, for memory.
     pub(super) memory: Option<String>,
-    /// Inserts, for the table.
+    /// What inserts into the table wait for.
     pub(super) inserts: Option<String>,
-    /// Samples, for the table.
+    /// What samples from the table wait for.
     pub(super) samples: Option<String>,
 }
 
 impl BlockedOn {
-    /// Asks shortly before the end of a run of this `length`, and only if the run has completed nothing of some kind.
+    /// Queries the server shortly before the end of a run of this `length`, and only if no insert or no sample has
+    /// completed.
     pub(super) async fn find(client: &Client, plan: &Plan, load: Load, length: Duration) -> Self {
         sleep_until(plan.end - BEFORE_END.min(length / 2)).await;
         let is_stuck = (load.inserts() && plan.live.inserted.load(Ordering::Relaxed) == 0)
             || (load.samples() && plan.live.sampled.load(Ordering::Relaxed) == 0);
-        // dm-reverb's servers do not report it.
+        // dm-reverb's servers do not report what calls wait for.
         let Some(status) = (if is_stuck { client.status().await.ok() } else { None }) else {
             return Self::default();
         };
@@ -42,7 +43,7 @@ impl BlockedOn {
     }
 }
 
-/// The condition of the first waiter of a kind; others are queued behind it.
+/// The condition that the first waiter of a kind waits for; other waiters are queued behind it.
 fn reason(waiters: &[Waiter], operation: WaiterOperation) -> Option<String> {
     waiters.iter().find(|waiter| waiter.operation == operation).map(|waiter| waiter.reason.clone())
 }

@@ -48,7 +48,7 @@ pub(super) async fn connect(options: &Options, plan: &Plan) -> Result<Clients> {
     }
     let mut writers = Vec::new();
     for writer in opening {
-        writers.push(writer.await.map_err(|error| broken_off(&error))??);
+        writers.push(writer.await.map_err(|error| task_failure(&error))??);
     }
     Ok(Clients { writers, samplers, transport })
 }
@@ -82,8 +82,8 @@ pub(super) async fn run(options: &Options, clients: Clients, plan: &Plan) -> Res
     result
 }
 
-/// Runs each client on a thread of its own. Actors and learners are separate programs, too: one that encodes or decodes
-/// must not block another.
+/// Runs each client on a thread of its own. In practice, actors and learners are separate programs: a client that
+/// encodes or decodes must not block another one.
 fn start<C, F>(clients: Vec<C>, plan: &Plan, run: fn(C, Plan) -> F) -> JoinSet<Tally>
 where
     C: Send + 'static,
@@ -103,11 +103,11 @@ async fn gather(clients: Option<JoinSet<Tally>>) -> Result<Option<Tally>> {
     };
     let mut sum = Tally::new();
     while let Some(tally) = clients.join_next().await {
-        sum.merge(tally.map_err(|error| broken_off(&error))?);
+        sum.merge(tally.map_err(|error| task_failure(&error))?);
     }
     Ok(Some(sum))
 }
 
-fn broken_off(error: &JoinError) -> Failure {
+fn task_failure(error: &JoinError) -> Failure {
     Failure::text(Kind::Runtime, format!("a benchmark client failed: {error}"))
 }

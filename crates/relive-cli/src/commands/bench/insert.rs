@@ -16,7 +16,7 @@ const BATCHES_IN_FLIGHT: u32 = 2;
 /// Time after the measurement for batches in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A writer with an established connection, since it has sent an item.
+/// Opens a writer, and sends an item to establish its connection.
 pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter> {
     let mut writer = client.trajectory_writer(options(&plan))?;
     insert(&mut writer, &plan.table, plan.payload.step(0)).await?;
@@ -29,7 +29,7 @@ pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter>
 pub(super) async fn run(mut writer: TrajectoryWriter, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
-    // The rest is not measured; a limiter may block it forever.
+    // The remaining items are not measured; a limiter may block them forever.
     let _ = writer.close_with_timeout(GRACE).await;
     tally.errors.extend(result.unwrap_or(Ok(())).err());
     tally

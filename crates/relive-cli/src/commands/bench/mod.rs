@@ -1,4 +1,4 @@
-//! `relive bench`: measures a server under load from our own clients, each with its own connection.
+//! `relive bench`: measures a server under load from Relive's clients, each with its own connection.
 
 mod blocked_on;
 mod client;

@@ -9,13 +9,13 @@ use serde::Serialize;
 use crate::server::Target;
 use crate::units::parse_seconds;
 
-/// Largest item: far above any in use, and small enough for one such item per client to fit a machine.
+/// Maximum size of an item: far above any size in use, and small enough that one such item per client fits in memory.
 const MAX_ITEM_BYTES: i64 = 256 << 20;
 
-/// Clients of one kind, each of which takes a thread and a connection.
+/// Maximum number of clients of one kind, each of which takes a thread and a connection.
 const MAX_CLIENTS: i64 = 1_000;
 
-/// Items of a batch, which are in memory together.
+/// Maximum number of items of a batch, which are in memory together.
 const MAX_BATCH: i64 = 1_000_000;
 
 /// Options of `relive bench`.
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     pub(super) clients: u32,
     /// How items and batches travel; `auto` is the fastest way available
     #[arg(long, value_enum, default_value = "auto")]
-    pub(super) transport: Way,
+    pub(super) transport: TransportOption,
     /// How long to measure
     #[arg(long, default_value = "10", value_parser = parse_seconds)]
     pub(super) seconds: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Options {
 
 /// The ways to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Way {
+pub(super) enum TransportOption {
     /// Shared memory if the server is a process of this user on this machine, otherwise TCP
     Auto,
     /// TCP
@@ -65,13 +65,13 @@ pub(super) enum Way {
     Shm,
 }
 
-impl From<Way> for TransportChoice {
-    fn from(way: Way) -> Self {
+impl From<TransportOption> for TransportChoice {
+    fn from(way: TransportOption) -> Self {
         match way {
-            Way::Auto => Self::Auto,
-            Way::Tcp => Self::Tcp,
-            Way::Unix => Self::Unix,
-            Way::Shm => Self::SharedMemory,
+            TransportOption::Auto => Self::Auto,
+            TransportOption::Tcp => Self::Tcp,
+            TransportOption::Unix => Self::Unix,
+            TransportOption::Shm => Self::SharedMemory,
         }
     }
 }

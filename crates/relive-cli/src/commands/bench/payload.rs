@@ -4,7 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_client::{Nest, Tensor};
 
-/// Different steps that a client writes in turn, so that caches do not see only one.
+/// Number of different steps that a client writes in turn, so that caches do not hold a single step.
 const STEPS: u32 = 64;
 
 /// Memory limit for all steps together. A single step may exceed it.
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_have_the_size_and_differ() {
+    fn payload_steps_differ_and_have_the_requested_size() {
         let payload = Payload::new(400);
         let (first, second) = (payload.step(0), payload.step(1));
         assert_ne!(first, second);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn large_steps_are_few() {
+    fn large_payloads_have_one_step() {
         assert_eq!(Payload::new(10 << 20).steps.len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use super::live::Live;
 use super::payload::Payload;
 use crate::failure::{Failure, Result};
 
-/// The data that every client of a run has.
+/// The data that all clients of a run share.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) table: Arc<str>,
@@ -24,8 +24,8 @@ pub(super) struct Plan {
 /// The table to load.
 ///
 /// # Errors
-/// The table does not exist; there are several and none is named; or its items have a structure that the inserted ones
-/// would not have.
+/// The table does not exist; there are several and none is named; or the structure of its items differs from that of
+/// the items to insert.
 pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<Arc<str>> {
     let tables = client.server_info().await.map_err(|error| options.target.explain(error))?.tables;
     let names = || tables.iter().map(name).collect::<Vec<_>>().join(", ");

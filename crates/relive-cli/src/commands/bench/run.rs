@@ -34,19 +34,19 @@ pub(crate) async fn run(options: Options) -> Result {
         BlockedOn::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
-    // A client waits for its server to come back for longer than a run lasts.
-    let is_there = first.with_timeout(options.target.timeout).server_info().await;
+    // A client waits longer for the return of its server than a run lasts.
+    let exists = first.with_timeout(options.target.timeout).server_info().await;
     let report = Report::new(&options, &table, transport, &work);
     if !options.json {
-        report.summary().iter().for_each(|line| output::complain(line));
+        report.summary().iter().for_each(|line| output::print_error(line));
     }
     output::line(&report.json(options.json))?;
-    judge(&work, &options, &blocked_on)?;
-    is_there.map(drop).map_err(|error| options.target.lost(error))
+    check_progress(&work, &options, &blocked_on)?;
+    exists.map(drop).map_err(|error| options.target.lost(error))
 }
 
 /// Fails if clients failed or made no progress: the run then did not measure the requested load.
-fn judge(work: &Work, options: &Options, blocked_on: &BlockedOn) -> Result {
+fn check_progress(work: &Work, options: &Options, blocked_on: &BlockedOn) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {
         return Err(Failure::from(error.clone()));

@@ -1,4 +1,4 @@
-//! The work of clients, and its latency.
+//! The work of clients, and their latencies.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ mod tests {
         assert!((599_000.0..601_000.0).contains(&max), "an hour counts as the longest latency: {max}");
     }
     #[test]
-    fn the_slowest_client_is_held_against_the_mean() {
+    fn the_slowest_client_is_compared_with_the_mean() {
         let mut sum = Tally::new();
         assert_eq!(sum.slowest_client(), None);
         for items in [10, 20, 30] {

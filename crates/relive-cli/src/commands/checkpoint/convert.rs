@@ -91,7 +91,7 @@ pub(super) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// A checkpoint of which nothing is left would become one of empty tables.
+/// Refuses a checkpoint without intact items, which would become one with empty tables.
 fn check_rest(source: &Loaded, lost: u64) -> Result {
     if lost == 0 || source.snapshot.tables.iter().any(|table| !table.items.is_empty()) {
         return Ok(());

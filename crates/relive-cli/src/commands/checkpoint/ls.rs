@@ -28,7 +28,7 @@ struct Document<'a> {
     checkpoints: Vec<InfoFields<'a>>,
 }
 
-/// Lists them, oldest first.
+/// Lists the checkpoints, oldest first.
 pub(super) fn run(options: &Options) -> Result {
     let root = root_of(&options.location, "ls lists")?;
     let found = relive_checkpoint::list(&root)?;

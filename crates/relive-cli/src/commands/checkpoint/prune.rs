@@ -29,7 +29,7 @@ struct Document<'a> {
     bytes: u64,
 }
 
-/// Removes them and lists them.
+/// Removes old checkpoints, and lists them.
 pub(super) fn run(options: &Options) -> Result {
     let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
     let root = root_of(&options.location, "prune works on")?;

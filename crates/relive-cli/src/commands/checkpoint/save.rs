@@ -33,8 +33,8 @@ struct Document<'a> {
     longest_pause_s: Option<f64>,
 }
 
-/// Maximum duration of a checkpoint: `--timeout` is for answers that should come at once. The server's status shows
-/// whether it is still working.
+/// Maximum duration of a checkpoint: `--timeout` applies to answers that should arrive at once. The server's status
+/// shows whether the checkpoint is still being written.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 /// Requests a checkpoint and waits until it is written.
@@ -61,7 +61,7 @@ pub(super) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// Waits for the answer and polls the server's status meanwhile. dm-reverb's servers have no status.
+/// Waits for the answer, and polls the server's status until then. dm-reverb's servers have no status.
 async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     let patient = client.with_timeout(LONGEST);
     let mut answer = std::pin::pin!(patient.checkpoint());
@@ -81,7 +81,7 @@ async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     }
 }
 
-/// The server's report on the checkpoint at `location`, unless another one followed it.
+/// The server's report on the checkpoint at `location`, unless a later checkpoint replaced it.
 fn details<'a>(
     status: &'a CheckpointStatus,
     location: &str,

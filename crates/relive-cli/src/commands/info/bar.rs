@@ -1,9 +1,9 @@
 //! Draws a limiter's cursor between its bounds.
 
-/// Positions of the cursor on the bar.
+/// Number of positions of the cursor on the bar.
 const WIDTH: usize = 24;
 
-/// The cursor as a mark between its bounds: at the left end samples wait, at the right end inserts do.
+/// The cursor as a mark between its bounds. At the left end, samples wait; at the right end, inserts wait.
 pub(in crate::commands) fn bar(cursor: f64, min: f64, max: f64) -> String {
     let share = if max > min { ((cursor - min) / (max - min)).clamp(0.0, 1.0) } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and WIDTH - 1")]
@@ -24,7 +24,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_beyond_its_bounds_stays_on_the_bar() {
+    fn a_cursor_out_of_bounds_is_clamped_to_the_bar() {
         assert_eq!(bar(-1.0, 0.0, 8.0), bar(0.0, 0.0, 8.0));
         assert_eq!(bar(9.0, 0.0, 8.0), bar(8.0, 0.0, 8.0));
         assert_eq!(bar(f64::NAN, 1.0, 1.0), bar(0.0, 0.0, 8.0));

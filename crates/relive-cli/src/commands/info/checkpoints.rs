@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_checkpoints_says_nothing_of_them() {
+    fn a_server_without_checkpoints_shows_no_checkpoint_lines() {
         assert_eq!(lines(&CheckpointStatus::default()), Vec::<String>::new());
         let none = CheckpointStatus { enabled: true, ..CheckpointStatus::default() };
         assert_eq!(lines(&none), ["no checkpoint yet"]);
     }
 
     #[test]
-    fn what_the_server_began_with_is_told_until_there_is_a_newer_one() {
+    fn the_loaded_checkpoint_is_shown_until_there_is_a_newer_one() {
         let mut began =
             CheckpointStatus { loaded: Some("/data/c-0".to_owned()), ..CheckpointStatus::default() };
         assert_eq!(lines(&began), ["started from /data/c-0; writes no checkpoints"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_is_told_with_what_it_cost() {
+    fn the_last_checkpoint_is_shown_with_its_cost() {
         let next = CheckpointStatus { next_due: Some(Duration::from_secs(90)), ..status() };
         let expected = "last checkpoint 5.0 s ago: /data/c-1, 2.00 KiB of 4.00 KiB written in 2.0 s, \
                         longest pause 0.8 ms; the next in 1 min 30 s";
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_what_stays_valid() {
+    fn a_failure_is_reported_with_the_checkpoint_that_remains_valid() {
         let failed = FinishedCheckpoint { outcome: Err("disk full".to_owned()), ..saved() };
         let mut failed = CheckpointStatus { last: Some(failed), ..status() };
         assert_eq!(lines(&failed), ["last checkpoint failed 5.0 s ago: disk full; /data/c-1 remains valid"]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_one_is_told_with_how_far_it_is() {
+    fn a_running_checkpoint_is_shown_with_its_progress() {
         let running = RunningCheckpoint {
             trigger: CheckpointTrigger::Request,
             phase: CheckpointPhase::Capturing,

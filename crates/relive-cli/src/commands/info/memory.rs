@@ -25,7 +25,8 @@ pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> 
     format!("memory: {}{}{}", parts.join(", "), process.unwrap_or_default(), stuck.unwrap_or_default())
 }
 
-/// The bytes of a table, its bound, and where they are, unless they are in memory and belong to this table alone.
+/// The bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables; `None` if the server
+/// does not report them.
 pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
     let chunks = &table.details.as_ref()?.chunks;
     let mut text = bytes(chunks.encoded_bytes);
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_there_is_to_say_is_said() {
+    fn the_memory_line_omits_absent_values() {
         let chunks = ChunkTotals { encoded_bytes: 3 << 20, ..ChunkTotals::default() };
         assert_eq!(line(&chunks, &MemoryStatus::default()), "memory: 3.00 MiB of chunks");
         let chunks = ChunkTotals { spilled_bytes: 1 << 20, shared_bytes: 2048, ..chunks };

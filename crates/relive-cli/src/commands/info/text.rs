@@ -11,10 +11,10 @@ use super::waiters::operation;
 use crate::rules::{bounds, selectors};
 use crate::units::{bytes, count, counted, number, plural, rate, time, utc};
 
-/// Lines about the waiters of a table.
+/// Maximum number of lines about the waiters of a table.
 const SHOWN_GROUPS: usize = 10;
 
-/// Lines about changes of tables in use.
+/// Maximum number of lines about changes of tables in use.
 const SHOWN_CHANGES: usize = 5;
 
 /// The report: a paragraph for the server, and one for each table.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dm_reverb_server_is_named_and_told_without_bytes_and_waiters() {
+    fn a_dm_reverb_server_is_shown_without_bytes_and_waiters() {
         let mut before = reverb(info(TableConfig::queue("q", 8), 0, 0));
         let now = reverb(info(TableConfig::queue("q", 8), 6, 2));
         before.taken_at = now.taken_at.checked_sub(Duration::from_secs(2)).unwrap();
@@ -242,21 +242,21 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_too_small_says_how_many_items_are_missing() {
+    fn a_table_below_its_minimum_shows_the_number_of_missing_items() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 10, 0));
         assert_eq!(limiter(&table), "  limiter: 990 items missing until sampling can start");
     }
 
     #[test]
-    fn a_limiter_without_bounds_tells_the_items_over_its_minimum() {
+    fn a_limiter_without_bounds_shows_the_items_over_its_minimum() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 200_141, 3));
         assert_eq!(limiter(&table), "  limiter: 199,141 items over the minimum of 1,000");
     }
 
     #[test]
-    fn a_cursor_beyond_its_bounds_is_told_in_words() {
+    fn a_cursor_out_of_bounds_is_shown_as_text() {
         assert_eq!(cursor(0.0, Some(3000.0), Some(5000.0)), "0, below 3000..5000");
         assert_eq!(cursor(9.5, Some(0.0), Some(8.0)), "9.5, above 0..8");
         assert_eq!(cursor(0.0, Some(0.0), Some(8.0)), "[|-----------------------] 0 in 0..8");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_one_of_is_told_in_the_singular() {
+    fn counts_of_one_use_the_singular() {
         let table = Table::of_info(info(TableConfig::queue("q", 1), 1, 1));
         assert_eq!(headline(&table), "q: 1 of 1 item");
         let none = Rates { inserts_per_s: None, samples_per_s: None };
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_left_out_when_a_counter_went_back() {
+    fn rates_are_omitted_when_a_counter_decreased() {
         let before = reverb(info(TableConfig::new("t"), 10, 0));
         let now = reverb(info(TableConfig::new("t"), 3, 0));
         let rates = Rates::between(&before, &now, &now.tables[0]);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_that_are_alike_share_a_line() {
+    fn equal_waiters_share_a_line() {
         let waiter = |who: &str, reason: &str| Waiter {
             operation: WaiterOperation::Insert,
             who: who.to_owned(),

@@ -14,18 +14,18 @@ use crate::units::parse_seconds;
 
 /// Which job.
 #[derive(Debug, Args)]
-pub(super) struct Which {
+pub(super) struct JobSelector {
     /// Name of a job, as `relive job ls` lists it, or the address of the server with a run's tables, host:port
     /// [default: the only job on this machine]
     #[arg(value_name = "JOB")]
     job: Option<String>,
     #[command(flatten)]
-    access: ServerAccess,
+    access: JobAccess,
 }
 
-/// How servers are reached.
+/// How to reach servers.
 #[derive(Debug, Clone, Args)]
-pub(super) struct ServerAccess {
+pub(super) struct JobAccess {
     /// How long to wait for each answer
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub(super) timeout: Duration,
@@ -34,7 +34,7 @@ pub(super) struct ServerAccess {
 }
 
 /// A job that was found.
-pub(super) struct Found {
+pub(super) struct FoundJob {
     /// Its name on this machine.
     pub(super) name: String,
     /// Its record on this machine.
@@ -43,12 +43,12 @@ pub(super) struct Found {
     timeout: Duration,
 }
 
-impl Which {
+impl JobSelector {
     /// Finds the job and checks that its server answers.
     ///
     /// # Errors
     /// The job does not exist or has ended, or its server does not answer or refuses this client.
-    pub(super) fn find(&self) -> Result<Found> {
+    pub(super) fn find(&self) -> Result<FoundJob> {
         match self.record()? {
             Some(record) => self.access.to_job(record),
             None => self.access.to_address(self.job.as_deref().unwrap_or_default()),
@@ -99,18 +99,18 @@ fn only() -> Result<Record> {
     }
 }
 
-impl ServerAccess {
+impl JobAccess {
     /// Connects to a job on this machine.
-    pub(super) fn to_job(&self, record: Record) -> Result<Found> {
+    pub(super) fn to_job(&self, record: Record) -> Result<FoundJob> {
         let (address, token) = (record.job.address.clone(), record.job.token.clone());
         let client = self.client(&address, self.security.clone().or_token(token))?;
-        Ok(Found { name: record.job.name.clone(), record: Some(record), client, timeout: self.timeout })
+        Ok(FoundJob { name: record.job.name.clone(), record: Some(record), client, timeout: self.timeout })
     }
 
     /// Connects to the run at an address.
-    pub(super) fn to_address(&self, address: &str) -> Result<Found> {
+    pub(super) fn to_address(&self, address: &str) -> Result<FoundJob> {
         let client = self.client(address, self.security.clone())?;
-        Ok(Found { name: address.to_owned(), record: None, client, timeout: self.timeout })
+        Ok(FoundJob { name: address.to_owned(), record: None, client, timeout: self.timeout })
     }
 
     /// A client of a server that answers.
@@ -127,8 +127,8 @@ impl ServerAccess {
     }
 }
 
-impl Found {
-    /// Whether its process has verifiably ended, or its server no longer answers.
+impl FoundJob {
+    /// Whether the job's process has verifiably ended, or its server no longer answers.
     pub(super) fn is_gone(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.process.has_ended())
             || self.client.with_timeout(self.timeout).server_info().is_err()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use relive_rl::watching::{LogLine, LogReader};
 
-use super::find::{Found, Which};
+use super::find::{FoundJob, JobSelector};
 use super::plan::{Node, Phase};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
-    which: Which,
+    selector: JobSelector,
     /// Keep printing new lines until the job is over
     #[arg(long, short)]
     follow: bool,
@@ -32,7 +32,7 @@ pub(super) struct Options {
 
 /// Prints the lines.
 pub(super) fn run(options: &Options) -> Result {
-    let found = options.which.find()?;
+    let found = options.selector.find()?;
     let mut reader = LogReader::new(&found.client);
     let lines = reader.read()?.ok_or_else(|| found.no_run())?;
     let filter = Filter::of(options.node.as_deref(), &found, &lines)?;
@@ -42,7 +42,7 @@ pub(super) fn run(options: &Options) -> Result {
 
 impl Options {
     /// Prints new lines until the job ends.
-    fn follow(&self, found: &Found, (mut reader, filter): (LogReader, &Filter)) -> Result {
+    fn follow(&self, found: &FoundJob, (mut reader, filter): (LogReader, &Filter)) -> Result {
         loop {
             // All lines up to the end are available when the end is detected.
             let is_over = match found.plan() {
@@ -58,7 +58,7 @@ impl Options {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        output::complain("the job is over, or its server is gone");
+        output::print_error("the job is over, or its server is gone");
         Ok(())
     }
 
@@ -88,7 +88,7 @@ enum Filter {
 impl Filter {
     /// # Errors
     /// The node does not exist.
-    fn of(node: Option<&str>, found: &Found, lines: &[LogLine]) -> Result<Filter> {
+    fn of(node: Option<&str>, found: &FoundJob, lines: &[LogLine]) -> Result<Filter> {
         let Some(name) = node else { return Ok(Filter::All) };
         let nodes = found.plan()?.map(|(plan, _)| plan.nodes).unwrap_or_default();
         let mut known: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::find::{Found, ServerAccess};
+use super::find::{FoundJob, JobAccess};
 use crate::failure::{Failure, Kind, Result};
 use crate::jobs::{self, Record};
 use crate::output;
@@ -21,7 +21,7 @@ pub(super) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    access: ServerAccess,
+    access: JobAccess,
 }
 
 /// A line of the list.
@@ -51,12 +51,12 @@ pub(super) fn run(options: &Options) -> Result {
         return Ok(output::line(&Value::from(rows).to_string())?);
     }
     if rows.is_empty() {
-        output::complain("no job is running on this machine; --at HOST:PORT shows a run on another one");
+        output::print_error("no job is running on this machine; --at HOST:PORT shows a run on another one");
     }
     Ok(output::line(&table(&rows))?)
 }
 
-fn of_address(address: &str, access: &ServerAccess) -> Result<Row> {
+fn of_address(address: &str, access: &JobAccess) -> Result<Row> {
     let found = access.to_address(address)?;
     let mut row = Row {
         name: address.to_owned(),
@@ -75,7 +75,7 @@ fn of_address(address: &str, access: &ServerAccess) -> Result<Row> {
 }
 
 /// A job on this machine. One that ended without deregistering is listed once.
-fn of_record(record: Record, access: &ServerAccess) -> Row {
+fn of_record(record: Record, access: &JobAccess) -> Row {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let job = record.job.clone();
     let mut row = Row {
@@ -95,12 +95,12 @@ fn of_record(record: Record, access: &ServerAccess) -> Row {
         row.state = "killed".to_owned();
         return row;
     }
-    let is_here = record.process.is_here();
+    let is_on_this_host = record.process.is_on_this_host();
     let found = access.to_job(record);
     let silent = |failure: &Failure| match failure.kind() {
         Some(Kind::Refused) => "refuses the token",
-        // It opens its port a moment after it is listed.
-        Some(Kind::Unreachable) if is_here => "starting",
+        // A job opens its port shortly after it is listed.
+        Some(Kind::Unreachable) if is_on_this_host => "starting",
         _ => "does not answer",
     };
     match found.and_then(|found| row.ask(&found)) {
@@ -112,7 +112,7 @@ fn of_record(record: Record, access: &ServerAccess) -> Row {
 
 impl Row {
     /// Adds the run's own report.
-    fn ask(&mut self, found: &Found) -> Result {
+    fn ask(&mut self, found: &FoundJob) -> Result {
         if let Some((plan, _)) = found.plan()? {
             plan.phase.name().clone_into(&mut self.state);
             (self.agent, self.environment) = (plan.agent, plan.environment);

@@ -10,12 +10,12 @@ use crate::failure::Result;
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: JobCommand,
 }
 
 /// What to do with jobs.
 #[derive(Debug, Subcommand)]
-enum What {
+enum JobCommand {
     /// List the jobs on this machine: the runs whose tables are served
     Ls(ls::Options),
     /// Show a job live: its operators, workers and nodes
@@ -28,9 +28,9 @@ enum What {
 
 pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
-        What::Ls(options) => ls::run(options),
-        What::Top(options) => top::run(options),
-        What::Logs(options) => logs::run(options),
-        What::Stop(options) => stop::run(options),
+        JobCommand::Ls(options) => ls::run(options),
+        JobCommand::Top(options) => top::run(options),
+        JobCommand::Logs(options) => logs::run(options),
+        JobCommand::Stop(options) => stop::run(options),
     }
 }

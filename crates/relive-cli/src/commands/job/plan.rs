@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use relive_rl::run::look;
 use serde::Deserialize;
 
-use super::find::Found;
+use super::find::FoundJob;
 use crate::failure::{Failure, Kind, Result};
 
 /// A run in progress.
@@ -97,7 +97,7 @@ pub(super) struct Node {
     pub(super) seen_seconds: Option<f64>,
 }
 
-impl Found {
+impl FoundJob {
     /// The run's report and its source text; `None` if the server has no run that reports.
     pub(super) fn plan(&self) -> Result<Option<(Plan, String)>> {
         let Some(text) = look(&self.client)? else { return Ok(None) };

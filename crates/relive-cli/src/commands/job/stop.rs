@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use relive_rl::watching::order_stop;
 
-use super::find::{Found, Which};
+use super::find::{FoundJob, JobSelector};
 use super::plan::{Phase, Plan};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -21,7 +21,7 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
-    which: Which,
+    selector: JobSelector,
     /// How long to wait for the run to end
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     within: Duration,
@@ -32,12 +32,12 @@ pub(super) struct Options {
 
 /// Ends the run.
 pub(super) fn run(options: &Options) -> Result {
-    if options.now { kill(&options.which) } else { end(options) }
+    if options.now { kill(&options.selector) } else { end(options) }
 }
 
-/// Tells the run to end in order, and waits for it.
+/// Tells the run to stop in order, and waits for its end.
 fn end(options: &Options) -> Result {
-    let found = options.which.find()?;
+    let found = options.selector.find()?;
     let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
     let name = &found.name;
     match plan.phase {
@@ -70,15 +70,15 @@ fn late(name: &str, within: Duration) -> Failure {
     Failure::text(Kind::Timeout, text)
 }
 
-/// Whether the notified driver has ended: according to its process if that is visible, otherwise according to its
-/// server.
-fn has_ended(found: &Found, told: &Plan) -> Result<bool> {
-    if let Some(record) = found.record.as_ref().filter(|record| record.process.is_here()) {
+/// Whether the driver that was told to stop has ended, according to its process if that is visible, otherwise according
+/// to its server.
+fn has_ended(found: &FoundJob, initial_plan: &Plan) -> Result<bool> {
+    if let Some(record) = found.record.as_ref().filter(|record| record.process.is_on_this_host()) {
         return Ok(record.process.has_ended());
     }
     match found.plan() {
-        Ok(Some((plan, _))) => Ok(plan.phase != Phase::Running || plan.driver != told.driver),
-        // The run ended with its tables, or has no time to answer.
+        Ok(Some((plan, _))) => Ok(plan.phase != Phase::Running || plan.driver != initial_plan.driver),
+        // The run ended together with its tables, or is too busy to answer.
         Ok(None) => Ok(found.is_gone()),
         Err(_) if found.is_gone() => Ok(true),
         Err(failure) => Err(failure),
@@ -86,20 +86,20 @@ fn has_ended(found: &Found, told: &Plan) -> Result<bool> {
 }
 
 /// Kills the process of a job on this machine. Its workers end with it.
-fn kill(which: &Which) -> Result {
+fn kill(selector: &JobSelector) -> Result {
     let far = |whose: &str| {
         Failure::usage(format!(
             "--now kills a process on this machine, but {whose}; omit --now to stop the run in order"
         ))
     };
-    let Some(record) = which.record()? else {
-        let found = which.find()?;
+    let Some(record) = selector.record()? else {
+        let found = selector.find()?;
         let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
         let (host, pid) = (plan.driver.host, plan.driver.pid);
         return Err(far(&format!("{} is an address, whose run is process {pid} on {host}", found.name)));
     };
     let (name, process) = (&record.job.name, &record.process);
-    if !process.is_here() {
+    if !process.is_on_this_host() {
         return Err(far(&format!("{name} is process {} on {}", process.pid, process.host)));
     }
     process.kill()?;

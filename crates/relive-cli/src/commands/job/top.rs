@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::find::Which;
+use super::find::JobSelector;
 use super::plan::{Operator, Phase, Plan};
 use crate::commands::rl::parts;
 use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, parse_seconds};
 
-/// Workers that are shown individually.
+/// Maximum number of workers that are shown individually.
 const MAX_WORKERS: usize = 40;
 
 /// Options of `relive job top`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
-    which: Which,
+    selector: JobSelector,
     /// Time between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
@@ -33,13 +33,13 @@ pub(super) struct Options {
 
 /// Shows the run until it ends, or until Ctrl-C.
 pub(super) fn run(options: &Options) -> Result {
-    let found = options.which.find()?;
+    let found = options.selector.find()?;
     let mut before = Before::default();
     let mut has_seen = false;
     loop {
         let (plan, text) = match found.plan() {
             Err(_) | Ok(None) if has_seen && found.is_gone() => {
-                output::complain("the job is over, or its server is gone");
+                output::print_error("the job is over, or its server is gone");
                 return Ok(());
             }
             looked => looked?.ok_or_else(|| found.no_run())?,
@@ -62,8 +62,8 @@ pub(super) fn run(options: &Options) -> Result {
 }
 
 impl Phase {
-    /// A note on its figures.
-    fn told(self) -> &'static str {
+    /// A note on the run's figures in this state.
+    fn describe(self) -> &'static str {
         match self {
             Phase::Running => "",
             Phase::Over => "; the run is over",
@@ -90,7 +90,7 @@ impl Before {
             shown.environment,
             shown.env_steps,
             shown.learner_steps,
-            shown.phase.told(),
+            shown.phase.describe(),
             "",
             "operator",
             "items",
@@ -170,7 +170,7 @@ fn ago(seconds: Option<f64>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("{seconds:.1} s ago"))
 }
 
-/// The operator, with those that it pulls from.
+/// The operator, with the operators that it pulls from.
 fn named(operator: &Operator) -> String {
     let inputs: Vec<String> = operator.inputs.iter().map(ToString::to_string).collect();
     let from = if inputs.is_empty() { String::new() } else { format!(" \u{2190} {}", inputs.join(", ")) };

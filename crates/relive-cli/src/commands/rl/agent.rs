@@ -20,7 +20,7 @@ pub(super) fn agents() -> impl TypedValueParser<Value = &'static str> {
     PossibleValuesParser::new(values).map(|given| *NAMES.iter().find(|name| **name == given).unwrap_or(&""))
 }
 
-/// Which agent, with which settings.
+/// The agent and its settings.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AgentOptions {
     /// The agent
@@ -47,7 +47,7 @@ pub(super) struct SettingOptions {
 /// Settings to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
-    /// Those known to work well for the environment, if there are any, else the agent's defaults
+    /// Settings known to work well for the environment, if there are any, else the agent's defaults
     Auto,
     /// The agent's defaults: Acme's for DQN, Stable-Baselines3's for the others
     #[value(alias = "acme")]
@@ -60,14 +60,14 @@ impl AgentOptions {
     }
 
     /// The agent with its settings for an environment.
-    pub(super) fn made(&self, environment: &str) -> Result<Arc<dyn Agent>> {
-        self.settings.made(self.agent, environment)
+    pub(super) fn make_agent(&self, environment: &str) -> Result<Arc<dyn Agent>> {
+        self.settings.make_agent(self.agent, environment)
     }
 }
 
 impl SettingOptions {
     /// An agent by its name, with its settings for an environment.
-    pub(super) fn made(&self, agent: &str, environment: &str) -> Result<Arc<dyn Agent>> {
+    pub(super) fn make_agent(&self, agent: &str, environment: &str) -> Result<Arc<dyn Agent>> {
         let of = if self.preset == Preset::Auto { environment } else { "" };
         let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(agent, of)?)
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
@@ -75,9 +75,9 @@ impl SettingOptions {
         let mut settings = toml::Table::try_from(strip_nulls(preset))
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
         for (whose, changes) in self.changes()? {
-            let told = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
-            // Each alone, so that the error names it.
-            of_json(&json(&changes)?).map_err(told)?;
+            let usage_error = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
+            // Checks each change alone, so that the error names it.
+            of_json(&json(&changes)?).map_err(usage_error)?;
             merge(&mut settings, changes);
         }
         Ok(of_json(&json(&settings)?)?)
@@ -92,7 +92,8 @@ impl SettingOptions {
         for (key, value) in &self.set {
             let whose = format!("--set {key}={value}");
             let changed = setting(key, value);
-            // Agents are created from JSON, which has neither NaN nor infinity: such a value would count as not set.
+            // Agents are created from JSON, which has neither NaN nor infinity: such a value would be treated as not
+            // set.
             if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
                 return Err(Failure::usage(format!("{whose}: the value must be a finite number")));
             }
@@ -114,10 +115,10 @@ fn read(path: &Path) -> Result<toml::Table> {
     toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))
 }
 
-/// Parses a setting as a TOML value; a value that is not TOML, as in loss=categorical, is a text.
+/// Parses a setting as a TOML value; a value that is not TOML, as in loss=categorical, is a string.
 fn setting(key: &str, value: &str) -> toml::Table {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
-    // A value with a line break in it would contain more than a value.
+    // A value with a line break could define further keys.
     let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     let parsed = parsed.filter(|value| !value.is_datetime());
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
@@ -132,7 +133,7 @@ fn setting_of(name: &str, value: toml::Value) -> toml::Value {
     toml::Value::Table(toml::Table::from_iter([(name.to_owned(), value)]))
 }
 
-/// Replaces settings; of groups, only the given settings.
+/// Replaces settings. In groups, replaces only the given settings.
 fn merge(all: &mut toml::Table, given: toml::Table) {
     for (name, value) in given {
         match (all.get_mut(&name), value) {

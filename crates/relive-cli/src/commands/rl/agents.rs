@@ -59,8 +59,9 @@ fn settings(agent: &str, environment: &str, is_json: bool) -> Result {
     if is_json {
         return Ok(output::line(&preset)?);
     }
-    let told = |error: serde_json::Error| Failure::text(Kind::Runtime, error);
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&preset).map_err(told)?;
+    let runtime_error = |error: serde_json::Error| Failure::text(Kind::Runtime, error);
+    let fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(&preset).map_err(runtime_error)?;
     for (name, value) in fields {
         match value {
             serde_json::Value::Null => output::line(&format!("# {name} is not set"))?,

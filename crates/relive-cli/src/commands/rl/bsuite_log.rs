@@ -7,20 +7,20 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 
 type Log = (BsuiteId, Vec<LogRow>);
 
-/// Holds the log of the training environment. Its seed is that of the first environment created, which only provides
-/// the spec. Environments of evaluations and demonstrations have other seeds.
+/// Holds the log of the training environment. This environment has the seed of the first environment created, which
+/// only provides the spec. Environments of evaluations and demonstrations have other seeds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kept {
+pub(super) struct LogKeeper {
     seed: Arc<OnceLock<u64>>,
     log: Arc<Mutex<Option<Log>>>,
 }
 
-impl Kept {
+impl LogKeeper {
     /// An environment that may be the training environment.
-    pub(super) fn watch(&self, id: BsuiteId, seed: u64) -> Result<Watched, EnvError> {
+    pub(super) fn watch(&self, id: BsuiteId, seed: u64) -> Result<LoggedEnvironment, EnvError> {
         let is_kept = *self.seed.get_or_init(|| seed) == seed;
         let environment = Logged::new(id.load(u32::try_from(seed).unwrap_or(u32::MAX))?);
-        Ok(Watched { id, environment, kept: self.clone(), is_kept })
+        Ok(LoggedEnvironment { id, environment, kept: self.clone(), is_kept })
     }
 
     /// The file's name and contents.
@@ -31,14 +31,14 @@ impl Kept {
 }
 
 /// A bsuite environment whose log outlives it.
-pub(super) struct Watched {
+pub(super) struct LoggedEnvironment {
     id: BsuiteId,
     environment: Logged<Box<dyn BsuiteEnvironment>>,
-    kept: Kept,
+    kept: LogKeeper,
     is_kept: bool,
 }
 
-impl Environment for Watched {
+impl Environment for LoggedEnvironment {
     fn spec(&self) -> &EnvironmentSpec {
         self.environment.spec()
     }
@@ -64,8 +64,8 @@ impl Environment for Watched {
     }
 }
 
-impl Drop for Watched {
-    /// Keeps the final log: a search continues from the environment's state, and returns to it.
+impl Drop for LoggedEnvironment {
+    /// Stores the log only at the end: a search steps the environment from its state, and then restores it.
     fn drop(&mut self) {
         if self.is_kept
             && !self.environment.rows().is_empty()

@@ -20,7 +20,7 @@ pub(super) struct Figures {
     /// The mean return of the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evaluator_return: Option<f64>,
-    /// That return on a scale from a random policy's mean return, 0, to an expert's, 100.
+    /// This return on a scale on which a random policy's mean return is 0 and an expert's is 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) normalized_score: Option<f64>,
     /// The number of steps after which the mean return reached `--until`.
@@ -96,13 +96,13 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// The parts of a run's work by their time, longest first, as in `learn 3.1 s`; omits those below a percent.
+/// The parts of a run's work by their time, longest first, as in `learn 3.1 s`; omits parts below one percent.
 pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
     let least = seconds.values().sum::<f64>() / 100.0;
     let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();
     parts.sort_by(|one, other| other.1.total_cmp(one.1));
-    let told: Vec<_> = parts.iter().map(|(part, seconds)| format!("{part} {seconds:.1} s")).collect();
-    told.join(", ")
+    let texts: Vec<_> = parts.iter().map(|(part, seconds)| format!("{part} {seconds:.1} s")).collect();
+    texts.join(", ")
 }
 
 impl Figures {
@@ -126,7 +126,7 @@ impl Figures {
         (self.summary.episodes > 0).then_some(self.summary.mean_return_last_100)
     }
 
-    pub(super) fn told(&self, environment: &str) -> String {
+    pub(super) fn describe(&self, environment: &str) -> String {
         let Summary {
             mean_return_last_100,
             episodes,
@@ -154,7 +154,7 @@ impl Figures {
             text += &format!("; {mean:.3} without exploration");
         }
         if let Some(score) = self.normalized_score {
-            text += &format!(", normalised score {score:.1}");
+            text += &format!(", normalized score {score:.1}");
         }
         text
     }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_evaluation_counts_alone_also_where_nobody_acts() {
+    fn only_the_newest_evaluation_is_reported_even_without_actors() {
         let mut watcher = Watcher::new(None, None, Stop::new());
         for (learner_steps, episode_return) in [(100, 1.0), (100, 2.0), (200, 5.0), (200, 7.0)] {
             watcher.note(&Report::Evaluator(EpisodeReport {

@@ -14,11 +14,11 @@ use relive_cluster::launch::{
 
 use super::train;
 use crate::commands::token;
-use crate::failure::{Failure, Result, what_is_wrong};
+use crate::failure::{Failure, Result, usage_reason};
 use crate::output;
 use crate::units::parse_bytes;
 
-/// How long workers wait for the run, which a cluster may start later than them.
+/// How long workers wait for the run, which a cluster may start after the workers.
 const PATIENCE: &str = "600";
 
 /// Options of `relive rl launch`.
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "IMAGE", required_if_eq("engine", "kubernetes"))]
     image: Option<String>,
     #[command(flatten)]
-    needs: Needs,
+    needs: ResourceOptions,
     /// The agent and the options of `relive rl train`, except those that place its workers
     #[arg(last = true, required = true, value_name = "TRAIN")]
     train: Vec<OsString>,
@@ -59,9 +59,9 @@ struct TrainLine {
     train: train::Options,
 }
 
-/// What the processes need.
+/// The resources of the processes.
 #[derive(Debug, Args)]
-struct Needs {
+struct ResourceOptions {
     /// Processors of the learner process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     learner_cpus: u32,
@@ -89,18 +89,19 @@ pub(crate) fn run(options: &Options) -> Result {
     options.expect_train()?;
     // None of these launchers runs a process itself.
     if let Launched::Written(written) = options.launcher().start(&options.job()?).map_err(Failure::usage)? {
-        tell(&written, &options.out)?;
+        print_instructions(&written, &options.out)?;
     }
     Ok(())
 }
 
 impl Options {
     /// # Errors
-    /// Fails if `relive rl train` would refuse its options, agent or environment, or if they set where its workers are.
+    /// Fails if `relive rl train` would refuse its options, agent or environment, or if the options set the placement
+    /// of its workers.
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
-            Failure::usage(format!("after --: {}; see `relive rl train --help`", what_is_wrong(&error)))
+            Failure::usage(format!("after --: {}; see `relive rl train --help`", usage_reason(&error)))
         })?;
         if !parsed.train.leaves_executor_open() {
             return Err(Failure::usage(
@@ -152,13 +153,13 @@ fn words<const N: usize>(words: [&str; N]) -> impl Iterator<Item = Word> {
 }
 
 /// Writes the files, and prints how to start, inspect and end the job.
-fn tell(written: &Written, folder: &Path) -> Result {
+fn print_instructions(written: &Written, folder: &Path) -> Result {
     for file in &written.files {
         write(file, folder)?;
     }
     if !written.files.is_empty() {
         let names: Vec<&str> = written.files.iter().map(|file| &*file.name).collect();
-        output::complain(&format!(
+        output::print_error(&format!(
             "wrote to {}, where you must run the commands: {}",
             folder.display(),
             names.join(", ")
@@ -168,13 +169,13 @@ fn tell(written: &Written, folder: &Path) -> Result {
     let others = [("watch", &written.watch), ("stop", &written.stop), ("resize", &written.resize)];
     for (what, command) in others {
         if let Some(command) = command {
-            output::complain(&format!("{what}: {command}"));
+            output::print_error(&format!("{what}: {command}"));
         }
     }
     Ok(())
 }
 
-/// Keeps the files of an earlier job, which may be running.
+/// Does not overwrite the files of an earlier job, which may be running.
 fn write(file: &File, folder: &Path) -> Result {
     let path = folder.join(&file.name);
     let refused = |error: io::Error| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use relive_cluster::launch::{Event, Job, Members, Next, Processes, Restart, Task, What};
+use relive_cluster::launch::{Event, EventKind, Job, Members, Next, Processes, Restart, Task};
 use relive_engine::{Engine, EngineBuilder};
 use relive_rl::RlError;
 use relive_rl::limits::MAX_NODE_WORKERS;
@@ -17,7 +17,7 @@ use relive_rl::watching::host_name;
 
 use super::node_port::NodePort;
 use super::processes::ServerAccess;
-use super::supervisor::{AFTER_SUCCESS, GRACE, given_up};
+use super::supervisor::{AFTER_SUCCESS, GRACE, failure_text};
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -57,8 +57,8 @@ fn name(text: &str) -> std::result::Result<String, String> {
 /// Acts until the run ends.
 pub(crate) fn run(options: &Options) -> Result {
     let stop = Stop::new();
-    let told = stop.clone();
-    signals::stop_in_order("node", move || told.stop())
+    let stop_handle = stop.clone();
+    signals::stop_in_order("node", move || stop_handle.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
     let client = options.access.client(&options.join, "--join")?;
     let tables = node_tables().fold(Engine::builder(), EngineBuilder::table);
@@ -68,11 +68,12 @@ pub(crate) fn run(options: &Options) -> Result {
     let machine = own_host();
     let own = format!("{machine}-{}", std::process::id());
     let name = options.name.clone().unwrap_or(own);
-    let mut workers = Workers::new(options, port.near());
+    let mut workers = Workers::new(options, port.local_address());
     let access = options.access.clone();
     let connect: Connect = Arc::new(move |address: &str| {
-        let refused =
-            |failure: Failure| RlError::setting("the address of a node", failure.told(), "one of this run's");
+        let refused = |failure: Failure| {
+            RlError::setting("the address of a node", failure.message(), "one of this run's")
+        };
         access.connect(address).map_err(refused)
     });
     let node = Node {
@@ -110,7 +111,7 @@ fn name_letter(letter: char) -> bool {
 
 /// The workers of this node, each of which is a job of its own, since the driver assigns their numbers.
 struct Workers {
-    /// The command that starts each of them, without its number.
+    /// The command that starts each worker, without the worker's number.
     command: Vec<OsString>,
     running: BTreeMap<u32, Worker>,
     restarts: u64,
@@ -156,24 +157,24 @@ impl Workers {
     /// Records an event of the worker with a number.
     fn note(&mut self, number: u32, event: &Event) -> relive_rl::Result<()> {
         let Some(worker) = self.running.get_mut(&number) else { return Ok(()) };
-        worker.runs = matches!(event.what, What::Started(_));
+        worker.runs = matches!(event.what, EventKind::Started(_));
         match &event.what {
-            What::Ended(ended, Next::GivenUp { times }) => {
-                Err(RlError::Worker { worker: number, text: given_up(*times, Restart::default(), ended) })
+            EventKind::Ended(ended, Next::GivenUp { times }) => {
+                Err(RlError::Worker { worker: number, text: failure_text(*times, Restart::default(), ended) })
             }
-            What::Ended(ended, Next::StartsAgain) => {
+            EventKind::Ended(ended, Next::StartsAgain) => {
                 self.restarts += 1;
                 tracing::warn!("worker {number} ended with {ended}: restarting it");
                 Ok(())
             }
-            What::Ended(_, Next::Stays) | What::Started(_) => Ok(()),
+            EventKind::Ended(_, Next::Stays) | EventKind::Started(_) => Ok(()),
         }
     }
 }
 
 impl NodeWorkers for Workers {
     fn hold(&mut self, numbers: &[u32]) -> relive_rl::Result<()> {
-        // Another node has the numbers of the removed workers, so they get no time.
+        // Another node has the numbers of the removed workers, so these get no time to end by themselves.
         self.running.retain(|number, _| numbers.contains(number));
         for number in numbers {
             if !self.running.contains_key(number) {

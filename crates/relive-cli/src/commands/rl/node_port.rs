@@ -13,9 +13,9 @@ use crate::security::ClientSecurity;
 /// Serves a node's weights while it lives.
 pub(super) struct NodePort {
     _background: Background,
-    near: String,
+    local_address: String,
     /// The address for other nodes.
-    far: Option<SocketAddr>,
+    advertised_address: Option<SocketAddr>,
     has_tls: bool,
 }
 
@@ -31,13 +31,13 @@ impl NodePort {
         let has_tls = security.has_certificate();
         let is_open = has_tls || !security.has_tls();
         let mut bound = background.bind(guarded(Endpoint::new(":0")))?;
-        let near = bound.address();
+        let local_address = bound.address();
         // One port serves both if their requirements are the same.
         let is_same = !has_tls && listen == SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut far = is_open.then_some(near);
+        let mut advertised_address = is_open.then_some(local_address);
         if is_open && !is_same {
             let other = background.bind(guarded(security.certified(Endpoint::new(listen))))?;
-            far = Some(advertised(other.address())?);
+            advertised_address = Some(advertised(other.address())?);
             bound = bound.and(other);
         } else if !is_open {
             tracing::info!(
@@ -45,23 +45,28 @@ impl NodePort {
             );
         }
         background.serving(bound, None, ServerOptions::default(), "the node's weights")(engine);
-        Ok(NodePort { _background: background, near: format!("http://{near}"), far, has_tls })
+        Ok(NodePort {
+            _background: background,
+            local_address: format!("http://{local_address}"),
+            advertised_address,
+            has_tls,
+        })
     }
 
     /// The address at which this node's workers receive weights.
-    pub(super) fn near(&self) -> &str {
-        &self.near
+    pub(super) fn local_address(&self) -> &str {
+        &self.local_address
     }
 
     /// The address for other nodes, if they can connect.
     pub(super) fn address(&self) -> Option<String> {
         let scheme = if self.has_tls { "https://" } else { "" };
-        self.far.map(|address| format!("{scheme}{address}"))
+        self.advertised_address.map(|address| format!("{scheme}{address}"))
     }
 }
 
 /// # Errors
-/// Other machines cannot reach it by this address.
+/// Other machines cannot reach this one by the address.
 fn advertised(address: SocketAddr) -> Result<SocketAddr> {
     if address.ip().is_unspecified() {
         let text =

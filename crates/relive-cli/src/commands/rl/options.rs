@@ -10,12 +10,12 @@ use crate::failure::Result;
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: RlCommand,
 }
 
 /// What to do with an agent.
 #[derive(Debug, Subcommand)]
-enum What {
+enum RlCommand {
     /// Train an agent in an environment
     Train(Box<train::Options>),
     /// List the agents, or the settings of one agent
@@ -41,15 +41,15 @@ enum What {
 
 pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
-        What::Train(options) => train::run(options),
-        What::Agents(options) => agents::run(options),
-        What::Record(options) => record::run(options),
-        What::Sweep(options) => sweep::run(options),
-        What::Worker(options) => worker::run(options),
-        What::Learner(options) => learner::run(options),
-        What::Node(options) => node::run(options),
-        What::Launch(options) => launch::run(options),
-        What::Plan(options) => plan::run(options),
-        What::Plot(options) => plot::run(options),
+        RlCommand::Train(options) => train::run(options),
+        RlCommand::Agents(options) => agents::run(options),
+        RlCommand::Record(options) => record::run(options),
+        RlCommand::Sweep(options) => sweep::run(options),
+        RlCommand::Worker(options) => worker::run(options),
+        RlCommand::Learner(options) => learner::run(options),
+        RlCommand::Node(options) => node::run(options),
+        RlCommand::Launch(options) => launch::run(options),
+        RlCommand::Plan(options) => plan::run(options),
+        RlCommand::Plot(options) => plot::run(options),
     }
 }

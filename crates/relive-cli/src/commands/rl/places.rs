@@ -1,4 +1,4 @@
-//! Checks that the final outputs can be written, before a run that may be long.
+//! Checks before a run, which may be long, that its final outputs can be written.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -9,7 +9,8 @@ use relive_rl::SavedPolicy;
 
 use crate::failure::{Failure, Result};
 
-/// Checks that a file can be written at a path, as far as possible in advance; the run creates some folders itself.
+/// Checks that a file can be written at a path, as far as possible in advance. Folders in `made` will be created by the
+/// run.
 pub(super) fn expect_file(option: &str, path: &Path, made: &[&Path]) -> Result {
     if path.is_dir() {
         return Err(refused(option, path, &"it is a folder; give the name of a file"));

@@ -67,17 +67,18 @@ pub(crate) fn run(options: &Options) -> Result {
             "{name} learns only from recorded episodes: it does not act, so there is nothing to plan"
         )));
     }
-    let agent = options.agent.made(&options.env)?;
+    let agent = options.agent.make_agent(&options.env)?;
     agent.validate()?;
     relive_env::make(&options.env, 0).map_err(relive_rl::RlError::from)?;
     let costs = options.costs(&agent)?;
     let cluster = options.cluster(agent.as_ref(), &costs);
     let predicted = costs.predict(&cluster)?;
     if options.json {
-        let told = json!({"cluster": cluster, "prediction": predicted, "bottleneck": predicted.bottleneck()});
-        return Ok(output::line(&told.to_string())?);
+        let document =
+            json!({"cluster": cluster, "prediction": predicted, "bottleneck": predicted.bottleneck()});
+        return Ok(output::line(&document.to_string())?);
     }
-    Ok(output::line(&told(&costs, &cluster, &predicted))?)
+    Ok(output::line(&describe(&costs, &cluster, &predicted))?)
 }
 
 impl Options {
@@ -99,8 +100,8 @@ impl Options {
     fn measured(&self, agent: &Arc<dyn Agent>) -> Result<Costs> {
         let run_server = RunServer::start(None, None, None)?;
         let (name, stop) = (self.env.clone(), Stop::new());
-        let told = stop.clone();
-        signals::stop_in_order("measurement", move || told.stop())
+        let stop_handle = stop.clone();
+        signals::stop_in_order("measurement", move || stop_handle.stop())
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
         let probe = Probe {
             agent,
@@ -132,7 +133,7 @@ impl Options {
         let own = agent.environments(workers);
         let environments = envs.unwrap_or(own);
         if environments != own {
-            output::complain(&format!(
+            output::print_error(&format!(
                 "with {workers} actors and these settings, {} acts in {own} environments; a run in \
                  {environments} environments needs other settings",
                 agent.name()
@@ -143,7 +144,7 @@ impl Options {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates for people")]
-fn told(costs: &Costs, cluster: &Cluster, predicted: &Prediction) -> String {
+fn describe(costs: &Costs, cluster: &Cluster, predicted: &Prediction) -> String {
     let rate = |number: f64| format!("{}/s", count(number.round() as u64));
     let traffic = |number: f64| format!("{}/s", bytes(number.round() as u64));
     let plural = |number: usize, noun: &str| {
@@ -159,7 +160,7 @@ fn told(costs: &Costs, cluster: &Cluster, predicted: &Prediction) -> String {
         plural(cluster.environments, "environment"),
         costs.host,
     )];
-    let mut line = |what: &str, told: String| lines.push(format!("  {what:<20} {told}"));
+    let mut line = |what: &str, value: String| lines.push(format!("  {what:<20} {value}"));
     line("environment steps", rate(predicted.env_steps_per_s));
     line("learner steps", rate(predicted.learner_steps_per_s));
     for table in &predicted.tables {

@@ -24,7 +24,7 @@ use crate::units::parse_seconds;
 
 /// Where the workers of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum On {
+enum ExecutorKind {
     /// One thread alternates between acting and learning: the same seed gives the same run
     Serial,
     /// Each worker is a thread beside the learner thread
@@ -40,7 +40,7 @@ enum On {
 pub(super) struct Executor {
     /// Where the workers are [default: threads if there are --actors, otherwise serial]
     #[arg(long, value_enum)]
-    on: Option<On>,
+    on: Option<ExecutorKind>,
     /// Workers that act beside the learner thread; with 0, that thread alternates between acting and learning [default:
     /// 0; 2 on threads, processes and ray]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
@@ -84,7 +84,7 @@ impl ServerAccess {
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// A client of this worker's node, which is on this machine and needs no TLS.
+    /// A client of this worker's node, which is on the same machine and needs no TLS.
     pub(super) fn near(&self, address: &str) -> Result<Client> {
         let options = ClientOptions::default();
         let options = match self.security.token()? {
@@ -111,9 +111,9 @@ impl Executor {
     /// The number of workers, besides the learning thread.
     pub(super) fn actors(&self) -> usize {
         let default = match self.on {
-            Some(On::Threads | On::Processes | On::Ray) => 2,
+            Some(ExecutorKind::Threads | ExecutorKind::Processes | ExecutorKind::Ray) => 2,
             None if self.has_learners() => 2,
-            Some(On::Serial) | None => 0,
+            Some(ExecutorKind::Serial) | None => 0,
         };
         self.actors.map_or(default, usize::from)
     }
@@ -128,7 +128,7 @@ impl Executor {
         self.learners() > 1
     }
 
-    /// Whether no option sets where the workers are.
+    /// Whether no option sets the placement of the workers.
     pub(super) fn is_default(&self) -> bool {
         let Executor { on, actors, learners, listen, server, no_spawn, access } = self;
         access.security.arguments().is_empty()
@@ -153,35 +153,37 @@ impl Executor {
 
     /// Whether workers are other processes.
     fn is_apart(&self) -> bool {
-        matches!(self.on, Some(On::Processes | On::Ray))
+        matches!(self.on, Some(ExecutorKind::Processes | ExecutorKind::Ray))
     }
 
     /// # Errors
-    /// Checks for options that exclude each other.
+    /// Options exclude each other.
     pub(super) fn validate(&self) -> Result {
-        let told = |text: &str| Err(Failure::usage(text.to_owned()));
+        let usage_error = |text: &str| Err(Failure::usage(text.to_owned()));
         match (self.on, self.actors()) {
-            (Some(On::Serial), 0) | (None, 0) if self.has_learners() => {
-                return told(
+            (Some(ExecutorKind::Serial), 0) | (None, 0) if self.has_learners() => {
+                return usage_error(
                     "--learners requires --actors of at least 1: a single thread that acts and learns cannot wait for other learners",
                 );
             }
-            (Some(On::Serial), 1..) => {
-                return told("--on serial does not support --actors: one thread acts and learns");
+            (Some(ExecutorKind::Serial), 1..) => {
+                return usage_error("--on serial does not support --actors: one thread acts and learns");
             }
-            (Some(On::Threads | On::Processes | On::Ray), 0) => {
-                return told("--on threads, processes and ray require --actors of at least 1");
+            (Some(ExecutorKind::Threads | ExecutorKind::Processes | ExecutorKind::Ray), 0) => {
+                return usage_error("--on threads, processes and ray require --actors of at least 1");
             }
-            (Some(On::Ray), _) if self.no_spawn => {
-                return told("--no-spawn requires --on processes: on ray, the command starts the workers");
+            (Some(ExecutorKind::Ray), _) if self.no_spawn => {
+                return usage_error(
+                    "--no-spawn requires --on processes: on ray, the command starts the workers",
+                );
             }
-            (Some(On::Ray), _) if self.access.security.has_tls() => {
-                return told("--on ray does not support TLS: its workers present a token");
+            (Some(ExecutorKind::Ray), _) if self.access.security.has_tls() => {
+                return usage_error("--on ray does not support TLS: its workers present a token");
             }
             _ => {}
         }
         if self.has_learners() && self.has_server() {
-            return told(
+            return usage_error(
                 "--learners cannot be combined with --server: the learners share the tables of the run's own process",
             );
         }
@@ -191,7 +193,7 @@ impl Executor {
             ("--no-spawn", self.no_spawn),
         ];
         match only.iter().find(|(_, is_given)| *is_given && !self.is_apart()) {
-            Some((option, _)) => told(&format!("{option} requires --on processes")),
+            Some((option, _)) => usage_error(&format!("{option} requires --on processes")),
             None => Ok(()),
         }
     }
@@ -212,7 +214,7 @@ impl Executor {
             return Ok(None);
         }
         let (mut listen, mut token) = (self.listen, self.access.security.token()?);
-        if self.on == Some(On::Ray) {
+        if self.on == Some(ExecutorKind::Ray) {
             listen = Some(listen.map_or_else(ray::address, Ok)?);
             token = Some(token.map_or_else(token::random, Ok)?);
         }
@@ -224,8 +226,8 @@ impl Executor {
                  --token-file or set RELIVE_TOKEN"
             );
         }
-        if serves && self.on == Some(On::Processes) {
-            output::complain(&format!(
+        if serves && self.on == Some(ExecutorKind::Processes) {
+            output::print_error(&format!(
                 "to add a node with workers: relive rl node --join {}",
                 run_server.address()
             ));
@@ -263,11 +265,11 @@ impl Executor {
             Ok(Job { token: token.clone(), ..others })
         });
         let workers = has_workers.then(|| match self.on {
-            Some(On::Ray) => ray::job(self.actors(), &address, token),
+            Some(ExecutorKind::Ray) => ray::job(self.actors(), &address, token),
             _ => supervisor::job(self.actors(), &address, security),
         });
         // Ray actors may be on other machines, and end one after the other.
-        let is_slow = self.server.is_some() || self.on == Some(On::Ray);
+        let is_slow = self.server.is_some() || self.on == Some(ExecutorKind::Ray);
         let grace = if is_slow { supervisor::GRACE } else { supervisor::GRACE_WITHOUT_TABLES };
         Supervisor::start(workers.into_iter().chain(learners).collect(), grace).map(Some)
     }

@@ -30,24 +30,24 @@ pub(super) fn address() -> Result<SocketAddr> {
     };
     let output = Command::new(&python).args(["-c", PROBE]).output();
     let output = output.map_err(|error| refused(&error.to_string()))?;
-    let [said, complaint] =
+    let [stdout, stderr] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let last = |text: &str| text.trim().lines().last().unwrap_or("nothing").to_owned();
     if !output.status.success() {
-        return Err(refused(&last(&complaint)));
+        return Err(refused(&last(&stderr)));
     }
-    let address: IpAddr = last(&said).parse().map_err(|_| refused(&last(&said)))?;
+    let address: IpAddr = last(&stdout).parse().map_err(|_| refused(&last(&stdout)))?;
     Ok(SocketAddr::new(address, 0))
 }
 
-/// The process that makes Ray actors act for the run at an address.
+/// The process that starts Ray actors as workers of the run at an address.
 pub(super) fn job(actors: usize, address: &str, token: Option<String>) -> std::io::Result<Job> {
     let python = python();
     let refused = || std::io::Error::other(format!("{} is not UTF-8", python.display()));
     let python = python.to_str().ok_or_else(refused)?;
     let command =
         [python, "-m", "relive.ray", "--supervised", "--join", address, "--actors", &actors.to_string()];
-    // It restarts workers itself; if it fails, it would fail again.
+    // This process restarts workers itself; if it fails, it would fail again.
     let restart = Restart { most: 0, ..Restart::default() };
     Ok(Job { token, restart, ..Job::new("run", [Task::one("ray", command)]) })
 }

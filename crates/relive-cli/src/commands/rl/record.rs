@@ -48,8 +48,8 @@ enum Actor {
 }
 
 impl Actor {
-    fn of(who: &str, spec: &EnvironmentSpec, seed: u64) -> Result<Actor> {
-        Ok(match who {
+    fn of(policy: &str, spec: &EnvironmentSpec, seed: u64) -> Result<Actor> {
+        Ok(match policy {
             "random" => Actor::Random(Box::new(RandomPolicy::new(&spec.actions, seed))),
             "demonstrator" => Actor::Demonstrator,
             file => {
@@ -63,7 +63,7 @@ impl Actor {
     }
 }
 
-/// Checks that a policy that was trained in one kind of environment can act in another. Files store leaves without
+/// Checks that a policy that was trained in one environment can act in another. Policy files store leaves without
 /// names.
 fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result::Result<(), String> {
     let leaves = |nest: &Nest<ArraySpec>| {
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result {
         return Err(Failure::usage(text));
     }
     let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
-    let actors = options.policy.iter().map(|who| Actor::of(who, environment.spec(), options.seed));
+    let actors = options.policy.iter().map(|policy| Actor::of(policy, environment.spec(), options.seed));
     let mut actors = actors.collect::<Result<Vec<_>>>()?;
     let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, options.seed)
         .map_err(|error| Failure::from(RlError::from(error)).of("--noise"))?;
@@ -111,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Plays the requested number of episodes, or until a signal.
+/// Plays the requested number of episodes, or until a signal arrives.
 fn played_all(
     options: &Options,
     environment: &mut dyn Environment,

@@ -9,7 +9,7 @@ use super::figures::Figures;
 use super::runs::{self, About, LogFormat};
 use crate::failure::Result;
 
-/// Where a run is written down.
+/// Where the results and logs of a run are written.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Records {
     /// File for the final figures (JSON)

@@ -70,11 +70,11 @@ impl RunServer {
     /// Logs the address of the dashboard.
     pub(super) fn announce(&self) {
         if let Some(http) = &self.http {
-            output::complain(&format!("dashboard at http://{}/", http.address()));
+            output::print_error(&format!("dashboard at http://{}/", http.address()));
         }
     }
 
-    /// Serves the tables that it is called with.
+    /// Returns a function that serves the tables passed to it.
     pub(super) fn watch(&self) -> Watch {
         let serve = Arc::clone(&self.serve);
         Watch::new(move |engine| serve(engine))

@@ -16,7 +16,7 @@ pub(super) const ABOUT: &str = "run.json";
 /// Interval between lines on stderr.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// How what a run tells is written down.
+/// The formats of a run's logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// actor.csv, evaluator.csv, learner.csv
@@ -40,14 +40,14 @@ pub(super) struct About {
 
 /// A description with results.
 #[derive(Serialize)]
-struct Ended<'a> {
+struct FinishedRun<'a> {
     #[serde(flatten)]
     about: &'a About,
     #[serde(flatten)]
     figures: &'a Figures,
 }
 
-/// Logs are appended to: checks that the folder has none yet, or those of the same run, which is resumed.
+/// Checks that the folder has no logs, or those of the same run, which is resumed and appends to them.
 pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), option: &str) -> Result {
     let path = folder.join(ABOUT);
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
@@ -76,7 +76,7 @@ pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Resu
 
 /// Adds the results of the run.
 pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
-    write(&folder.join(ABOUT), &Ended { about, figures })
+    write(&folder.join(ABOUT), &FinishedRun { about, figures })
 }
 
 /// The results of a run; `None` if it has not finished.

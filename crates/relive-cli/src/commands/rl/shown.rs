@@ -5,7 +5,8 @@ use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
 
-/// The steps that measure a run's progress: in the environment, or of the learner if there are none in the environment.
+/// The steps that measure a run's progress: in the environment, or of the learner if the run has none in the
+/// environment.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Steps {
     Environment(u64),

@@ -6,7 +6,9 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use relive_cluster::launch::{Ended, Event, Job, LaunchError, Next, Processes, Restart, Task, What, Word};
+use relive_cluster::launch::{
+    Ended, Event, EventKind, Job, LaunchError, Next, Processes, Restart, Task, Word,
+};
 use relive_rl::run::{Begun, Stop};
 
 use crate::failure::{Failure, Kind, Result};
@@ -18,19 +20,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time for workers to end by themselves after the run has ended.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
-/// The same if the run's tables were in its own process. Workers that have joined have confirmed the end to the run;
-/// the others can no longer reach it.
+/// Like [`GRACE`], if the run's tables were in its own process. Workers that have joined have confirmed the end to the
+/// run; other workers can no longer reach it.
 pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
 
-/// How long the run may continue after a worker has ended successfully before another one replaces it. Longer than a
-/// driver waits for the last of them.
+/// How long the run may continue after a worker has ended successfully before another one replaces it. This is longer
+/// than a driver waits for the last worker.
 pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 
 /// The prefix of learners' tasks.
 const LEARNER: &str = "learner-";
 
-/// Time for the other learners to notice that one is gone, and to report details. They notice only after they have met.
-const LEARNERS_TELL: Duration = Duration::from_secs(3);
+/// Time for the other learners to notice that one is gone, and to report details. They notice it only once they are
+/// connected.
+const LEARNERS_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Starts workers and learners, and restarts workers that end before the run does. Dropping it ends them.
 pub(super) struct Supervisor {
@@ -58,11 +61,11 @@ impl Supervisor {
         };
         let jobs = jobs.map_err(|error| broken(&error))?;
         let (flags, stop) = (Arc::new(Flags::default()), Stop::new());
-        let (shared, told) = (Arc::clone(&flags), stop.clone());
+        let (shared, stop_handle) = (Arc::clone(&flags), stop.clone());
         let watch = move || {
             if let Err(text) = shared.watch(&jobs, grace) {
                 shared.failure.lock().get_or_insert(text);
-                told.stop();
+                stop_handle.stop();
             }
         };
         let thread = std::thread::Builder::new().name("relive-workers".to_owned()).spawn(watch);
@@ -88,7 +91,7 @@ impl Supervisor {
     /// Ends the workers after the run has ended or failed.
     ///
     /// # Errors
-    /// Why a worker could not continue.
+    /// A worker could not continue; the error states the reason.
     pub(super) fn end(mut self, has_failed: bool) -> Result {
         self.flags.is_left.store(has_failed, Ordering::Relaxed);
         self.join();
@@ -121,8 +124,8 @@ pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> st
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-/// All of `count` learners but the first, which is this process. They are not restarted: the others cannot continue
-/// without one.
+/// All of `count` learners except the first, which is this process. They are not restarted, because the other learners
+/// cannot continue when one has failed.
 pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let task = |rank: u32| {
         let words = ["rl", "learner", "--supervised", "--join", address, "--rank", &rank.to_string()];
@@ -146,7 +149,8 @@ pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
 }
 
 impl Flags {
-    /// Starts the workers when the run has begun, and watches them until it ends; the error is why one cannot continue.
+    /// Starts the workers when the run has begun, and watches them until it ends. The error is the reason why a worker
+    /// cannot continue.
     fn watch(&self, jobs: &[Job], grace: Duration) -> std::result::Result<(), String> {
         while !self.is_begun.load(Ordering::Relaxed) {
             if self.is_over.load(Ordering::Relaxed) {
@@ -168,7 +172,7 @@ impl Flags {
                     noted => noted?,
                 }
             }
-            if let Some((_, text)) = lost.take_if(|(since, _)| since.elapsed() >= LEARNERS_TELL) {
+            if let Some((_, text)) = lost.take_if(|(since, _)| since.elapsed() >= LEARNERS_REPORT_TIMEOUT) {
                 return Err(text);
             }
         }
@@ -181,8 +185,8 @@ impl Flags {
     }
 }
 
-/// Why a worker is no longer restarted.
-pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
+/// The message that a worker is no longer restarted.
+pub(super) fn failure_text(times: u32, restart: Restart, ended: &Ended) -> String {
     let seconds = restart.within.as_secs();
     format!("ended {times} times within {seconds} s, the last time with {ended}; its output is above")
 }
@@ -190,20 +194,20 @@ pub(super) fn given_up(times: u32, restart: Restart, ended: &Ended) -> String {
 /// Logs the restart of a worker.
 ///
 /// # Errors
-/// The worker is not restarted, because that would not help.
+/// The worker is not restarted, because a restart would not help.
 fn note(event: &Event, restart: Restart) -> std::result::Result<(), String> {
     let worker = &event.member;
     match &event.what {
-        What::Ended(ended, Next::GivenUp { .. }) if restart.most == 0 => {
+        EventKind::Ended(ended, Next::GivenUp { .. }) if restart.most == 0 => {
             Err(format!("{worker} ended with {ended}; its output is above"))
         }
-        What::Ended(ended, Next::GivenUp { times }) => {
-            Err(format!("{worker} {}", given_up(*times, restart, ended)))
+        EventKind::Ended(ended, Next::GivenUp { times }) => {
+            Err(format!("{worker} {}", failure_text(*times, restart, ended)))
         }
-        What::Ended(ended, Next::StartsAgain) => {
+        EventKind::Ended(ended, Next::StartsAgain) => {
             tracing::warn!("{worker} ended with {ended}: restarting it");
             Ok(())
         }
-        What::Ended(_, Next::Stays) | What::Started(_) => Ok(()),
+        EventKind::Ended(_, Next::Stays) | EventKind::Started(_) => Ok(()),
     }
 }

@@ -51,12 +51,12 @@ pub(crate) struct Options {
     data: Data,
     #[command(flatten)]
     evaluate: Evaluate,
-    /// Mean returns of a random policy and of an expert, which give evaluations a normalised score from 0 to 100
+    /// Mean returns of a random policy and of an expert, which give evaluations a normalized score from 0 to 100
     /// [default: those of native environments; none for bsuite's]
     #[arg(long, value_name = "RANDOM,EXPERT", value_parser = reference_scores, allow_hyphen_values = true, requires = "evaluate_every")]
     reference_scores: Option<ReferenceScores>,
     #[command(flatten)]
-    saved: Saved,
+    saved: OutputOptions,
     #[command(flatten)]
     records: Records,
     /// Draw the run's learning curve at the end: a .png or .svg file; requires --log-dir
@@ -97,7 +97,7 @@ impl Length {
     }
 }
 
-/// What is learned from instead of acting.
+/// The data that the agent learns from instead of acting.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Data {
     /// A folder of recorded episodes (relive rl record), or a file of D4RL's layout (.npz), to learn from instead of
@@ -123,7 +123,7 @@ impl Data {
     }
 
     /// Adds the option to an error that it caused.
-    pub(super) fn told(&self, error: RlError) -> Failure {
+    pub(super) fn with_option(&self, error: RlError) -> Failure {
         let given = self.path.as_ref().map(|path| path.display().to_string());
         let is_of_data = match error.cause() {
             RlError::Recording { path, .. } | RlError::Dataset { path, .. } => Some(path) == given.as_ref(),
@@ -134,7 +134,7 @@ impl Data {
     }
 }
 
-/// When the agent shows what it has learned.
+/// When the policy is evaluated.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Evaluate {
     /// Evaluate the policy without exploration at this interval of steps, and at the end
@@ -151,9 +151,9 @@ impl Evaluate {
     }
 }
 
-/// What is left on disk.
+/// The files that the run leaves on disk.
 #[derive(Debug, Clone, Args)]
-struct Saved {
+struct OutputOptions {
     /// Folder for checkpoints of the whole run; the run resumes from the newest one, if there is one
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
@@ -167,7 +167,7 @@ struct Saved {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    // From the first line on, for programs that observe the run from outside.
+    // Captures all lines from the first one on, for programs that observe the run from outside.
     output::capture();
     options.executor.validate()?;
     options.expect_together()?;
@@ -176,7 +176,7 @@ pub(crate) fn run(options: &Options) -> Result {
         let text = "--checkpoint-dir cannot be combined with --server: the server saves the run (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
-    // Checked before anything is served or started for an impossible run.
+    // Checked first, so that nothing is served or started for an impossible run.
     let agent = options.checked_agent()?;
     let run_server = options.executor.run_server(options.http)?;
     let (mut run, about) = (options.run(run_server.as_ref())?, options.about());
@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let stop = run.stop.clone();
     signals::stop_in_order("run", move || stop.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    // When the files appear, the run can already be ended.
+    // The files appear only once a signal can stop the run in order.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
@@ -195,7 +195,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
-    output::line(&figures.told(&options.env))?;
+    output::line(&figures.describe(&options.env))?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
     }
@@ -220,7 +220,7 @@ enum GraphFormat {
 }
 
 impl Options {
-    /// Checks the combination of options about the source of learning, and about drawing.
+    /// Checks the combinations of options that set what the agent learns from, and of those for drawing.
     fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
@@ -246,14 +246,14 @@ impl Options {
 
     /// The agent, checked to have valid settings and to support the environment.
     pub(super) fn checked_agent(&self) -> Result<Arc<dyn Agent>> {
-        let agent = self.agent.made(&self.env)?;
+        let agent = self.agent.make_agent(&self.env)?;
         agent.validate()?;
         let environment = relive_env::make(&self.env, 0).map_err(RlError::from)?;
         agent.policy(&PolicyContext::alone(environment.spec(), Purpose::Evaluation, &[]))?;
         Ok(agent)
     }
 
-    /// Whether the command line does not set where the workers are.
+    /// Whether the command line leaves the placement of the workers open.
     pub(super) fn leaves_executor_open(&self) -> bool {
         self.executor.is_default()
     }
@@ -270,11 +270,11 @@ impl Options {
     }
 
     /// Adds the option to an error of its folder.
-    fn told(&self, error: RlError) -> Failure {
+    fn with_option(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
-        let is_there = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);
-        let failure = self.data.told(error);
-        if is_there { failure.of("--checkpoint-dir") } else { failure }
+        let exists = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);
+        let failure = self.data.with_option(error);
+        if exists { failure.of("--checkpoint-dir") } else { failure }
     }
 
     /// The loggers of the run. The folder may contain an earlier part of it, with a server or checkpoints. A run that
@@ -283,9 +283,9 @@ impl Options {
         let Some(checkpoints) = &run.checkpoints else {
             return self.records.begin(about, self.executor.has_server());
         };
-        let are_there = checkpoints.are_there().map_err(|error| self.told(error))?;
-        let loggers = self.records.begin(about, are_there || !self.records.is_ended()?)?;
-        if !are_there {
+        let any_exist = checkpoints.any_exist().map_err(|error| self.with_option(error))?;
+        let loggers = self.records.begin(about, any_exist || !self.records.is_ended()?)?;
+        if !any_exist {
             loggers.begin_anew()?;
         }
         Ok(loggers)
@@ -345,7 +345,7 @@ impl Options {
             shown.note(report, &watcher);
         });
         shown.finish();
-        let trained = trained.map_err(|error| self.told(error))?;
+        let trained = trained.map_err(|error| self.with_option(error))?;
         if let Some(path) = &self.saved.policy {
             save_policy(agent.as_ref(), &trained, path)?;
         }
@@ -353,7 +353,7 @@ impl Options {
     }
 }
 
-/// A finite return, which another one can reach.
+/// Parses a finite return, which episodes can reach.
 fn finite(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "must be a finite number".to_owned())

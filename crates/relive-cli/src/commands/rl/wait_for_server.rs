@@ -24,7 +24,7 @@ pub(super) fn wait_for_server(target: &Target) -> Result {
 
 async fn connect(target: &Target) -> Result {
     let since = Instant::now();
-    let mut is_told = false;
+    let mut is_logged = false;
     let client = loop {
         let failure = match target.connect().await {
             Ok(client) => break client,
@@ -33,10 +33,10 @@ async fn connect(target: &Target) -> Result {
         if failure.kind() != Some(Kind::Unreachable) || since.elapsed() >= target.timeout {
             return Err(failure);
         }
-        if !is_told && since.elapsed() >= GRACE {
+        if !is_logged && since.elapsed() >= GRACE {
             let limit = target.timeout.as_secs_f64();
-            tracing::warn!("{}; waiting up to {limit} s (--timeout)", failure.told());
-            is_told = true;
+            tracing::warn!("{}; waiting up to {limit} s (--timeout)", failure.message());
+            is_logged = true;
         }
         sleep(TRY_EVERY).await;
     };

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result {
         client: &client,
         number,
         is_supervised,
-        // It is started when the run exists.
+        // A supervised worker is started when the run already exists.
         awaits_next: false,
         weights_from: near.as_ref(),
         stop: &stop,

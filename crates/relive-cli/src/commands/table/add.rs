@@ -26,24 +26,24 @@ pub(crate) struct Options {
 
 /// Adds the missing tables, one after the other.
 pub(super) async fn run(options: Options) -> Result {
-    let wanted = wanted(config::load(&options.config)?.tables, &options)?;
+    let requested = requested_tables(config::load(&options.config)?.tables, &options)?;
     let client = options.target.connect().await?;
     let info = client.server_info().await.map_err(|error| options.target.explain(error))?;
-    for table in wanted {
+    for table in requested {
         let name = table.name.clone();
         if info.tables.iter().any(|known| known.config.name == name) {
             output::line(&format!("table {name} already exists and was not changed"))?;
             continue;
         }
-        let told = format!("table {name} was added, with a max_size of {} items", count(table.max_size));
+        let line = format!("table {name} was added, with a max_size of {} items", count(table.max_size));
         client.add_table(table).await.map_err(|error| options.target.explain(error))?;
-        output::line(&told)?;
+        output::line(&line)?;
     }
     Ok(())
 }
 
 /// The named tables, or all.
-fn wanted(tables: Vec<TableConfig>, options: &Options) -> Result<Vec<TableConfig>> {
+fn requested_tables(tables: Vec<TableConfig>, options: &Options) -> Result<Vec<TableConfig>> {
     let source = options.config.display();
     let is_unknown = |name: &&String| !tables.iter().any(|table| table.name == **name);
     if let Some(unknown) = options.tables.iter().find(is_unknown) {

@@ -1,11 +1,11 @@
-//! Reports the outcome of a change, and the conditions that its table now waits for.
+//! Reports the outcome of a change, and what calls on its table now wait for.
 
 use relive_client::{Changed, Client};
 
 use crate::units::counted;
 
 /// A line for each changed rule, and one for each operation that is now blocked.
-pub(super) async fn told(client: &Client, table: &str, changed: &Changed) -> String {
+pub(super) async fn describe(client: &Client, table: &str, changed: &Changed) -> String {
     let mut lines: Vec<String> = changed.changes.iter().map(line).collect();
     if lines.is_empty() {
         lines.push(format!("table {table}: nothing changed"));

@@ -32,6 +32,6 @@ pub(super) async fn run(options: Options, pause: bool) -> Result {
         false => client.resume_table(&options.table, inserts, samples).await,
     };
     let changed = changed.map_err(|error| options.target.explain(error))?;
-    output::line(&changed::told(&client, &options.table, &changed).await)?;
+    output::line(&changed::describe(&client, &options.table, &changed).await)?;
     Ok(())
 }

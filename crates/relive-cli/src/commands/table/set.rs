@@ -51,7 +51,7 @@ fn parse_bound(text: &str) -> std::result::Result<Bound, String> {
     }
 }
 
-/// Changes the rules, all or none of them.
+/// Changes the rules: either all of them or none.
 pub(super) async fn run(options: Options) -> Result {
     let change = options.change();
     if change.is_empty() {
@@ -60,7 +60,7 @@ pub(super) async fn run(options: Options) -> Result {
     let client = options.target.connect().await?;
     let changed = client.change_table(&options.table, change).await;
     let changed = changed.map_err(|error| options.target.explain(error))?;
-    output::line(&changed::told(&client, &options.table, &changed).await)?;
+    output::line(&changed::describe(&client, &options.table, &changed).await)?;
     Ok(())
 }
 

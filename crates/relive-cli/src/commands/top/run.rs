@@ -43,13 +43,13 @@ pub(crate) async fn run(options: Options) -> Result {
         screen.draw(|frame| view::draw(frame, &top))?;
         tokio::select! {
             pressed = keys.next() => top.press(pressed.unwrap_or(END)),
-            look = look(&client, &mut ticks) => top.take(look),
+            snapshot = snapshot(&client, &mut ticks) => top.take(snapshot),
         }
     }
     Ok(())
 }
 
-async fn look(client: &Client, ticks: &mut tokio::time::Interval) -> relive_client::Result<Snapshot> {
+async fn snapshot(client: &Client, ticks: &mut tokio::time::Interval) -> relive_client::Result<Snapshot> {
     ticks.tick().await;
     Snapshot::take(client).await
 }

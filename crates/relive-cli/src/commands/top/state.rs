@@ -13,8 +13,8 @@ pub(super) struct Top {
     pub(super) address: String,
     before: Option<Snapshot>,
     now: Option<Snapshot>,
-    /// Why the last query failed.
-    pub(super) trouble: Option<String>,
+    /// The error of the last query, if it failed.
+    pub(super) last_error: Option<String>,
     pub(super) sort: Sort,
     pub(super) is_reversed: bool,
     selected: usize,
@@ -40,7 +40,7 @@ impl Top {
             address: address.to_owned(),
             before: None,
             now: None,
-            trouble: None,
+            last_error: None,
             sort: Sort::Name,
             is_reversed: false,
             selected: 0,
@@ -48,14 +48,14 @@ impl Top {
         }
     }
 
-    /// Stores a snapshot. While the server is away, the previous one stays.
-    pub(super) fn take(&mut self, look: Result<Snapshot, Error>) {
-        match look {
+    /// Stores a snapshot. While the server does not answer, the previous snapshot is kept.
+    pub(super) fn take(&mut self, snapshot: Result<Snapshot, Error>) {
+        match snapshot {
             Ok(snapshot) => {
                 self.before = self.now.replace(snapshot);
-                self.trouble = None;
+                self.last_error = None;
             }
-            Err(error) => self.trouble = Some(error.to_string()),
+            Err(error) => self.last_error = Some(error.to_string()),
         }
     }
 

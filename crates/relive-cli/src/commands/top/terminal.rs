@@ -14,7 +14,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn take() -> io::Result<Self> {
-        // Also restores it before a panic is reported.
+        // This also restores the terminal before a panic is reported.
         Ok(Self { terminal: ratatui::try_init()? })
     }
 
@@ -35,11 +35,11 @@ pub(super) struct Keys {
     terminated: Signal,
 }
 
-/// Queued keys; no one types faster.
+/// Maximum number of queued keys; nobody types faster.
 const MAX_KEYS: usize = 16;
 
 impl Keys {
-    /// Reads on a thread of its own, which ends with the process.
+    /// Reads keys on a separate thread, which ends with the process.
     pub(super) fn listen() -> io::Result<Self> {
         let (press, pressed) = mpsc::channel(MAX_KEYS);
         let read = move || {
@@ -65,7 +65,7 @@ impl Keys {
 fn key_of(event: &Event) -> Option<KeyCode> {
     match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => None,
-        // In this mode, the terminal does not turn it into a signal.
+        // In raw mode, the terminal does not turn Ctrl-C into a signal.
         Event::Key(key) if key.modifiers.contains(KeyModifiers::CONTROL) => {
             (key.code == KeyCode::Char('c')).then_some(KeyCode::Char('q'))
         }

@@ -15,7 +15,7 @@ use crate::units::{bytes, count, counted, number, time};
 
 const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
 
-/// Lines for the waiters of the selected table.
+/// Number of lines for the waiters of the selected table.
 const WAITER_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
@@ -31,7 +31,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
     frame.render_widget(Paragraph::new(head), above);
     grid(frame, top, tables);
     frame.render_widget(Paragraph::new(details(top)).wrap(Wrap { trim: false }), waiters);
-    let foot_line = match &top.trouble {
+    let foot_line = match &top.last_error {
         Some(why) => Line::from(format!("{} does not answer: {why}", top.address)).fg(Color::Red),
         None => Line::from(KEYS).dim(),
     };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Two snapshots of two tables, two seconds apart.
-    fn looked() -> Top {
+    fn sample_top() -> Top {
         let tables = |more: i64| {
             of_tables(vec![
                 info(TableConfig::new("alpha"), 10 + more, 2 * more),
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn tables_are_shown_with_rates_and_limiters() {
-        let text = picture(&looked(), 140, 20);
+        let text = picture(&sample_top(), 140, 20);
         for part in [
             "dm-reverb at host:1",
             "TABLE▾",
@@ -245,19 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_terminal_shows_names_rates_and_the_whole_limiter() {
-        let text = picture(&looked(), 80, 20);
+    fn a_terminal_of_normal_width_shows_names_rates_and_the_limiter() {
+        let text = picture(&sample_top(), 80, 20);
         for part in ["alpha ", " 210 ", " 100 ", " 200 ", "-----------------] ", "LIMITER"] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(!text.contains("BYTES") && !text.contains("WAITING"), "{text}");
-        let text = picture(&looked(), 45, 20);
+        let text = picture(&sample_top(), 45, 20);
         assert!(text.contains("alpha ") && text.contains(" 210 ") && !text.contains("LIMITER"), "{text}");
     }
 
     #[test]
-    fn keys_sort_choose_and_end() {
-        let mut top = looked();
+    fn keystrokes_sort_select_and_quit() {
+        let mut top = sample_top();
         let names = |top: &Top| {
             top.rows().iter().map(|(table, _)| table.info.config.name.clone()).collect::<Vec<_>>()
         };
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn any_size_can_be_drawn() {
-        let top = looked();
+        let top = sample_top();
         for (width, height) in [(1, 1), (2, 1), (3, 40), (200, 2), (20, 5), (300, 100)] {
             picture(&top, width, height);
         }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_lost_is_told_and_what_was_seen_stays() {
+    async fn a_lost_server_is_reported_and_the_last_view_stays() {
         let engine = Engine::builder().table(TableConfig::queue("steps", 5)).build().unwrap();
         engine.change_table("steps", &TableChange::new().pause_inserts(true), &"me".into()).unwrap();
         let mut top = Top::new("here");

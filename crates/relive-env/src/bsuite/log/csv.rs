@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn csv_logs_round_trip() {
         let totals = vec![("raw_return".to_owned(), -0.1), ("best_episode".to_owned(), 1e21)];
         let row = LogRow {
             steps: 90,
@@ -84,13 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_with_its_line() {
+    fn damage_is_reported_with_its_line() {
         let head = "steps,episode,total_return,episode_len,episode_return";
-        let told = |text: &str| read_csv(text).unwrap_err().to_string();
-        assert_eq!(told("steps"), "setting at `line 1`: expected a column episode, got steps");
+        let error_of = |text: &str| read_csv(text).unwrap_err().to_string();
+        assert_eq!(error_of("steps"), "setting at `line 1`: expected a column episode, got steps");
         assert!(
-            told(&format!("{head}\n1,2,3,4,5\n1,2,3")).starts_with("setting at `line 3`: expected 5 numbers")
+            error_of(&format!("{head}\n1,2,3,4,5\n1,2,3"))
+                .starts_with("setting at `line 3`: expected 5 numbers")
         );
-        assert!(told(&format!("{head}\n1,2,x,4,5")).ends_with("got 1,2,x,4,5"));
+        assert!(error_of(&format!("{head}\n1,2,x,4,5")).ends_with("got 1,2,x,4,5"));
     }
 }

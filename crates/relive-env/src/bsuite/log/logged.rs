@@ -20,7 +20,7 @@ pub fn is_logged_episode(episode: u64) -> bool {
     LOGGED_TENTHS.iter().any(|tenths| u128::from(episode) * 10 == power * tenths)
 }
 
-/// An environment with bsuite's log: a row after each [logged episode](is_logged_episode), some fourteen per power of
+/// An environment with bsuite's log: a row after each [logged episode](is_logged_episode), about fourteen per power of
 /// ten.
 ///
 /// ```

@@ -8,13 +8,13 @@ use crate::error::{EnvError, Mismatch};
 /// Regret per episode of random play, or of the worst play.
 const BANDIT_REGRET: f64 = 0.5;
 const MNIST_REGRET: f64 = 1.8;
-/// Number of episodes after which the recognised digits are counted.
+/// Number of episodes after which the recognized digits are counted.
 const MNIST_LATE: u64 = 9_000;
 const CATCH_REGRET: f64 = 1.6;
 const CARTPOLE_REGRET: f64 = 1000.0;
 const SWINGUP_REGRET: f64 = 700.0;
 const MOUNTAIN_CAR_REGRET: f64 = 1000.0;
-/// Steps of a good car.
+/// The number of steps of a good agent in the mountain car.
 const MOUNTAIN_CAR_STEPS: f64 = 100.0;
 const CARTPOLE_GOOD: f64 = 500.0;
 const SWINGUP_GOOD: f64 = 100.0;
@@ -29,7 +29,7 @@ const UMBRELLA_REGRET: f64 = 0.5;
 /// bsuite's score of an agent in one experiment, in `[0, 1]`, from the runs of that experiment.
 ///
 /// # Errors
-/// [`EnvError::Setting`] if a run is of another experiment, the logs have no rows, or a column is missing.
+/// [`EnvError::Setting`] if a run belongs to another experiment, the logs have no rows, or a column is missing.
 pub fn score(experiment: Experiment, runs: &[Run]) -> Result<f64, EnvError> {
     if let Some(other) = runs.iter().find(|run| run.id.experiment() != experiment) {
         return Err(EnvError::Setting(Mismatch::boxed("runs", experiment, other.id)));
@@ -91,7 +91,7 @@ fn cartpole(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(0.5 * (regret_score(points, CARTPOLE_REGRET, regret)? + solved(points, CARTPOLE_GOOD)?))
 }
 
-/// Half of the score is the regret score, half is the share of digits recognised at the end.
+/// Half of the score is the regret score, half is the share of digits recognized at the end.
 fn mnist(points: &[Point<'_>]) -> Result<f64, EnvError> {
     let mut known = Vec::new();
     for pair in points.windows(2) {
@@ -122,7 +122,7 @@ fn swingup(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(mean(&scores?))
 }
 
-/// The share of the sizes that the agent solves with fewer bad episodes than dithering would need.
+/// The share of the sizes that the agent solves with fewer bad episodes than random exploration needs.
 fn deep_sea(points: &[Point<'_>], threshold: f64) -> Result<f64, EnvError> {
     let mut explored = Vec::new();
     for group in by_setting(points, "size") {

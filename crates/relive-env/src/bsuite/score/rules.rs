@@ -14,13 +14,13 @@ pub(super) fn fraction(holds: impl IntoIterator<Item = bool>) -> f64 {
     mean(&values)
 }
 
-/// Standard deviation of a whole population.
+/// The standard deviation of a population.
 fn deviation(values: &[f64]) -> f64 {
     let centre = mean(values);
     mean(&values.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>()).sqrt()
 }
 
-/// Half of the mean, plus half of the mean minus the deviation.
+/// Half of the mean, plus half of the difference between the mean and the standard deviation.
 pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     let centre = mean(scores);
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))

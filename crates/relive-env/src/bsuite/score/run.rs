@@ -3,7 +3,7 @@
 use crate::bsuite::{BsuiteId, LogRow};
 use crate::error::{EnvError, Mismatch};
 
-/// The log of an agent in the environment of one identifier.
+/// The log of an agent in the environment with one identifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The environment.
@@ -34,7 +34,7 @@ impl Point<'_> {
     }
 }
 
-/// The rows of an experiment's runs, up to the number of episodes that counts.
+/// The rows of an experiment's runs, up to the number of episodes that are scored.
 pub(super) fn points(runs: &[Run], most_episodes: u64) -> Vec<Point<'_>> {
     let rows = runs.iter().flat_map(|run| run.rows.iter().map(|row| Point { id: run.id, row }));
     rows.filter(|point| point.row.episode <= most_episodes).collect()

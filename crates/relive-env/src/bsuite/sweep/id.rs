@@ -69,7 +69,7 @@ impl BsuiteId {
         self.settings().into_iter().find(|(setting, _)| *setting == name).map(|(_, value)| value)
     }
 
-    /// The name of bsuite's log file for it.
+    /// The name of bsuite's log file for this identifier.
     #[must_use]
     pub fn csv_file_name(self) -> String {
         format!("bsuite_id_-_{}-{}.csv", self.experiment, self.index)
@@ -113,23 +113,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_read_back() {
+    fn bsuite_ids_parse_back() {
         for id in BsuiteId::all().chain(Experiment::MNIST.into_iter().flat_map(BsuiteId::of)) {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
     }
 
     #[test]
-    fn other_texts_are_refused_with_what_there_is() {
-        let told = |text: &str| text.parse::<BsuiteId>().unwrap_err().to_string();
-        assert!(told("catch/20").ends_with("expected an id from catch/0 to catch/19, got catch/20"));
-        assert!(told("catch").ends_with("expected an id from catch/0 to catch/19, got catch"));
-        assert!(told("pong/0").contains("one of bandit, bandit_noise,"), "{}", told("pong/0"));
-        assert!(told("mnist/20").ends_with("expected an id from mnist/0 to mnist/19, got mnist/20"));
+    fn unknown_ids_are_refused_with_the_valid_ones() {
+        let error_of = |text: &str| text.parse::<BsuiteId>().unwrap_err().to_string();
+        assert!(error_of("catch/20").ends_with("expected an id from catch/0 to catch/19, got catch/20"));
+        assert!(error_of("catch").ends_with("expected an id from catch/0 to catch/19, got catch"));
+        assert!(error_of("pong/0").contains("one of bandit, bandit_noise,"), "{}", error_of("pong/0"));
+        assert!(error_of("mnist/20").ends_with("expected an id from mnist/0 to mnist/19, got mnist/20"));
     }
 
     #[test]
-    fn settings_are_bsuites() {
+    fn settings_match_bsuite() {
         let settings = |text: &str| text.parse::<BsuiteId>().unwrap().settings();
         assert_eq!(settings("bandit_noise/19"), [("noise_scale", 10.0), ("mapping_seed", 3.0)]);
         assert_eq!(

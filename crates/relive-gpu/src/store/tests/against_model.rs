@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A store, its model, and the test's pins and rows of them.
+/// A store, its model, and the pins and rows that the test holds.
 struct Pair {
     store: Store,
     model: Model,
@@ -155,9 +155,10 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Defects 9 and 18: a finished trajectory can be drawn until it is evicted, and the store knows their number.
+    /// Defects 9 and 18: a finished trajectory can be drawn until it is evicted, and the store knows the number of such
+    /// trajectories.
     #[test]
-    fn every_strategy_is_the_naive_models(
+    fn every_removal_strategy_matches_the_naive_model(
         which in 0_usize..6, max_selectable in proptest::option::of(1_u64..5), ops in proptest::collection::vec(op(), 1..70),
     ) {
         let options = StoreOptions { max_selectable, ..options(removal(which)) };

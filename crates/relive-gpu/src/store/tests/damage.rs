@@ -4,9 +4,9 @@ use super::{insert, options, schema};
 use crate::error::ErrorKind;
 use crate::store::{Reader, Removal, Store};
 
-/// Any process with the segment may write to it: no length leads out of the table.
+/// Any process with the segment may write to it, so no recorded length may lead to reads outside the table.
 #[test]
-fn a_damaged_length_is_found_before_anybody_reads() {
+fn a_damaged_length_is_detected_before_reading() {
     let store = Store::create(schema(), options(Removal::MaxTimesSampled(3))).unwrap();
     let row = insert(&store, 7, 1.0);
     let length = &store.inner.segment.lengths()[usize::try_from(row.index).unwrap()];
@@ -27,7 +27,7 @@ fn a_damaged_length_is_found_before_anybody_reads() {
 
 /// A header with a correct check sum can still be inconsistent.
 #[test]
-fn ranks_that_make_no_sense_are_damage() {
+fn inconsistent_ranks_are_reported_as_damage() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
     let mut header = store.inner.segment.header().clone();
     header.shape.ranks = 0;

@@ -1,4 +1,4 @@
-//! What a store holds, as other mappings of its memory see it.
+//! The contents of a store, as other mappings of its memory see them.
 
 use relive_tensor::DType;
 
@@ -10,7 +10,7 @@ use crate::store::{Inserted, Reader, Removal, Store};
 
 /// Defect 11: a view shows the requested row, and nothing else.
 #[test]
-fn bytes_are_those_that_were_written() {
+fn views_show_the_written_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("b.column");
     let mut with_file = options(Removal::Fifo);
@@ -38,7 +38,7 @@ fn bytes_are_those_that_were_written() {
 
 /// Defect 24: an attaching process sees the same rows, or an error that shows both schemas.
 #[test]
-fn other_mappings_show_the_same_and_other_schemas_are_refused() {
+fn attached_mappings_show_the_same_rows_and_other_schemas_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let name = format!("relive-gpu-attach-{}", std::process::id());
     let mut options = options(Removal::Fifo);
@@ -47,7 +47,7 @@ fn other_mappings_show_the_same_and_other_schemas_are_refused() {
     let row = insert(&store, 9, 1.0);
     let by_name = Reader::attach(&name, Some(&schema())).unwrap();
     let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
-    // A named segment is a file, which can be truncated: only sealed memory is accepted as a descriptor.
+    // A named segment is a file, which can be truncated; as a descriptor, only sealed memory is accepted.
     assert_eq!(Reader::attach_descriptor(descriptor, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let pinned = by_name.pin(&[row.index]).unwrap();
     assert_eq!(pinned.bytes(0, 0).unwrap(), [9; 6]);

@@ -57,7 +57,7 @@ impl Model {
         (0..CAPACITY).filter(|&index| gone(&self.rows[usize::try_from(index).unwrap()])).collect()
     }
 
-    /// Evicts the same row as the store has just evicted.
+    /// Evicts the row that the store has just evicted.
     pub(super) fn evict(&mut self, store: &Store) -> bool {
         let exhausted = self.exhausted();
         exhausted.iter().for_each(|&index| self.release(index));
@@ -72,7 +72,7 @@ impl Model {
                 .iter()
                 .min_by(|(_, a), (_, b)| a.weight.total_cmp(&b.weight).then(a.inserted.cmp(&b.inserted))),
             Removal::Callback(_) => rows.iter().max_by_key(|(_, row)| (row.length, row.inserted)),
-            // Whichever is gone; `release` checks that it could be evicted.
+            // The row that the store evicted; `release` checks that it was evictable.
             Removal::Random => rows.iter().find(|(index, row)| {
                 let status = store.status(*index).unwrap();
                 status.generation != row.generation || status.state == State::Free

@@ -21,7 +21,7 @@ fn ranks() -> Vec<Store> {
 }
 
 #[test]
-fn a_reader_of_all_ranks_pins_in_the_store_that_has_the_trajectory() {
+fn a_reader_of_all_ranks_pins_in_the_owning_store() {
     let stores = ranks();
     let readers: Vec<Reader> = stores.iter().rev().map(|store| store.reader().clone()).collect();
     let all = stores[1].reader().of_ranks(&readers, &[]).unwrap();
@@ -54,7 +54,7 @@ fn a_batch_has_rows_of_all_ranks() {
 }
 
 #[test]
-fn readers_that_are_not_all_ranks_are_refused() {
+fn incomplete_sets_of_ranks_are_refused() {
     let stores = ranks();
     let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
     let [first, second, _] = &readers[..] else { unreachable!("three were made") };

@@ -1,4 +1,4 @@
-//! What a store refuses, without a change.
+//! Calls that a store refuses without changing anything.
 
 use super::{CAPACITY, insert, options, schema};
 use crate::error::ErrorKind;
@@ -6,7 +6,7 @@ use crate::memory::Tier;
 use crate::store::{MAX_WRITERS, Removal, Reweigh, Store, StoreOptions};
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_store_options_are_refused() {
     let base = options(Removal::Fifo);
     let mut tier = base.clone();
     tier.tiers.insert("c".into(), Tier::Host);

@@ -8,7 +8,7 @@ use crate::metrics::Eviction;
 use crate::store::{Removal, Store};
 
 #[test]
-fn a_wait_for_a_row_ends_when_a_pin_goes() {
+fn a_wait_for_a_row_ends_when_a_pin_is_dropped() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
     let rows: Vec<u64> = (0..5).map(|byte| insert(&store, byte, 1.0).index).collect();
     let pinned = store.pin(&rows).unwrap();
@@ -24,7 +24,7 @@ fn a_wait_for_a_row_ends_when_a_pin_goes() {
         assert_eq!(waiting.join().unwrap().unwrap(), 0);
     });
     let metrics = store.metrics();
-    // The second wait may find the pin gone before it sleeps.
+    // The second wait may find the pin released before it sleeps.
     assert!(metrics.waits == 1 || metrics.waits == 2, "{metrics:?}");
     assert_eq!(metrics.evictions[0], (Eviction::NoFree, 1));
     assert_eq!(metrics.ages.iter().sum::<u64>(), 5);
@@ -32,7 +32,7 @@ fn a_wait_for_a_row_ends_when_a_pin_goes() {
 
 /// Readers that pin as fast as they can never see a row change while it is pinned.
 #[test]
-fn pinned_rows_stay_as_they_are() {
+fn pinned_rows_never_change() {
     let store = Store::create(schema(), options(Removal::Random)).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -12,11 +12,11 @@ use relive_tensor::Nest;
 
 use super::Raised;
 use super::experience::{Experience, TABLE};
-use super::given::{Given, GivenSource};
+use super::given::{GivenBatches, GivenSource};
 use super::learner::ForeignLearner;
 use super::policy::ForeignPolicy;
 use super::rollout::Rollouts;
-use super::weights::Shown;
+use super::weights::WeightArrays;
 use crate::read::Presenter;
 use crate::rl::spec;
 
@@ -27,7 +27,7 @@ pub(in crate::rl) struct ForeignAgent {
     settings: Vec<(String, String)>,
     experience: Experience,
     environments: usize,
-    shown: Shown,
+    weight_arrays: WeightArrays,
     raised: Raised,
 }
 
@@ -41,7 +41,7 @@ impl ForeignAgent {
             environments: experience.get_item("environments")?.map_or(Ok(1), |count| count.extract())?,
             experience: Experience::from_python(&experience)?,
             bridge: bridge.clone().unbind(),
-            shown: Shown::default(),
+            weight_arrays: WeightArrays::default(),
             raised,
         })
     }
@@ -53,15 +53,15 @@ impl ForeignAgent {
             let specs = spec::to_python(py, context.spec)?;
             let arguments = (specs, explores, seeds, context.first, context.of);
             let bridge = self.bridge.bind(py).call_method1(intern!(py, "policy"), arguments)?;
-            ForeignPolicy::new(bridge, context.spec, (self.shown.clone(), self.raised.clone()))
+            ForeignPolicy::new(bridge, context.spec, (self.weight_arrays.clone(), self.raised.clone()))
         })
     }
 
-    fn learner<S>(&self, crew: &Crew, shows: S) -> Result<ForeignLearner<S>> {
+    fn learner<S>(&self, crew: &Crew, converter: S) -> Result<ForeignLearner<S>> {
         self.raised.call(|py| {
             let arguments = (spec::to_python(py, crew.spec())?, crew.learner_key().stream().bits());
             let bridge = self.bridge.bind(py).call_method1(intern!(py, "learner"), arguments)?;
-            ForeignLearner::new(bridge, shows, self.raised.clone())
+            ForeignLearner::new(bridge, converter, self.raised.clone())
         })
     }
 
@@ -105,7 +105,7 @@ impl Agent for ForeignAgent {
         let extras = || self.extras(crew.spec(), crew);
         match &self.experience {
             Experience::Given => {
-                let learner = crew.learner(self.learner(crew, Given)?)?;
+                let learner = crew.learner(self.learner(crew, GivenBatches)?)?;
                 let source = self.raised.call(|py| self.bridge.getattr(py, intern!(py, "source")))?;
                 Ok(crew.batches("data", GivenSource::new(source, self.raised.clone()))?.learn(learner))
             }

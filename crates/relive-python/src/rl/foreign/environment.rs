@@ -13,8 +13,8 @@ use crate::interpreter::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `reset()` and `step(actions)`. Its leaves are in lists, and each
-/// has a row per environment.
+/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `reset()` and `step(actions)`. Leaves are passed in lists, and
+/// each leaf has a row per environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
@@ -47,14 +47,14 @@ impl ForeignEnvironments {
         })
     }
 
-    /// Calls Python once, and writes its answer.
+    /// Calls Python once, and copies its answer into the buffers.
     fn call(
         &self,
         (observations, answers): (&mut Buffer, &mut [TimeStep]),
         method: &Arc<str>,
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> Result<(), EnvError> {
-        let _doing = self.raised.doing(method);
+        let _doing = self.raised.begin_call(method);
         finalization::attach(|py| {
             let answer = call(self.bridge.bind(py))?;
             let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;

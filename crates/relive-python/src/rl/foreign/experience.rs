@@ -14,11 +14,11 @@ use relive_tensor::Nest;
 /// The source of an agent's experience.
 #[derive(Debug, Clone)]
 pub(super) enum Experience {
-    /// Its latest steps, in fragments of `steps`.
+    /// The agent's latest steps, in fragments of `steps` steps.
     Rollouts { steps: usize },
     /// A replay table.
     Replay(Replay),
-    /// Batches that are given to the run.
+    /// Batches that the caller passes to the run.
     Given,
 }
 
@@ -110,7 +110,7 @@ impl Replay {
         }
     }
 
-    /// The same for transitions.
+    /// Creates adders of transitions for an environment and a policy with these extras.
     pub(super) fn transitions(
         &self,
         spec: &EnvironmentSpec,

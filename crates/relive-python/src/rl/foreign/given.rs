@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_rl::plan::{Batch, BatchSource};
-use relive_rl::run::Seen;
+use relive_rl::run::LearnerInput;
 use relive_rl::{Acted, Result, Saveable};
 
 use super::Raised;
-use super::learner::Shows;
+use super::learner::ToArrays;
 
 /// A `relive.rl._given.SourceBridge`.
 pub(super) struct GivenSource {
@@ -19,11 +19,11 @@ pub(super) struct GivenSource {
     method: Arc<str>,
 }
 
-/// One of its batches, which is opaque to Rust.
+/// A batch from outside, which is opaque to Rust.
 pub(super) struct GivenBatch(Py<PyAny>);
 
-/// Passes it to the learner.
-pub(super) struct Given;
+/// Passes such batches to the learner.
+pub(super) struct GivenBatches;
 
 impl GivenSource {
     pub(super) fn new(bridge: Py<PyAny>, raised: Raised) -> GivenSource {
@@ -61,12 +61,12 @@ impl Batch for GivenBatch {
         Vec::new()
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
+    fn learner_input(&self) -> Option<LearnerInput<'_>> {
         None
     }
 }
 
-impl Shows for Given {
+impl ToArrays for GivenBatches {
     type Batch = GivenBatch;
 
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &GivenBatch) -> PyResult<Bound<'py, PyAny>> {

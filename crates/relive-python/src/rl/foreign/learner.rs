@@ -16,10 +16,10 @@ use super::{Raised, weights};
 use crate::arrays::array;
 use crate::read::Presenter;
 
-/// A `relive.rl._own.LearnerBridge`, which learns from the arrays that `shows` makes.
+/// A `relive.rl._own.LearnerBridge`, which learns from the arrays that `converter` creates.
 pub(super) struct ForeignLearner<S> {
     bridge: Py<PyAny>,
-    shows: S,
+    converter: S,
     raised: Raised,
     /// The name of the method that learns, for messages.
     method: Arc<str>,
@@ -33,20 +33,20 @@ pub(super) struct ForeignLearner<S> {
 }
 
 /// Converts a learner's batches to arrays.
-pub(super) trait Shows: Send {
+pub(super) trait ToArrays: Send {
     type Batch;
 
     /// Calls the learner's bridge with the batch; returns its answer.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// The part of a batch for one of several learners, and the factor from its steps to those of all learners: 1 if
-    /// each learner has batches of its own, more if a batch is divided.
+    /// The part of a batch for one of several learners, and the factor by which the number of its steps is multiplied
+    /// to count those of all learners: 1 if each learner has its own batches, more if they share a batch.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }
 }
 
-impl Shows for Rollouts {
+impl ToArrays for Rollouts {
     type Batch = Rollout;
 
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, rollout: &Rollout) -> PyResult<Bound<'py, PyAny>> {
@@ -64,7 +64,7 @@ impl Shows for Rollouts {
     }
 }
 
-impl Shows for Presenter {
+impl ToArrays for Presenter {
     type Batch = Vec<SampleBatch>;
 
     fn learn<'py>(
@@ -79,12 +79,12 @@ impl Shows for Presenter {
 }
 
 impl<S> ForeignLearner<S> {
-    pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
+    pub(super) fn new(bridge: Bound<'_, PyAny>, converter: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
         let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
         let method = format!("{name}.learn()").into();
         Ok(ForeignLearner {
             bridge: bridge.unbind(),
-            shows,
+            converter,
             raised,
             method,
             version: 0,
@@ -122,17 +122,17 @@ fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     }
 }
 
-impl<S: Shows> Learner for ForeignLearner<S> {
+impl<S: ToArrays> Learner for ForeignLearner<S> {
     type Batch = S::Batch;
 
     fn learn(&mut self, batch: S::Batch) -> Result<Learnt> {
-        self.tell_of_others()?;
+        self.share_peers()?;
         let (batch, times) = match self.peers.is_alone() {
             true => (batch, 1),
             false => S::part(batch, &self.peers)?,
         };
         let answer = self.raised.call_named(&self.method, |py| {
-            let learnt = learnt(&self.shows.learn(self.bridge.bind(py), &batch)?)?;
+            let learnt = learnt(&self.converter.learn(self.bridge.bind(py), &batch)?)?;
             let step = self.steps + learnt.steps;
             expect_finite(learnt, &self.method, step)
         });
@@ -158,7 +158,7 @@ impl<S: Shows> Learner for ForeignLearner<S> {
 
 impl<S> ForeignLearner<S> {
     /// Connects the Python learner to the others once all have joined.
-    fn tell_of_others(&mut self) -> Result<()> {
+    fn share_peers(&mut self) -> Result<()> {
         if self.peers.is_alone() || std::mem::replace(&mut self.has_shared, true) {
             return Ok(());
         }

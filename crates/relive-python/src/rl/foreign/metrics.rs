@@ -7,15 +7,18 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Maximum number of names in a process: a learner has only some, and always the same.
+/// Maximum number of names in a process: a learner uses only a few, and always the same ones.
 const MAX_NAMES: usize = 10_000;
 
 pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static str, f64)>> {
-    metrics.iter().map(|(name, value)| Ok((kept(&name.extract::<String>()?)?, value.extract()?))).collect()
+    metrics
+        .iter()
+        .map(|(name, value)| Ok((interned(&name.extract::<String>()?)?, value.extract()?)))
+        .collect()
 }
 
-/// The name with the lifetime of the process.
-fn kept(name: &str) -> PyResult<&'static str> {
+/// The name as a string that lives as long as the process.
+fn interned(name: &str) -> PyResult<&'static str> {
     static NAMES: Brief<BTreeSet<&'static str>> = Brief::new(BTreeSet::new());
     let kept = NAMES.with(|names| {
         if let Some(known) = names.get(name) {

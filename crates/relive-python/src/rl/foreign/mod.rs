@@ -1,7 +1,7 @@
 //! Python code that Rust calls: environments, and agents with their policies and learners.
 //!
-//! On Python's side, each is a bridge that exchanges lists of arrays: `relive.rl._bridge` contains that of
-//! environments, `relive.rl._own` those of agents.
+//! In Python, each of them is wrapped in a bridge that exchanges lists of arrays: `relive.rl._bridge` contains the
+//! bridge of environments, and `relive.rl._own` those of agents.
 
 mod agent;
 mod environment;

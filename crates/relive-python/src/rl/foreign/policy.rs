@@ -10,13 +10,13 @@ use relive_rl::{ActStep, Policy, Result, Saveable, Weights};
 use relive_tensor::Nest;
 
 use super::Raised;
-use super::weights::Shown;
+use super::weights::WeightArrays;
 use crate::arrays::array;
 use crate::nests::nest;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._own.PolicyBridge`, which acts in all rows of a worker at once.
+/// A `relive.rl._own.PolicyBridge`, which acts for all rows of a worker at once.
 pub(super) struct ForeignPolicy {
     bridge: Py<PyAny>,
     observations: Leaves,
@@ -26,7 +26,7 @@ pub(super) struct ForeignPolicy {
     of_extras: Nest<ArraySpec>,
     /// The name of the method that acts, for messages.
     method: Arc<str>,
-    shown: Shown,
+    weight_arrays: WeightArrays,
     raised: Raised,
 }
 
@@ -34,7 +34,7 @@ impl ForeignPolicy {
     pub(super) fn new(
         bridge: Bound<'_, PyAny>,
         spec: &EnvironmentSpec,
-        (shown, raised): (Shown, Raised),
+        (weight_arrays, raised): (WeightArrays, Raised),
     ) -> PyResult<ForeignPolicy> {
         let py = bridge.py();
         let of_extras = bridge.getattr(intern!(py, "extras"))?;
@@ -48,7 +48,7 @@ impl ForeignPolicy {
             of_actions: spec.actions.clone(),
             of_extras,
             method: method.into(),
-            shown,
+            weight_arrays,
             raised,
         })
     }
@@ -64,17 +64,17 @@ impl Policy for ForeignPolicy {
             let seen = observations.read_rows(py, step.observations, &[step.starts.len()])?;
             let starts = array::from_bools(py, step.starts)?;
             let answer = bridge.bind(py).call_method1(intern!(py, "act"), (seen, starts))?;
-            let (acted, told): Answer<'_> = answer.extract()?;
+            let (acted, extra_leaves): Answer<'_> = answer.extract()?;
             actions.write_rows(&acted, step.actions)?;
             let allowed = step.actions.check_rows(of_actions).map_err(EnvError::of_action);
             allowed.map_err(|error| PyValueError::new_err(format!("{method}: {error}")))?;
-            extras.write_rows(&told, step.extras)
+            extras.write_rows(&extra_leaves, step.extras)
         })
     }
 
     fn load(&mut self, weights: &Weights) -> Result<()> {
         self.raised.call(|py| {
-            let arrays = self.shown.of(py, weights)?;
+            let arrays = self.weight_arrays.of(py, weights)?;
             self.bridge.bind(py).call_method1(intern!(py, "load"), (arrays,)).map(drop)
         })
     }

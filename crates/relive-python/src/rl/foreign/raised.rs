@@ -1,4 +1,4 @@
-//! Exceptions of Python code on their way through Rust.
+//! Propagates exceptions of Python code through Rust.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ pub(in crate::rl) struct Raised {
 type Call = (Arc<str>, Instant);
 
 /// A call of Python code in progress.
-pub(super) struct Doing<'a> {
+pub(super) struct CallInProgress<'a> {
     raised: &'a Raised,
     call: Call,
 }
 
-impl Drop for Doing<'_> {
+impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
         self.raised.calls.with(|calls| {
             if let Some(place) = calls.iter().position(|call| *call == self.call) {
@@ -38,7 +38,7 @@ impl Drop for Doing<'_> {
 }
 
 impl Raised {
-    /// Stores `error`, and returns the error that Rust sees.
+    /// Stores `error`, and returns its text for Rust.
     pub(in crate::rl) fn keep(&self, error: PyErr) -> String {
         let text = error.to_string();
         let mut error = Some((error, text.clone()));
@@ -67,30 +67,30 @@ impl Raised {
         finalization::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 
-    /// The same; meanwhile, the call is listed by [`waits`](Self::waits).
+    /// Like [`call`](Self::call); during the call, [`waits`](Self::waits) lists it.
     pub(in crate::rl) fn call_named<T>(
         &self,
         name: &Arc<str>,
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
-        let _doing = self.doing(name);
+        let _doing = self.begin_call(name);
         self.call(code)
     }
 
     /// Records that a call of this name has begun; it ends when this is dropped.
-    pub(super) fn doing(&self, name: &Arc<str>) -> Doing<'_> {
+    pub(super) fn begin_call(&self, name: &Arc<str>) -> CallInProgress<'_> {
         let call = (Arc::clone(name), Instant::now());
         self.calls.with(|calls| calls.push(call.clone()));
-        Doing { raised: self, call }
+        CallInProgress { raised: self, call }
     }
 
     /// The calls that have taken at least `least`, as text; `None` if there are none.
     pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
         let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
-        let told: Vec<String> =
+        let texts: Vec<String> =
             long.map(|(name, since)| format!("{name} for {} s", since.elapsed().as_secs())).collect();
-        (!told.is_empty()).then(|| told.join(" and "))
+        (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
     /// The state from which a policy's or learner's bridge is resumed. An error is stored, and prevents the run from
@@ -100,7 +100,7 @@ impl Raised {
         saved.unwrap_or_default()
     }
 
-    /// Restores a bridge from that state.
+    /// Restores a bridge from a saved state.
     pub(super) fn restore(&self, bridge: &Py<PyAny>, state: &[u8]) -> relive_rl::Result<()> {
         self.call(|py| {
             bridge.bind(py).call_method1(intern!(py, "restore"), (PyBytes::new(py, state),)).map(drop)

@@ -21,12 +21,12 @@ pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<We
 
 /// The newest weights as a dict of arrays, which all policies of a process share. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Shown(Arc<Brief<Option<Arc<Known>>>>);
+pub(super) struct WeightArrays(Arc<Brief<Option<Arc<Converted>>>>);
 
 /// Weights, and their arrays.
-type Known = (Weights, Py<PyDict>);
+type Converted = (Weights, Py<PyDict>);
 
-impl Shown {
+impl WeightArrays {
     /// The arrays of these weights: the same objects as before while the weights are the same.
     pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
         let known = self.0.get().filter(|known| std::ptr::eq(known.0.parts(), weights.parts()));

@@ -1,5 +1,4 @@
-//! Random histories of a sampler and its workers: nobody sleeps while there is something to do, and no sample is asked
-//! for twice.
+//! Random operations of a sampler and its workers: no task sleeps while it has work, and no sample is requested twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,11 +9,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relive_wire::sample::ReceivedSample;
 
-use super::{Shared, Taken};
+use super::{Shared, TakeResult};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// Somebody who sleeps after being told to wait, until woken.
+/// A task that sleeps after it was told to wait, until it is woken.
 #[derive(Default)]
 struct Sleeper(AtomicBool);
 
@@ -32,7 +31,7 @@ impl Sleeper {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// The connection polls a worker's requests, for whatever reason.
+    /// The connection polls a worker's requests for any reason.
     Poll { worker: usize },
     /// The server sends samples.
     Deliver { worker: usize, samples: usize },
@@ -57,8 +56,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Stream {
     number: u64,
     sleeper: Arc<Sleeper>,
-    /// Asked for and not delivered.
-    owed: usize,
+    /// Samples that were requested and not delivered.
+    outstanding: usize,
     ended: bool,
 }
 
@@ -78,7 +77,7 @@ impl Run {
         let streams = (0..options.useful_workers()).map(|worker| Stream {
             number: shared.begin_stream(worker).unwrap(),
             sleeper: Arc::default(),
-            owed: 0,
+            outstanding: 0,
             ended: false,
         });
         let streams = streams.collect();
@@ -106,7 +105,7 @@ impl Run {
         let Some(stream) = self.streams.get_mut(worker).filter(|stream| !stream.ended) else { return };
         let waker = Waker::from(Arc::clone(&stream.sleeper));
         match self.shared.poll_request(worker, stream.number, &Context::from_waker(&waker)) {
-            Poll::Ready(Some(request)) => stream.owed += usize::try_from(request.num_samples).unwrap(),
+            Poll::Ready(Some(request)) => stream.outstanding += usize::try_from(request.num_samples).unwrap(),
             Poll::Ready(None) => stream.ended = true,
             Poll::Pending => stream.sleeper.0.store(true, Ordering::SeqCst),
         }
@@ -114,8 +113,8 @@ impl Run {
 
     fn deliver(&mut self, worker: usize, samples: usize) {
         let Some(stream) = self.streams.get_mut(worker) else { return };
-        let samples = samples.min(stream.owed);
-        stream.owed -= samples;
+        let samples = samples.min(stream.outstanding);
+        stream.outstanding -= samples;
         let empty = || Sample::received(ReceivedSample::default());
         let mut samples: Vec<Sample> = (0..samples).map(|_| empty()).collect();
         self.shared.deliver(worker, &mut samples).unwrap();
@@ -123,9 +122,9 @@ impl Run {
 
     fn reopen(&mut self, worker: usize) {
         let Some(stream) = self.streams.get_mut(worker) else { return };
-        let owed = self.shared.end_stream(worker);
-        assert_eq!(owed, stream.owed > 0);
-        stream.owed = 0;
+        let outstanding = self.shared.end_stream(worker);
+        assert_eq!(outstanding, stream.outstanding > 0);
+        stream.outstanding = 0;
         stream.sleeper = Arc::default();
         match self.shared.begin_stream(worker) {
             Some(number) => (stream.number, stream.ended) = (number, false),
@@ -141,19 +140,19 @@ impl Run {
             }
             let waker = Waker::from(Arc::clone(&self.caller));
             match self.shared.take(&mut self.taken, std::mem::take(&mut self.credits), &waker) {
-                Taken::Samples => self.caller.0.store(false, Ordering::SeqCst),
-                Taken::End => self.ended = true,
-                Taken::Nothing { .. } => return self.caller.0.store(true, Ordering::SeqCst),
-                Taken::Error(error) => panic!("{error}"),
+                TakeResult::Samples => self.caller.0.store(false, Ordering::SeqCst),
+                TakeResult::End => self.ended = true,
+                TakeResult::Nothing { .. } => return self.caller.0.store(true, Ordering::SeqCst),
+                TakeResult::Error(error) => panic!("{error}"),
             }
         }
     }
 
-    /// Everybody who is awake works until all sleep or the end is reached.
+    /// Runs every task that is awake until all tasks sleep or the end is reached.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             for worker in 0..self.streams.len() {
-                if self.streams[worker].ended && self.streams[worker].owed == 0 {
+                if self.streams[worker].ended && self.streams[worker].outstanding == 0 {
                     self.reopen(worker);
                 }
                 if !self.streams[worker].sleeper.is_asleep() {
@@ -174,7 +173,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn nobody_sleeps_through_its_work(
+    fn no_worker_misses_a_wakeup(
         ops in ops(), workers in 1..3_usize, in_flight in 1..10_usize, per_stream in 1..20_usize, max_samples in 1..60_usize
     ) {
         let options = SamplerOptions::default()

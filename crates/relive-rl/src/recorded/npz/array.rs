@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn unreadable_npz_arrays_are_reported() {
         for (file, expected) in [
             (b"PK".to_vec(), "not a numpy array"),
             (file(&head("|O", "False", "(2,)"), &[]), "little-endian number type"),

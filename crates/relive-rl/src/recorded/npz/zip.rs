@@ -120,7 +120,7 @@ fn unpacked(file: &mut File, archive_bytes: u64, entry: &Entry) -> Result<Vec<u8
         0 => packed,
         8 => {
             let mut bytes = Vec::new();
-            // Reading one byte beyond the declared size detects a file that is larger than declared.
+            // Reads up to one byte beyond the declared size, to detect a file that is larger than declared.
             let most = u64::from(entry.size_bytes) + 1;
             DeflateDecoder::new(&packed[..]).take(most).read_to_end(&mut bytes).map_err(|_| damaged())?;
             bytes

@@ -37,7 +37,7 @@ fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
     page.into_text()
 }
 
-/// With the names that Prometheus' own libraries use.
+/// The metrics of the process, under the names that Prometheus' own libraries use.
 fn process(page: &mut Page, overview: &Overview) {
     let process = &overview.process;
     let begun = unix_seconds(overview.started);
@@ -57,17 +57,17 @@ mod tests {
 
     use super::*;
     use crate::monitor::Monitor;
-    use crate::services::{Local, Services};
+    use crate::services::{LocalSocket, Services};
 
     fn text(engine: &Engine) -> String {
         let monitor = Monitor::new();
         let (_stop, stopping) = watch::channel(false);
-        monitor.begin(Services::new(engine.clone(), Local::default(), stopping, 1_000));
+        monitor.begin(Services::new(engine.clone(), LocalSocket::default(), stopping, 1_000));
         render(&Overview::at(&monitor), None)
     }
 
     #[test]
-    fn a_server_that_has_not_begun_tells_of_its_process() {
+    fn metrics_before_startup_describe_the_process() {
         let text = render(&Overview::at(&Monitor::new()), None);
         assert!(
             text.contains("\nrelive_ready 0\n") && text.contains("\nprocess_start_time_seconds 1"),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_has_its_numbers() {
+    fn metrics_cover_every_table() {
         let queue = TableConfig::queue("a \"queue\"", 5).max_bytes(1_000);
         let engine = Engine::builder().table(queue).table(TableConfig::new("b")).build().unwrap();
         engine.change_table("b", &TableChange::new().pause_samples(true), &"me".into()).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_metric_stands_together_and_has_a_unit() {
+    fn each_metric_is_one_group_and_has_a_unit() {
         let engine = Engine::builder().table(TableConfig::new("t")).build().unwrap();
         let text = text(&engine);
         let names: Vec<&str> =

@@ -1,4 +1,5 @@
-//! The run of an agent whose tables these are, as the run reports itself: totals, operators, workers and nodes.
+//! The run of an agent that owns the server's tables, as the run itself reports it: totals, operators, workers and
+//! nodes.
 
 use serde_json::Value as Json;
 
@@ -39,13 +40,13 @@ fn whole(page: &mut Page, plan: &Json) {
 
 /// Names of operators are not unique; their number identifies them.
 fn operators(page: &mut Page, operators: &[Json]) {
-    let labelled: Vec<_> = operators
+    let labeled: Vec<_> = operators
         .iter()
         .zip(0..)
         .map(|(one, number)| (one, text(one, "name"), u64::to_string(&number)))
         .collect();
     let put = |family: &mut Family<'_>, field: &str| {
-        for (one, name, number) in &labelled {
+        for (one, name, number) in &labeled {
             if let Some(value) = one.get(field).and_then(Json::as_f64) {
                 family.with(&[("operator", name), ("number", number)], value);
             }
@@ -75,7 +76,7 @@ fn operators(page: &mut Page, operators: &[Json]) {
 
 fn workers(page: &mut Page, plan: &Json) {
     let nodes = list(plan, "nodes");
-    let labelled: Vec<_> = list(plan, "workers")
+    let labeled: Vec<_> = list(plan, "workers")
         .iter()
         .filter_map(|one| {
             let number = one.get("worker").and_then(Json::as_u64)?;
@@ -86,7 +87,7 @@ fn workers(page: &mut Page, plan: &Json) {
         })
         .collect();
     let put = |family: &mut Family<'_>, field: &str| {
-        for (one, number, node) in &labelled {
+        for (one, number, node) in &labeled {
             let labels = [("worker", &number[..]), ("node", node.as_deref().unwrap_or_default())];
             let known = if node.is_some() { 2 } else { 1 };
             if let Some(value) = one.get(field).and_then(Json::as_f64) {
@@ -121,14 +122,14 @@ fn workers(page: &mut Page, plan: &Json) {
 }
 
 fn nodes(page: &mut Page, nodes: &[Json]) {
-    let labelled: Vec<_> =
+    let labeled: Vec<_> =
         nodes.iter().map(|node| (node, ["name", "host"].map(|field| text(node, field)))).collect();
     let mut family = page.gauge("relive_run_node_info", "Always 1; the labels have the state of a node.");
-    for (node, [name, host]) in &labelled {
+    for (node, [name, host]) in &labeled {
         family.with(&[("node", name), ("host", host), ("state", &text(node, "state"))], 1_u64);
     }
     let put = |family: &mut Family<'_>, of: &dyn Fn(&Json) -> Option<f64>| {
-        for (node, [name, host]) in &labelled {
+        for (node, [name, host]) in &labeled {
             if let Some(value) = of(node) {
                 family.with(&[("node", name), ("host", host)], value);
             }
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_workers_and_nodes_have_labels_of_their_own() {
+    fn operators_workers_and_nodes_have_their_own_labels() {
         let worker = |number: u64| {
             json!({"worker": number, "env_steps": 10 + number, "restarts": number, "weights_version": null,
                    "version_lag": 2, "seen_seconds": 0.5})
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_gives_no_numbers() {
+    fn an_invalid_plan_gives_no_metrics() {
         let mut page = Page::default();
         put(&mut page, &json!([1, "two"]));
         let text = page.into_text();

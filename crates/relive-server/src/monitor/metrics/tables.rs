@@ -3,7 +3,7 @@
 use relive_engine::{Operation, TableStatus};
 
 use crate::monitor::{
-    overview::BEYOND_REACH,
+    overview::UNREACHABLE_CURSOR,
     prometheus::{Page, Value},
 };
 
@@ -63,7 +63,7 @@ fn each<V: Into<Value>>(
     }
 }
 
-/// All of them count since the table's creation or its last reset.
+/// All counters start at the table's creation or last reset.
 fn counters(page: &mut Page, tables: &[TableStatus]) {
     let mut counter = |name, help, of: &dyn Fn(&TableStatus) -> i64| {
         let mut family = page.counter(name, help);
@@ -103,7 +103,7 @@ fn limiter(page: &mut Page, tables: &[TableStatus]) {
 
 /// Bounds that no cursor reaches, such as dm-reverb's 1e300, count as no bound.
 fn bound(diff: f64) -> f64 {
-    if diff.abs() < BEYOND_REACH { diff } else { diff.signum() * f64::INFINITY }
+    if diff.abs() < UNREACHABLE_CURSOR { diff } else { diff.signum() * f64::INFINITY }
 }
 
 fn waiters(page: &mut Page, tables: &[TableStatus]) {

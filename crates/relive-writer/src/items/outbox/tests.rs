@@ -1,4 +1,4 @@
-//! Random histories of an outbox against a server that follows dm-reverb's rules to the letter.
+//! Random operations on an outbox, with a simulated server that follows dm-reverb's rules exactly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Outbox;
 use crate::chunks::{ChunkRef, ChunkSlot};
 use crate::columns::{CellSpec, Column, Run, Runs};
 
-/// The server's side of one stream, and the items that arrived on all of them.
+/// The server's side of one stream, and the items that arrived on all streams.
 #[derive(Default)]
 struct ModelServer {
     held: HashMap<u64, Bytes>,
@@ -27,7 +27,7 @@ impl ModelServer {
         self.to_confirm.clear();
     }
 
-    fn handle(&mut self, request: &Told) {
+    fn handle(&mut self, request: &RequestContent) {
         assert!(!request.chunks.is_empty() || !request.items.is_empty(), "INVALID_ARGUMENT: empty request");
         for chunk in &request.chunks {
             let key = key_of(chunk);
@@ -50,25 +50,25 @@ impl ModelServer {
     }
 }
 
-/// What a request says, whichever way it goes.
-struct Told {
+/// The content of a request, independent of the protocol.
+struct RequestContent {
     chunks: Vec<Bytes>,
     /// Keys of items, and of the chunks of their slices.
     items: Vec<(u64, Vec<u64>)>,
     keep: Vec<u64>,
 }
 
-impl Told {
-    fn by_item(request: InsertStreamRequest) -> Told {
+impl RequestContent {
+    fn by_item(request: InsertStreamRequest) -> RequestContent {
         let items = request.items.iter().map(|item| {
             let columns = &item.flat_trajectory.as_ref().unwrap().columns;
             let slices = columns.iter().flat_map(|column| &column.chunk_slices);
             (item.key, slices.map(|slice| slice.chunk_key).collect())
         });
-        Told { items: items.collect(), chunks: request.chunks, keep: request.keep_chunk_keys }
+        RequestContent { items: items.collect(), chunks: request.chunks, keep: request.keep_chunk_keys }
     }
 
-    fn in_columns(request: InsertItems) -> Told {
+    fn in_columns(request: InsertItems) -> RequestContent {
         let mut items = Vec::new();
         for run in &request.runs {
             assert_eq!(run.squeeze, [false]);
@@ -79,7 +79,7 @@ impl Told {
             }
             assert_eq!(slices.next(), None);
         }
-        Told { items, chunks: request.chunks, keep: request.keep_chunk_keys }
+        RequestContent { items, chunks: request.chunks, keep: request.keep_chunk_keys }
     }
 }
 
@@ -91,17 +91,17 @@ enum Op {
     },
     /// The newest chunk is cut.
     CutChunk,
-    /// An item of the chunks at these positions of the history, counted from the newest.
+    /// An item that refers to the chunks at these positions of the history, counted from the newest.
     Item {
         ages: Vec<usize>,
     },
-    /// The history forgets its oldest chunk, unless that is the newest.
+    /// The history drops its oldest chunk, unless it is the only one.
     Forget,
     Send,
     Confirm {
         keys: usize,
     },
-    /// A new stream, which may go the other way.
+    /// A new stream, which may use the other protocol.
     Reconnect {
         in_columns: bool,
     },
@@ -126,7 +126,7 @@ struct Model {
     history: VecDeque<(ChunkRef, usize)>,
     created: Vec<u64>,
     next_key: u64,
-    /// How items go on the present stream.
+    /// Whether items on the current stream are sent in columns.
     in_columns: bool,
 }
 
@@ -158,7 +158,7 @@ impl Model {
             }
             Op::CutChunk => self.cut(),
             Op::Item { ages } => self.create(ages),
-            // A column never forgets the chunk that it is filling.
+            // A column never drops the chunk that is being filled.
             Op::Forget if self.history.len() > 1 => drop(self.history.pop_front()),
             Op::Forget => {}
             Op::Send => self.send(),
@@ -197,11 +197,11 @@ impl Model {
         self.created.push(key);
     }
 
-    fn next_request(&mut self) -> Option<Told> {
+    fn next_request(&mut self) -> Option<RequestContent> {
         if self.in_columns {
-            self.outbox.next_request().map(Told::in_columns)
+            self.outbox.next_request().map(RequestContent::in_columns)
         } else {
-            self.outbox.next_request().map(Told::by_item)
+            self.outbox.next_request().map(RequestContent::by_item)
         }
     }
 
@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// Stands for an encoded chunk: the outbox does not look inside. The first bytes are the key.
+/// A stand-in for an encoded chunk, whose content the outbox does not read. The first bytes are the key.
 fn encoded(key: u64, bytes: usize) -> Bytes {
     let mut message = vec![0; bytes.max(8)];
     message[..8].copy_from_slice(&key.to_le_bytes());
@@ -239,7 +239,7 @@ proptest! {
         for op in &ops {
             run.apply(op);
         }
-        // Whatever is still open is cut, as a flush does, and everything is sent and confirmed.
+        // All open chunks are cut, as in a flush, and everything is sent and confirmed.
         run.cut();
         for _ in 0..=run.created.len() * 8 {
             run.send();

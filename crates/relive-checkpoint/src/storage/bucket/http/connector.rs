@@ -1,4 +1,4 @@
-//! From a request to its complete answer.
+//! Sends requests and receives their complete answers.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::failure;
 use super::route::Route;
 use crate::storage::bucket::limits::REQUEST_TIMEOUT;
 
-/// Our identification to the service.
+/// The user agent that is sent to the service.
 const AGENT: &str = concat!("relive/", env!("CARGO_PKG_VERSION"));
 
-/// Provides the services' clients with HTTP.
+/// Provides HTTP to the services' clients.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Connector;
 
@@ -33,7 +33,7 @@ impl HttpConnector for Connector {
         let tls =
             tls().map_err(|error| object_store::Error::Generic { store: "TLS", source: error.into() })?;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
-        // An endpoint without TLS is one that the user has configured: a service in the same network.
+        // An endpoint without TLS was configured by the user, for a service in the same network.
         let connector = builder.https_or_http().enable_http1().wrap_connector(Route::from_environment());
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Ok(HttpClient::new(Http { client }))
@@ -68,8 +68,8 @@ struct Http {
 
 #[async_trait]
 impl HttpService for Http {
-    /// Returns the complete answer: nothing that we request is larger than one range of a file. So one time limit
-    /// covers all of it, and an interrupted answer is retried like a refused request.
+    /// Returns the complete answer: no requested answer is larger than one range of a file. So one time limit covers
+    /// the whole answer, and an interrupted answer is retried like a refused request.
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = async {

@@ -6,7 +6,7 @@ use std::io;
 use hyper_util::client::legacy;
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// A failure with its kind, which decides about retries.
+/// A failure with its kind, which determines whether the request is retried.
 pub(super) fn classified(error: impl Error + Send + Sync + 'static) -> HttpError {
     let kind = kind(&error);
     HttpError::new(kind, error)
@@ -27,7 +27,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<HttpErrorKind> {
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-        // A pooled connection that the service had closed meanwhile, or that broke during the answer.
+        // A pooled connection that the service had closed, or one that broke during the answer.
         let cut = error.is_closed() || error.is_incomplete_message() || error.is_body_write_aborted();
         return (cut || error.is_canceled()).then_some(HttpErrorKind::Request);
     }

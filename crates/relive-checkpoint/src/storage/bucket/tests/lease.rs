@@ -10,7 +10,7 @@ use object_store::path::Path;
 use super::memory::{PATIENCE, until};
 use crate::ErrorKind;
 use crate::storage::bucket::faults::{self, Fault, Faulty, QUICK, Step};
-use crate::storage::bucket::note::{Note, ourselves};
+use crate::storage::bucket::note::{Note, own_process};
 use crate::storage::conformance::{read, write};
 use crate::storage::{BucketStorage, Storage};
 
@@ -31,19 +31,19 @@ fn put(store: &Faulty, text: String) {
 }
 
 #[test]
-fn a_lock_is_renewed_until_it_is_given_back() {
+fn a_lock_is_renewed_until_released() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let lock = storage.lock().unwrap();
     let first = note(&store);
-    assert_eq!(first.who, ourselves());
+    assert_eq!(first.who, own_process());
     until("it is renewed", || note(&store).renewals > first.renewals + 1);
     drop(lock);
     assert_eq!(note(&store).owner, None);
 }
 
 #[test]
-fn a_lock_whose_owner_is_dead_is_taken_when_it_has_expired() {
+fn an_expired_lock_of_a_dead_owner_is_taken_over() {
     let store = Faulty::default();
     let dead = Note { owner: Some(1), who: "process 1 on a".to_owned(), renewals: 9 };
     put(&store, dead.to_string());
@@ -78,7 +78,7 @@ fn one_of_many_gets_an_expired_lock() {
 }
 
 #[test]
-fn who_has_lost_the_lock_writes_no_more() {
+fn a_writer_without_its_lock_stops_writing() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let lock = storage.lock().unwrap();
@@ -86,7 +86,7 @@ fn who_has_lost_the_lock_writes_no_more() {
     small.write(&mut [IoSlice::new(b"1")]).unwrap();
     let mut large = storage.create("large").unwrap();
     large.write(&mut [IoSlice::new(&vec![1; 20 << 20])]).unwrap();
-    // As if we had slept while the lock expired.
+    // Simulates that this process was suspended until the lock expired.
     let other = Note { owner: Some(2), who: "process 2 on b".to_owned(), renewals: 0 };
     put(&store, other.to_string());
     until("it is noticed", || storage.create("x").is_err());
@@ -101,7 +101,7 @@ fn who_has_lost_the_lock_writes_no_more() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_renewed_counts_for_nothing() {
+fn a_lock_that_cannot_be_renewed_is_lost() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let _lock = storage.lock().unwrap();
@@ -110,7 +110,7 @@ fn a_lock_that_cannot_be_renewed_counts_for_nothing() {
         until("it is not certain any more", || storage.create("x").is_err());
         let error = storage.create("x").map(drop).unwrap_err();
         assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it over");
-        store.heal();
+        store.clear_failure();
         until("it is renewed after all", || storage.create("x").is_ok());
     }
     write(&storage, "x", b"1");
@@ -118,7 +118,7 @@ fn a_lock_that_cannot_be_renewed_counts_for_nothing() {
 }
 
 #[test]
-fn what_is_under_way_when_the_lock_ends_is_cut_off() {
+fn uploads_in_progress_are_aborted_when_the_lock_is_lost() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let _lock = storage.lock().unwrap();
@@ -130,13 +130,13 @@ fn what_is_under_way_when_the_lock_ends_is_cut_off() {
         let error = upload.finish().unwrap_err();
         assert_eq!(error.to_string(), "the lock could not be renewed; another server may have taken it over");
         assert_eq!(store.open_uploads(), 0, "it was aborted");
-        store.heal();
+        store.clear_failure();
         until("it is renewed after all", || storage.create("x").is_ok());
     }
 }
 
 #[test]
-fn answers_to_renewals_that_are_lost_are_no_loss() {
+fn lost_answers_to_renewals_keep_the_lock() {
     let store = Faulty::default();
     store.fail(Step::Put, LOCK, Fault::Unanswered);
     let storage = at(&store, "a");
@@ -148,7 +148,7 @@ fn answers_to_renewals_that_are_lost_are_no_loss() {
 }
 
 #[test]
-fn an_object_that_is_no_lock_is_left_alone() {
+fn an_object_that_is_not_a_lock_is_not_overwritten() {
     let store = Faulty::default();
     put(&store, "hello".to_owned());
     let error = at(&store, "a").lock().map(drop).unwrap_err();
@@ -158,7 +158,7 @@ fn an_object_that_is_no_lock_is_left_alone() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_to_says_so() {
+fn a_bucket_that_cannot_be_written_is_reported() {
     let store = Faulty::default();
     store.fail(Step::Put, LOCK, Fault::Refused);
     let error = at(&store, "a").lock().map(drop).unwrap_err();

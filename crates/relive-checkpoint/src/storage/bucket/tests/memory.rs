@@ -21,7 +21,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How long to wait for an event that must come.
+/// How long to wait for an event that must occur.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const LARGE: usize = 20 << 20;
@@ -34,7 +34,7 @@ fn a_bucket_conforms() {
 }
 
 #[test]
-fn four_parts_travel_at_a_time() {
+fn at_most_four_parts_are_uploaded_at_a_time() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let gate = store.close_gate();
@@ -46,7 +46,7 @@ fn four_parts_travel_at_a_time() {
 }
 
 #[test]
-fn an_upload_that_fails_leaves_nothing() {
+fn a_failed_upload_leaves_nothing_behind() {
     for step in [Step::Put, Step::Begin, Step::Part, Step::Complete] {
         let store = Faulty::default();
         let storage = at(&store, "a");
@@ -56,7 +56,7 @@ fn an_upload_that_fails_leaves_nothing() {
         let error = upload.write(&mut [IoSlice::new(&bytes)]).and_then(|()| upload.finish()).unwrap_err();
         assert_eq!(error.to_string(), format!("{step:?} was made to fail"));
         assert_eq!(store.open_uploads(), 0, "{step:?}");
-        store.heal();
+        store.clear_failure();
         assert_eq!(names(&storage, ""), Vec::<String>::new());
         write(&storage, "x", &bytes);
         assert!(read(&storage, "x") == bytes);
@@ -64,7 +64,7 @@ fn an_upload_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn an_answer_that_is_lost_is_no_failure() {
+fn a_lost_answer_is_not_a_failure() {
     for (step, length) in [(Step::Put, 100), (Step::Complete, LARGE)] {
         let store = Faulty::default();
         let storage = at(&store, "a");
@@ -76,7 +76,7 @@ fn an_answer_that_is_lost_is_no_failure() {
 }
 
 #[test]
-fn a_file_is_never_written_over() {
+fn a_file_is_never_overwritten() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     let bytes = content(LARGE, 1);
@@ -98,7 +98,7 @@ fn a_file_is_never_written_over() {
 }
 
 #[test]
-fn an_abort_that_fails_is_survived() {
+fn a_failed_abort_is_tolerated() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     store.fail(Step::Abort, "a/x", Fault::Refused);
@@ -110,7 +110,7 @@ fn an_abort_that_fails_is_survived() {
 }
 
 #[test]
-fn reads_that_fail_say_so() {
+fn failed_reads_are_reported() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     write(&storage, "x", &content(LARGE, 1));
@@ -123,12 +123,12 @@ fn reads_that_fail_say_so() {
     }
     assert!(storage.list("").is_err());
     assert!(storage.open("x").is_err());
-    store.heal();
+    store.clear_failure();
     assert_eq!(storage.open("x").unwrap().size_bytes(), LARGE as u64);
 }
 
 #[test]
-fn a_file_that_shrinks_under_its_reader_is_noticed() {
+fn a_file_that_shrinks_while_being_read_is_detected() {
     let store = Faulty::default();
     let storage = at(&store, "a");
     write(&storage, "x", &content(LARGE, 1));
@@ -141,7 +141,7 @@ fn a_file_that_shrinks_under_its_reader_is_noticed() {
 }
 
 #[test]
-fn work_is_done_from_schedulers_of_others_too() {
+fn storage_works_inside_foreign_runtimes() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let storage = at(&Faulty::default(), "a");
@@ -153,7 +153,7 @@ fn work_is_done_from_schedulers_of_others_too() {
 }
 
 #[test]
-fn a_file_of_too_many_parts_is_refused() {
+fn a_file_with_too_many_parts_is_refused() {
     let store = Faulty::default();
     let storage = faults::at(&store, "a", SLOW);
     write(&storage, "x", &content(10_000_000, 1));

@@ -19,7 +19,7 @@ fn a_real_server_conforms() {
 }
 
 #[test]
-fn the_variables_of_the_environment_are_enough() {
+fn environment_variables_suffice_to_open_a_bucket() {
     let Some(server) = Server::of_this_run() else { return };
     let url = server.at("environment", QUICK).describe("");
     let storage = open(&url).unwrap();
@@ -29,7 +29,7 @@ fn the_variables_of_the_environment_are_enough() {
 }
 
 #[test]
-fn a_server_that_fails_for_a_while_is_asked_again() {
+fn temporary_server_errors_are_retried() {
     let Some(server) = Server::of_this_run() else { return };
     let storage = server.at("while", QUICK);
     for (status, method) in [(503, "PUT"), (500, "PUT"), (500, "POST"), (503, "GET"), (429, "HEAD")] {
@@ -44,7 +44,7 @@ fn a_server_that_fails_for_a_while_is_asked_again() {
 }
 
 #[test]
-fn a_server_that_goes_on_failing_is_given_up() {
+fn persistent_server_errors_end_the_retries() {
     let Some(server) = Server::of_this_run() else { return };
     let storage = server.at("given-up", QUICK);
     server.fail("given-up", "PUT", 503, 100);
@@ -56,7 +56,7 @@ fn a_server_that_goes_on_failing_is_given_up() {
 }
 
 #[test]
-fn credentials_that_are_wrong_are_named() {
+fn wrong_credentials_are_reported() {
     let Some(server) = Server::of_this_run() else { return };
     let url = server.at("credentials", QUICK).describe("");
     let cases = [
@@ -74,7 +74,7 @@ fn credentials_that_are_wrong_are_named() {
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_named() {
+fn a_missing_bucket_is_named() {
     let Some(server) = Server::of_this_run() else { return };
     let storage = server.with("s3://relive-nowhere/a", QUICK, |client| client);
     let expected = "cannot write s3://relive-nowhere/a/relive.lock: NoSuchBucket: The specified bucket does \
@@ -87,7 +87,7 @@ fn a_bucket_that_is_not_there_is_named() {
 /// Set for the process that is to be killed: the place where it writes.
 const VICTIM: &str = "RELIVE_TEST_VICTIM";
 
-/// Not a test of its own: writes parts of one file until it is killed.
+/// Not a test itself: runs in the process that is killed, and writes parts of one file until then.
 #[test]
 fn victim() {
     let Ok(place) = std::env::var(VICTIM) else { return };
@@ -101,7 +101,7 @@ fn victim() {
 }
 
 #[test]
-fn who_is_killed_in_the_middle_of_an_upload_leaves_nothing_to_be_seen() {
+fn an_upload_killed_midway_leaves_nothing_visible() {
     let Some(server) = Server::of_this_run() else { return };
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "storage::bucket::tests::s3::victim"]);

@@ -16,8 +16,8 @@ use crate::failure::{Failure, Kind, Result};
 /// Size of a picture in pixels.
 const SIZE: (u32, u32) = (960, 600);
 
-/// Colours that people with any kind of colour vision can distinguish (Okabe and Ito 2008).
-pub(super) const COLOURS: [RGBColor; 7] = [
+/// Colors that people with any kind of color vision can distinguish (Okabe and Ito 2008).
+pub(super) const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -30,7 +30,7 @@ pub(super) const COLOURS: [RGBColor; 7] = [
 /// The font of all text.
 pub(super) const FONT: &str = "sans-serif";
 
-/// Something that can be drawn.
+/// A picture that can be drawn.
 pub(super) trait Drawing {
     fn draw<B: DrawingBackend>(
         &self,
@@ -57,7 +57,7 @@ impl Format {
     }
 }
 
-/// Checks the name of a picture in advance: a run may be long, and it is drawn at the end.
+/// Checks the name of a picture in advance, since it is drawn at the end of a run, which may be long.
 pub(crate) fn expect_picture(path: &Path) -> Result {
     Format::of(path).map(drop)
 }

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Kind, Result};
 /// Positions at which the curves of seeds are compared.
 const PLACES: u32 = 200;
 
-/// What learning is shown against.
+/// The horizontal axis of learning curves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Axis {
     /// Steps in the environment, of all actors
@@ -26,8 +26,8 @@ pub(super) enum Axis {
 
 /// Whose episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Who {
-    /// Those that the agent learns from
+pub(super) enum EpisodeSource {
+    /// Episodes that the agent learns from
     Actor,
     /// Those of evaluations
     Evaluator,
@@ -54,32 +54,39 @@ struct Line {
     episode_return: Option<f64>,
 }
 
-/// Which curves to draw, as far as specified.
+/// The curves to draw, as far as they are specified.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    /// Actors by default, or the evaluator if not all runs have acted.
-    pub(super) who: Option<Who>,
-    /// Steps in the environment by default, or of the learner if a run has none because it learns from data.
+pub(super) struct CurveSelection {
+    /// Whose episodes to show: by default the actors', or the evaluator's if not all runs have acted.
+    pub(super) episodes_of: Option<EpisodeSource>,
+    /// The horizontal axis: by default steps in the environment, or of the learner if a run learns from data and has no
+    /// steps in the environment.
     pub(super) axis: Option<Axis>,
     /// The number of episodes in the mean at each point.
     pub(super) smooth: usize,
 }
 
-impl Wanted {
+impl CurveSelection {
     /// The defaults.
-    pub(super) fn smoothed(smooth: usize) -> Wanted {
-        Wanted { who: None, axis: None, smooth }
+    pub(super) fn smoothed(smooth: usize) -> CurveSelection {
+        CurveSelection { episodes_of: None, axis: None, smooth }
     }
 }
 
 /// The curves of runs, grouped by kind; whose episodes they show, and the axis.
-pub(super) fn groups(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<(Vec<Group>, Who, Axis)> {
-    let all_have = |who: Who| runs.iter().all(|(folder, _)| folder.join(who.file()).is_file());
-    let is_shown = || !all_have(Who::Actor) && all_have(Who::Evaluator);
-    let who = wanted.who.unwrap_or_else(|| if is_shown() { Who::Evaluator } else { Who::Actor });
-    let logs = runs.iter().map(|(folder, _)| read(folder, who)).collect::<Result<Vec<_>>>()?;
+pub(super) fn groups(
+    runs: &[(PathBuf, About)],
+    selection: CurveSelection,
+) -> Result<(Vec<Group>, EpisodeSource, Axis)> {
+    let all_have =
+        |episodes_of: EpisodeSource| runs.iter().all(|(folder, _)| folder.join(episodes_of.file()).is_file());
+    let is_shown = || !all_have(EpisodeSource::Actor) && all_have(EpisodeSource::Evaluator);
+    let episodes_of = selection
+        .episodes_of
+        .unwrap_or_else(|| if is_shown() { EpisodeSource::Evaluator } else { EpisodeSource::Actor });
+    let logs = runs.iter().map(|(folder, _)| read(folder, episodes_of)).collect::<Result<Vec<_>>>()?;
     let has_acted = |lines: &Vec<Line>| lines.iter().any(|line| line.env_steps > 0.0);
-    let axis = match wanted.axis {
+    let axis = match selection.axis {
         Some(axis) => axis,
         None if logs.iter().all(has_acted) => Axis::Steps,
         None => Axis::LearnerSteps,
@@ -87,13 +94,13 @@ pub(super) fn groups(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<(Vec<G
     let name = names(runs);
     let mut kinds: Vec<(String, Vec<Curve>)> = Vec::new();
     for ((_, about), lines) in runs.iter().zip(&logs) {
-        let (name, curve) = (name(about), smoothed(lines, axis, wanted.smooth));
+        let (name, curve) = (name(about), smoothed(lines, axis, selection.smooth));
         match kinds.iter_mut().find(|(other, _)| *other == name) {
             Some((_, curves)) => curves.push(curve),
             None => kinds.push((name, vec![curve])),
         }
     }
-    Ok((kinds.into_iter().map(|(name, curves)| together(name, &curves)).collect(), who, axis))
+    Ok((kinds.into_iter().map(|(name, curves)| group_of(name, &curves)).collect(), episodes_of, axis))
 }
 
 /// Names the kinds of runs by their differences, except for seeds.
@@ -119,22 +126,22 @@ fn names(runs: &[(PathBuf, About)]) -> impl Fn(&About) -> String {
     }
 }
 
-impl Who {
+impl EpisodeSource {
     /// The log of their episodes.
     fn file(self) -> &'static str {
         match self {
-            Who::Actor => "actor.jsonl",
-            Who::Evaluator => "evaluator.jsonl",
+            EpisodeSource::Actor => "actor.jsonl",
+            EpisodeSource::Evaluator => "evaluator.jsonl",
         }
     }
 }
 
-fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
-    let path = folder.join(who.file());
+fn read(folder: &Path, episodes_of: EpisodeSource) -> Result<Vec<Line>> {
+    let path = folder.join(episodes_of.file());
     let unread =
         |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => unread(&missing(folder, who)),
+        ErrorKind::NotFound => unread(&missing(folder, episodes_of)),
         _ => unread(&error),
     })?;
     let mut lines: Vec<Line> = Vec::new();
@@ -144,7 +151,7 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A run on a server that was resumed may report again the episodes after its last state.
+        // A resumed run on a server may report the episodes after its last saved state again.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];
         while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();
@@ -154,15 +161,15 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Why a run has no such log.
-fn missing(folder: &Path, who: Who) -> &'static str {
-    let has_others = ["learner.jsonl", Who::Actor.file(), Who::Evaluator.file()];
-    match (has_others.iter().any(|name| folder.join(name).is_file()), who) {
+/// The reason why a run has no such log.
+fn missing(folder: &Path, episodes_of: EpisodeSource) -> &'static str {
+    let has_others = ["learner.jsonl", EpisodeSource::Actor.file(), EpisodeSource::Evaluator.file()];
+    match (has_others.iter().any(|name| folder.join(name).is_file()), episodes_of) {
         (false, _) => "this run has no JSON logs; --logs jsonl writes them",
-        (true, Who::Actor) => {
+        (true, EpisodeSource::Actor) => {
             "this run has no complete episode, or it learns from data; --of evaluator draws its evaluations, if it has any"
         }
-        (true, Who::Evaluator) => "this run has no evaluations; --evaluate-every adds them",
+        (true, EpisodeSource::Evaluator) => "this run has no evaluations; --evaluate-every adds them",
     }
 }
 
@@ -190,7 +197,7 @@ fn smoothed(lines: &[Line], axis: Axis, smooth: usize) -> Curve {
 
 /// The minimum, mean and maximum, up to the end of the shortest curve.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
-fn together(name: String, curves: &[Curve]) -> Group {
+fn group_of(name: String, curves: &[Curve]) -> Group {
     let begin = curves.iter().filter_map(|curve| curve.first()).map(|(x, _)| *x).fold(0.0, f64::max);
     let end = curves.iter().filter_map(|curve| curve.last()).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
     let mut points = Vec::new();
@@ -218,9 +225,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_make_a_band_as_far_as_all_of_them_go() {
+    fn the_band_of_seeds_ends_with_the_shortest_curve() {
         let curves = [vec![(0.0, 1.0), (10.0, 3.0), (20.0, 9.0)], vec![(0.0, 3.0), (10.0, 5.0)]];
-        let Group { points, seeds, .. } = together("x".to_owned(), &curves);
+        let Group { points, seeds, .. } = group_of("x".to_owned(), &curves);
         assert_eq!(seeds, 2);
         assert_eq!(points.first(), Some(&(0.0, [1.0, 2.0, 3.0])));
         assert_eq!(points.last(), Some(&(10.0, [3.0, 4.0, 5.0])));

@@ -6,14 +6,14 @@ use plotters::prelude::{
     WHITE,
 };
 
-use super::canvas::{self, COLOURS, Drawing, FONT};
-use super::curve::{Axis, Group, Who};
+use super::canvas::{self, COLORS, Drawing, FONT};
+use super::curve::{Axis, EpisodeSource, Group};
 
 /// Learning curves of groups of runs.
 pub(super) struct Curves {
     pub(super) groups: Vec<Group>,
     pub(super) axis: Axis,
-    pub(super) who: Who,
+    pub(super) episodes_of: EpisodeSource,
     /// The environment, if all runs have the same.
     pub(super) environment: Option<String>,
 }
@@ -34,9 +34,9 @@ impl Curves {
     }
 
     fn title(&self) -> String {
-        let title = match self.who {
-            Who::Actor => "Return of episodes",
-            Who::Evaluator => "Return of episodes without exploration",
+        let title = match self.episodes_of {
+            EpisodeSource::Actor => "Return of episodes",
+            EpisodeSource::Evaluator => "Return of episodes without exploration",
         };
         match &self.environment {
             Some(environment) => format!("{environment}: {}", title.to_lowercase()),
@@ -71,19 +71,19 @@ impl Drawing for Curves {
             .label_style((FONT, 16).into_font())
             .x_label_formatter(&|x| format!("{x}"))
             .draw()?;
-        for (group, colour) in self.groups.iter().zip(COLOURS.iter().cycle()) {
+        for (group, color) in self.groups.iter().zip(COLORS.iter().cycle()) {
             let low = group.points.iter().map(|(x, [low, ..])| (*x, *low));
             let high = group.points.iter().rev().map(|(x, [.., high])| (*x, *high));
             if group.seeds > 1 {
                 let band = low.chain(high).collect::<Vec<_>>();
-                chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.2))))?;
+                chart.draw_series(std::iter::once(Polygon::new(band, color.mix(0.2))))?;
             }
             let middle = group.points.iter().map(|(x, [_, mean, _])| (*x, *mean));
             let seeds = if group.seeds == 1 { "1 seed".to_owned() } else { format!("{} seeds", group.seeds) };
             chart
-                .draw_series(LineSeries::new(middle, colour.stroke_width(2)))?
+                .draw_series(LineSeries::new(middle, color.stroke_width(2)))?
                 .label(format!("{} ({seeds})", group.name))
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], color.stroke_width(2)));
         }
         canvas::legend(&mut chart)
     }

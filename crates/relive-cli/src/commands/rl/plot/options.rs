@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::curve::{Axis, Wanted, Who};
+use super::curve::{Axis, CurveSelection, EpisodeSource};
 use super::{canvas, pictures, radar};
 use crate::commands::rl::runs;
 use crate::failure::Result;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     x: Option<Axis>,
     /// Whose episodes to show: with or without exploration [default: actor, or evaluator if runs learn from data]
     #[arg(long, value_enum)]
-    of: Option<Who>,
+    of: Option<EpisodeSource>,
     /// Number of episodes that each point averages
     #[arg(long, value_name = "N", default_value_t = SMOOTH, value_parser = clap::value_parser!(u16).range(1..))]
     smooth: u16,
@@ -50,8 +50,8 @@ pub(crate) fn run(options: &Options) -> Result {
     match options.picture {
         Picture::Curves => {
             let smooth = usize::from(options.smooth);
-            let wanted = Wanted { who: options.of, axis: options.x, smooth };
-            canvas::draw(&options.out, &pictures::curves(&runs::find(&options.runs)?, wanted)?)?;
+            let selection = CurveSelection { episodes_of: options.of, axis: options.x, smooth };
+            canvas::draw(&options.out, &pictures::curves(&runs::find(&options.runs)?, selection)?)?;
         }
         Picture::Radar => canvas::draw(&options.out, &radar::Radar::of(&runs::find(&options.runs)?)?)?,
     }
@@ -61,5 +61,8 @@ pub(crate) fn run(options: &Options) -> Result {
 
 /// Draws the learning curves of runs.
 pub(crate) fn curves(folders: &[PathBuf], out: &Path) -> Result {
-    canvas::draw(out, &pictures::curves(&runs::find(folders)?, Wanted::smoothed(usize::from(SMOOTH)))?)
+    canvas::draw(
+        out,
+        &pictures::curves(&runs::find(folders)?, CurveSelection::smoothed(usize::from(SMOOTH)))?,
+    )
 }

@@ -10,7 +10,7 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use relive_env::bsuite::{self, BsuiteId, Run, Tag};
 
-use super::canvas::{self, COLOURS, Drawing, FONT};
+use super::canvas::{self, COLORS, Drawing, FONT};
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Kind, Result};
 
@@ -112,16 +112,16 @@ impl Drawing for Radar {
             };
             chart.draw_series(std::iter::once(Text::new(name, (x, y), style)))?;
         }
-        for ((agent, scores), colour) in self.agents.iter().zip(COLOURS.iter().cycle()) {
+        for ((agent, scores), color) in self.agents.iter().zip(COLORS.iter().cycle()) {
             let score = |tag| scores.iter().find(|(of, _)| *of == tag).map_or(0.0, |(_, score)| *score);
             let mut outline: Vec<_> =
                 Tag::ALL.into_iter().enumerate().map(|(index, tag)| place(index, score(tag))).collect();
-            chart.draw_series(std::iter::once(Polygon::new(outline.clone(), colour.mix(0.2))))?;
+            chart.draw_series(std::iter::once(Polygon::new(outline.clone(), color.mix(0.2))))?;
             outline.extend(outline.first().copied());
             chart
-                .draw_series(std::iter::once(PathElement::new(outline, colour.stroke_width(2))))?
+                .draw_series(std::iter::once(PathElement::new(outline, color.stroke_width(2))))?
                 .label(agent.clone())
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], color.stroke_width(2)));
         }
         canvas::legend(&mut chart)
     }

@@ -49,7 +49,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Checks the combination of options about the source of learning.
+    /// Checks the combination of options that set what the agents learn from.
     pub(super) fn expect_together(&self) -> Result {
         self.agents.iter().try_for_each(|agent| self.data.expect(agent))?;
         if self.data.path.is_none() {

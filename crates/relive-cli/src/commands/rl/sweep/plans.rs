@@ -37,7 +37,7 @@ pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,
     /// Steps in the environment; 0 for a run that learns from data.
     pub(super) steps: u64,
-    /// The data that it learns from instead of acting.
+    /// The data that the agent learns from instead of acting.
     #[serde(default)]
     pub(super) data: Option<PathBuf>,
     pub(super) learner_steps: Option<u64>,
@@ -53,14 +53,15 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     let mut plans: Vec<Plan> = Vec::new();
     for task in tasks(options)? {
         for name in &options.agents {
-            let is_there =
+            let exists =
                 |plan: &Plan| plan.about.agent == *name && plan.about.environment == task.environment;
-            if plans.iter().any(is_there) {
-                // A duplicate counts once.
+            if plans.iter().any(exists) {
+                // Duplicates are skipped.
                 continue;
             }
             let cell = format!("{name} in {}", task.environment);
-            let agent = options.settings.made(name, &task.environment).map_err(|error| error.of(&cell))?;
+            let agent =
+                options.settings.make_agent(name, &task.environment).map_err(|error| error.of(&cell))?;
             for seed in 1..=options.seeds.unwrap_or(seeds) {
                 let (name, environment) = ((*name).to_owned(), task.environment.clone());
                 let about = About { agent: name, environment, seed, actors: 0 };
@@ -73,13 +74,14 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Checks that all runs can be created, as far as possible in advance: the first seed stands for the others.
+/// Checks that all runs can be created, as far as possible in advance. Only the first seed is checked, since the seeds
+/// do not matter here.
 pub(super) fn check(options: &Options, plans: &[Plan]) -> Result {
     for plan in plans.iter().filter(|plan| plan.about.seed == 1) {
         let name = plan.about.environment.clone();
         let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
-        let told = |error| options.data.told(error).of(&plan.title());
-        relive_rl::run::check(&plan.agent, &plan.run(), &make).map_err(told)?;
+        let with_option = |error| options.data.with_option(error).of(&plan.title());
+        relive_rl::run::check(&plan.agent, &plan.run(), &make).map_err(with_option)?;
     }
     Ok(())
 }
@@ -179,7 +181,7 @@ impl Plan {
         Err(Failure::usage(format!("--out: {place} already has another run ({differing}); {advice}")))
     }
 
-    /// Creates its folder, and removes the files of an unfinished run.
+    /// Creates the run's folder, and removes the files of an unfinished run.
     pub(super) fn clear(&self) -> Result {
         let failed = |error: std::io::Error| {
             Failure::text(Kind::Runtime, format!("{}: {error}", self.folder.display()))

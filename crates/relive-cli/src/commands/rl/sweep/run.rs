@@ -17,11 +17,11 @@ pub(crate) fn run(options: &Options) -> Result {
     let _lock = Lock::take(&options.out)?;
     let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
     let outcome = work::all(options, &plans, &begun);
-    // Also if some runs failed or were not started.
-    let told = match options.logs.contains(&LogFormat::Jsonl) {
+    // The report is also written if some runs failed or were not started.
+    let line = match options.logs.contains(&LogFormat::Jsonl) {
         true => report::write(&options.out, &plans)?,
         false => "no report: it requires jsonl among --logs".to_owned(),
     };
-    output::line(&told)?;
+    output::line(&line)?;
     outcome
 }

@@ -11,7 +11,8 @@ use crate::failure::{Failure, Kind, Result};
 pub(super) struct Scored<'a> {
     pub(super) plan: &'a Plan,
     pub(super) figures: Figures,
-    /// By bsuite's rules, or from a return between a random policy's and an expert's; `None` if neither is known.
+    /// The score by bsuite's rules, or from the return relative to a random policy's and an expert's; `None` if neither
+    /// is known.
     pub(super) score: Option<f64>,
 }
 
@@ -29,7 +30,7 @@ pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
 
 fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     match plan.about.environment.parse::<BsuiteId>() {
-        // bsuite scores learning by acting.
+        // bsuite only scores agents that act.
         Ok(_) if figures.is_from_data() => Ok(None),
         Ok(id) => by_bsuite(plan, id).map(Some),
         Err(_) => {
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_of_all_seeds() {
+    fn a_range_covers_all_seeds() {
         assert_eq!(range(&[3.0, 1.0, 2.0]), Some([1.0, 2.0, 3.0]));
         assert_eq!(range(&[]), None);
     }

@@ -20,9 +20,9 @@ pub(super) struct Task {
     pub(super) episodes: Option<u64>,
 }
 
-/// A task of each family, and the maximum number of steps of its episodes. If the identifiers of a family differ in
-/// difficulty, it is not the easiest: `memory_len/0` needs no memory, the first scales hardly change anything, and the
-/// first chains are one step long.
+/// A task of each family, and the maximum number of steps of its episodes. If the tasks of a family differ in
+/// difficulty, it is not the easiest one: `memory_len/0` needs no memory, the first scales hardly change anything, and
+/// the first chains are one step long.
 const BSUITE: [(&str, u64); 20] = [
     ("bandit/0", 1),
     ("bandit_noise/8", 1),
@@ -50,7 +50,7 @@ const BSUITE: [(&str, u64); 20] = [
 /// end.
 const MOST_STEPS: u64 = 250_000;
 
-/// Tasks and their steps.
+/// Tasks and their numbers of steps.
 const CONTINUOUS: [(&str, u64); 5] = [
     ("Pendulum-v1", 20_000),
     ("MountainCarContinuous-v0", 50_000),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_a_task_is_at_least_an_episode() {
+    fn a_scaled_task_has_at_least_one_episode() {
         let shares = Suite::Bsuite.tasks(0.0001);
         assert!(shares.iter().all(|task| task.episodes == Some(1)));
         assert_eq!(Suite::Continuous.tasks(0.5)[0].steps, 10_000);

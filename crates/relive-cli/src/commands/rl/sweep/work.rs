@@ -15,25 +15,26 @@ use relive_rl::run::{Report, RunOptions, Stop, train};
 
 use super::options::Options;
 use super::plans::Plan;
-use crate::commands::rl::bsuite_log::Kept;
+use crate::commands::rl::bsuite_log::LogKeeper;
 use crate::commands::rl::figures::{Figures, Watcher};
 use crate::commands::rl::runs;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
 
-/// Executes all unfinished runs, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends the runs
-/// in progress, which then remain unfinished, and starts no others.
+/// Executes all unfinished runs, several at a time, and prints a line for each. The first SIGINT or SIGTERM ends the
+/// runs in progress, which then remain unfinished, and no further runs are started.
 ///
 /// `finished`: the results of the finished runs.
 ///
 /// # Errors
-/// The error of the first run that failed, after all others were executed. Errors of other runs are printed on stderr.
+/// The error of the first run that failed, after all other runs were executed. Errors of other runs are printed on
+/// stderr.
 pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>]) -> Result {
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let (bar, ending) = (bar(plans), Ending::default());
-    let on_signal = ending.clone();
+    let (bar, running) = (bar(plans), RunningStops::default());
+    let on_signal = running.clone();
     signals::stop_in_order("sweep", move || on_signal.end())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
     let mut open = Vec::new();
@@ -41,50 +42,50 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
         match figures {
             Some(figures) => {
                 bar.inc(plan.steps().length());
-                let line = figures.told(&format!("{} (finished before)", plan.title()));
+                let line = figures.describe(&format!("{} (finished before)", plan.title()));
                 bar.suspend(|| output::line(&line))?;
             }
             None => open.push(plan),
         }
     }
-    // Longest first, so that no processor waits for one that began last.
+    // Longest runs first, so that the last ones to start are short.
     open.sort_by_key(|plan| std::cmp::Reverse(plan.steps().length()));
-    let (next, (tell, told)) = (AtomicUsize::new(0), channel());
+    let (next, (sender, receiver)) = (AtomicUsize::new(0), channel());
     let left = open.len();
     let outcome = scope(|threads| {
         for _ in 0..jobs.min(left) {
-            let (open, next, bar, ending, tell) = (&open, &next, &bar, &ending, tell.clone());
-            threads.spawn(move || work(options, open, next, (bar, ending), &tell));
+            let (open, next, bar, running, sender) = (&open, &next, &bar, &running, sender.clone());
+            threads.spawn(move || work(options, open, next, (bar, running), &sender));
         }
-        drop(tell);
+        drop(sender);
         let (mut ended, mut failed) = (0, None);
-        for outcome in told {
+        for outcome in receiver {
             ended += 1;
             bar.set_message(message(ended, left));
             let line = outcome.and_then(|text: String| bar.suspend(|| Ok(output::line(&text)?)));
             match (line, &failed) {
                 (Ok(()), _) => {}
                 (Err(failure), None) => failed = Some(failure),
-                (Err(failure), Some(_)) => bar.suspend(|| output::complain(&failure.told())),
+                (Err(failure), Some(_)) => bar.suspend(|| output::print_error(&failure.message())),
             }
         }
         bar.finish_and_clear();
         failed.map_or(Ok(()), Err)
     });
-    if ending.has_begun() {
-        output::complain("the sweep was stopped early; the same command resumes with the unfinished runs");
+    if running.has_begun() {
+        output::print_error("the sweep was stopped early; the same command resumes with the unfinished runs");
     }
     outcome
 }
 
 /// Ends all runs of a sweep.
 #[derive(Debug, Clone, Default)]
-struct Ending {
+struct RunningStops {
     all: Stop,
     at_work: Arc<Mutex<Vec<Stop>>>,
 }
 
-impl Ending {
+impl RunningStops {
     fn end(&self) {
         self.all.stop();
         self.at_work.lock().iter().for_each(Stop::stop);
@@ -103,7 +104,7 @@ impl Ending {
     }
 }
 
-/// A bar of the steps of all runs.
+/// A progress bar over the steps of all runs.
 fn bar(plans: &[Plan]) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} elapsed, {eta} left")
         .expect("the template is well-formed");
@@ -121,28 +122,28 @@ fn work(
     options: &Options,
     plans: &[&Plan],
     next: &AtomicUsize,
-    (bar, ending): (&ProgressBar, &Ending),
-    tell: &Sender<Result<String>>,
+    (bar, running): (&ProgressBar, &RunningStops),
+    sender: &Sender<Result<String>>,
 ) {
-    while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !ending.has_begun()) {
-        let outcome = match one(options, plan, bar, ending) {
-            Ok(Some(figures)) => Ok(figures.told(&plan.title())),
+    while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !running.has_begun()) {
+        let outcome = match one(options, plan, bar, running) {
+            Ok(Some(figures)) => Ok(figures.describe(&plan.title())),
             Ok(None) => continue,
             Err(failure) => Err(failure.of(&plan.title())),
         };
-        let _ = tell.send(outcome);
+        let _ = sender.send(outcome);
     }
 }
 
 /// Executes a run; `None` if it was interrupted.
-fn one(options: &Options, plan: &Plan, bar: &ProgressBar, ending: &Ending) -> Result<Option<Figures>> {
+fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops) -> Result<Option<Figures>> {
     let Plan { about, agent, folder, recipe } = plan;
     plan.clear()?;
     let loggers = runs::begin(folder, about, &options.logs)?;
     let run = RunOptions { stop: Stop::new(), loggers, ..plan.run() };
-    ending.join(&run.stop);
+    running.join(&run.stop);
     let mut watcher = Watcher::new(recipe.until, recipe.episodes, run.stop.clone());
-    let (kept, mut shown) = (Kept::default(), 0);
+    let (kept, mut shown) = (LogKeeper::default(), 0);
     let make = environments(about.environment.clone(), kept.clone());
     let steps = plan.steps();
     let trained = train(agent, &run, &make, &mut |report: &Report| {
@@ -150,23 +151,23 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, ending: &Ending) -> Re
         bar.inc(steps.at(report).saturating_sub(shown));
         shown = shown.max(steps.at(report));
     });
-    if ending.has_begun() {
+    if running.has_begun() {
         return Ok(None);
     }
-    // A run that ends early has no further steps.
+    // A run that ended early takes no further steps, so the bar advances by its remaining ones.
     bar.inc(steps.length().saturating_sub(shown));
-    let trained = trained.map_err(|error| options.data.told(error))?;
+    let trained = trained.map_err(|error| options.data.with_option(error))?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
     let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
-    // Last: from now on, the run counts as finished.
+    // This is last, because the run counts as finished from now on.
     runs::end(folder, about, &figures)?;
     Ok(Some(figures))
 }
 
 /// Environments by name; keeps bsuite's log of the training environment.
-fn environments(name: String, kept: Kept) -> MakeEnvironment {
+fn environments(name: String, kept: LogKeeper) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
         Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),
         Err(_) => Ok(relive_env::make(&name, seed)?),

@@ -86,9 +86,9 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
         false => format!("Settings that differ from the defaults: {}.", others.join(", ")),
     };
     let data = run.plan.recipe.data.as_deref();
-    let told = data.map_or_else(|| Ok(String::new()), |data| learned_from(data, environment))?;
+    let learned = data.map_or_else(|| Ok(String::new()), |data| learned_from(data, environment))?;
     Ok(format!(
-        "\n## {environment}\n\n{told}![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment}{}\n\n{settings}\n",
+        "\n## {environment}\n\n{learned}![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment}{}\n\n{settings}\n",
         curves_name(environment, data.is_some()),
         length(&run.plan.recipe)
     ))

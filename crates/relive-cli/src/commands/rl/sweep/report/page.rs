@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_few_digits() {
+    fn report_numbers_have_three_significant_digits() {
         assert_eq!(
             [Some(-1234.5), Some(12.34), Some(0.126), None].map(number),
             ["-1234", "12.3", "0.13", "–"]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_text() {
+    fn names_are_html_escaped() {
         assert_eq!(escaped("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Table {
 /// An environment.
 pub(super) struct Row {
     pub(super) environment: String,
-    /// One for each agent.
+    /// One cell for each agent.
     pub(super) cells: Vec<Cell>,
 }
 

@@ -13,7 +13,7 @@ const FOLDER: &str = "report";
 /// Writes the report of the finished runs; returns a message about it.
 pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let all = scores::of(plans)?;
-    let (told, runs) = (all.len(), plans.len());
+    let (finished, runs) = (all.len(), plans.len());
     if all.is_empty() {
         return Ok(format!("no report: none of the {runs} runs is finished and has a complete episode"));
     }
@@ -34,10 +34,10 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     for (path, text) in files {
         std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
     }
-    let of = if told == runs {
+    let of = if finished == runs {
         String::new()
     } else {
-        format!(" of {told} of {runs} runs; the others have no complete episode, or are not finished")
+        format!(" of {finished} of {runs} runs; the others have no complete episode, or are not finished")
     };
     Ok(format!("report: {}{of}", page.display()))
 }

@@ -7,59 +7,59 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::RingOptions;
 use super::greeting::{Greeting, MemberAddress, refused};
-use super::limits::{GREETING_TIMEOUT, MAX_LATECOMERS};
+use super::limits::{GREETING_TIMEOUT, MAX_LATE_CONNECTIONS};
 use super::message::{Inbox, Reader};
 
 /// The listener of a complete meeting. It never blocks.
 #[derive(Debug)]
-pub(super) struct Latecomers {
+pub(super) struct LateConnections {
     listener: TcpListener,
     options: RingOptions,
     /// Connections that have not sent their greeting.
-    connected: Vec<Latecomer>,
+    connected: Vec<LateConnection>,
 }
 
 #[derive(Debug)]
-struct Latecomer {
+struct LateConnection {
     socket: TcpStream,
     inbox: Inbox,
     until: Instant,
 }
 
-impl Latecomers {
+impl LateConnections {
     /// Takes over the meeting's nonblocking listener.
-    pub(super) fn of(listener: TcpListener, options: &RingOptions) -> Latecomers {
-        Latecomers { listener, options: options.clone(), connected: Vec::new() }
+    pub(super) fn of(listener: TcpListener, options: &RingOptions) -> LateConnections {
+        LateConnections { listener, options: options.clone(), connected: Vec::new() }
     }
 
     /// The file descriptors to poll for input.
     pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        // Connections without room wait, and are not polled meanwhile.
-        let has_room = self.connected.len() < MAX_LATECOMERS;
+        // If there is no room, new connections wait, and the listener is not polled.
+        let has_room = self.connected.len() < MAX_LATE_CONNECTIONS;
         let listener = has_room.then(|| PollFd::new(&self.listener, PollFlags::IN));
-        let sockets = self.connected.iter().map(|latecomer| PollFd::new(&latecomer.socket, PollFlags::IN));
+        let sockets = self.connected.iter().map(|connection| PollFd::new(&connection.socket, PollFlags::IN));
         listener.into_iter().chain(sockets)
     }
 
     /// Accepts new connections, and answers those that have sent their greeting.
     pub(super) fn answer(&mut self, members: &[MemberAddress]) {
-        while self.connected.len() < MAX_LATECOMERS
+        while self.connected.len() < MAX_LATE_CONNECTIONS
             && let Ok((socket, _)) = self.listener.accept()
         {
             if socket.set_nonblocking(true).is_ok() {
                 let until = Instant::now() + GREETING_TIMEOUT;
-                self.connected.push(Latecomer { socket, inbox: Inbox::default(), until });
+                self.connected.push(LateConnection { socket, inbox: Inbox::default(), until });
             }
         }
         let options = &self.options;
-        self.connected.retain_mut(|latecomer| latecomer.is_to_be_heard(options, members));
+        self.connected.retain_mut(|connection| connection.poll_greeting(options, members));
     }
 }
 
-impl Latecomer {
-    /// Reads from the connection. Once its greeting is complete, it is answered and dropped. Returns whether
-    /// to keep it.
-    fn is_to_be_heard(&mut self, options: &RingOptions, members: &[MemberAddress]) -> bool {
+impl LateConnection {
+    /// Reads from the connection. Once its greeting is complete, the connection is answered and dropped. Returns
+    /// whether to keep it.
+    fn poll_greeting(&mut self, options: &RingOptions, members: &[MemberAddress]) -> bool {
         let is_open = self.inbox.fill(&mut self.socket).unwrap_or(false);
         match self.inbox.next() {
             Ok(Some(message)) => {

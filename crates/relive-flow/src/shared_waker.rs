@@ -5,12 +5,12 @@ use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// Wakes those pullers of a shared stream that wait for it. The shared stream is pulled with the bell as its
-/// waker. Pullers are identified by number.
+/// Wakes the pullers that wait for a shared stream. The shared stream is pulled with this as its waker. Pullers are
+/// identified by number.
 #[derive(Default)]
-pub(crate) struct Bell(Mutex<Vec<(usize, Waker)>>);
+pub(crate) struct SharedWaker(Mutex<Vec<(usize, Waker)>>);
 
-impl Bell {
+impl SharedWaker {
     /// Also wakes this puller at the next ring.
     pub(crate) fn add(&self, number: usize, waker: &Waker) {
         let mut waiting = self.0.lock();
@@ -20,19 +20,19 @@ impl Bell {
         }
     }
 
-    /// Wakes the pullers that `news` selects. The others stay registered.
-    pub(crate) fn ring_for(&self, news: impl Fn(usize) -> bool) {
+    /// Wakes the pullers that `is_selected` selects. All other pullers stay registered.
+    pub(crate) fn wake_selected(&self, is_selected: impl Fn(usize) -> bool) {
         let mut waiting = self.0.lock();
         let (chosen, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *waiting).into_iter().partition(|(number, _)| news(*number));
+            std::mem::take(&mut *waiting).into_iter().partition(|(number, _)| is_selected(*number));
         *waiting = others;
         drop(waiting);
         chosen.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
-impl Wake for Bell {
+impl Wake for SharedWaker {
     fn wake(self: Arc<Self>) {
-        self.ring_for(|_| true);
+        self.wake_selected(|_| true);
     }
 }

@@ -7,16 +7,17 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 
-/// Set once a server has requested a certificate. With TLS 1.3, such a server decides after the client's handshake is
-/// complete, so the client has to wait.
+/// A flag that is set once a server has requested a certificate. With TLS 1.3, such a server decides after the client's
+/// handshake is complete, so the client has to wait for the decision.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<AtomicBool>);
+pub(super) struct CertificateRequested(Arc<AtomicBool>);
 
-impl Asked {
+impl CertificateRequested {
     /// Watches connections with `config`.
     pub(super) fn watch(&self, config: &mut ClientConfig) {
         let inner = Arc::clone(&config.client_auth_cert_resolver);
-        config.client_auth_cert_resolver = Arc::new(Watched { inner, asked: self.clone() });
+        config.client_auth_cert_resolver =
+            Arc::new(WatchingResolver { inner, certificate_requested: self.clone() });
     }
 
     pub(super) fn is_set(&self) -> bool {
@@ -25,14 +26,14 @@ impl Asked {
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchingResolver {
     inner: Arc<dyn ResolvesClientCert>,
-    asked: Asked,
+    certificate_requested: CertificateRequested,
 }
 
-impl ResolvesClientCert for Watched {
+impl ResolvesClientCert for WatchingResolver {
     fn resolve(&self, hints: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.asked.0.store(true, Ordering::Relaxed);
+        self.certificate_requested.0.store(true, Ordering::Relaxed);
         self.inner.resolve(hints, schemes)
     }
 

@@ -1,4 +1,5 @@
-//! Deserialises settings. The error of an unreadable setting has its name, the given value, and the permitted ones.
+//! Deserializes settings. The error of an unreadable setting contains its name, the given value, and the permitted
+//! values.
 
 use std::fmt;
 
@@ -15,30 +16,30 @@ use serde_json::Value;
 /// # Errors
 /// [`Setting`](RlError::Setting): the first unreadable setting.
 pub(crate) fn read<A: DeserializeOwned>(all: &Value) -> Result<A> {
-    let read = A::deserialize(Given { value: all, name: String::new() });
-    read.map_err(|Refused { name, got, expected }| {
+    let read = A::deserialize(SettingValue { value: all, name: String::new() });
+    read.map_err(|SettingError { name, got, expected }| {
         let name = if name.is_empty() { "the agent's settings".to_owned() } else { name };
         RlError::setting(name, got, expected)
     })
 }
 
 /// A value and the path of its setting: `hidden`, `hidden[0]`, `demonstrations.ratio`; empty for the whole object.
-struct Given<'de> {
+struct SettingValue<'de> {
     value: &'de Value,
     name: String,
 }
 
-impl<'de> Given<'de> {
-    fn setting(&self, name: &str, value: &'de Value) -> Given<'de> {
+impl<'de> SettingValue<'de> {
+    fn setting(&self, name: &str, value: &'de Value) -> SettingValue<'de> {
         let is_top = self.name.is_empty();
-        Given { value, name: if is_top { name.to_owned() } else { format!("{}.{name}", self.name) } }
+        SettingValue { value, name: if is_top { name.to_owned() } else { format!("{}.{name}", self.name) } }
     }
 
-    fn element(&self, index: usize, value: &'de Value) -> Given<'de> {
-        Given { value, name: format!("{}[{index}]", self.name) }
+    fn element(&self, index: usize, value: &'de Value) -> SettingValue<'de> {
+        SettingValue { value, name: format!("{}[{index}]", self.name) }
     }
 
-    fn visit<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Refused> {
+    fn visit<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, SettingError> {
         match self.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
@@ -62,14 +63,14 @@ impl<'de> Given<'de> {
     }
 }
 
-impl<'de> Deserializer<'de> for Given<'de> {
-    type Error = Refused;
+impl<'de> Deserializer<'de> for SettingValue<'de> {
+    type Error = SettingError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
         self.visit(visitor).map_err(|refused| refused.of(&self))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -78,11 +79,11 @@ impl<'de> Deserializer<'de> for Given<'de> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refused> {
+    ) -> Result<V::Value, SettingError> {
         // The variants of settings have no fields.
         let read = match self.value.as_str() {
             Some(variant) => visitor.visit_enum(variant.into_deserializer()),
-            None => Err(Refused::unknown_variant("", variants)),
+            None => Err(SettingError::unknown_variant("", variants)),
         };
         read.map_err(|refused| refused.of(&self))
     }
@@ -93,7 +94,7 @@ impl<'de> Deserializer<'de> for Given<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Refused> for Given<'de> {
+impl<'de> IntoDeserializer<'de, SettingError> for SettingValue<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -101,20 +102,20 @@ impl<'de> IntoDeserializer<'de, Refused> for Given<'de> {
     }
 }
 
-/// Why a setting cannot be read. Its name and the given value are empty until a caller that knows them fills them in.
+/// The reason that a setting cannot be read. Its name and the given value are empty until a caller fills them in.
 #[derive(Debug)]
-struct Refused {
+struct SettingError {
     name: String,
     got: String,
     expected: String,
 }
 
-impl Refused {
-    fn expecting(expected: impl Into<String>) -> Refused {
-        Refused { name: String::new(), got: String::new(), expected: expected.into() }
+impl SettingError {
+    fn expecting(expected: impl Into<String>) -> SettingError {
+        SettingError { name: String::new(), got: String::new(), expected: expected.into() }
     }
 
-    fn of(mut self, given: &Given<'_>) -> Refused {
+    fn of(mut self, given: &SettingValue<'_>) -> SettingError {
         if self.got.is_empty() {
             (self.name, self.got) = (given.name.clone(), given.value.to_string());
         } else if self.name.is_empty() {
@@ -125,39 +126,42 @@ impl Refused {
     }
 }
 
-impl de::Error for Refused {
-    fn custom<T: fmt::Display>(text: T) -> Refused {
-        Refused::expecting(text.to_string())
+impl de::Error for SettingError {
+    fn custom<T: fmt::Display>(text: T) -> SettingError {
+        SettingError::expecting(text.to_string())
     }
 
-    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Refused {
-        Refused::expecting(plain(&expected.to_string()))
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> SettingError {
+        SettingError::expecting(plain(&expected.to_string()))
     }
 
-    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Refused {
-        Refused::expecting(plain(&expected.to_string()))
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> SettingError {
+        SettingError::expecting(plain(&expected.to_string()))
     }
 
-    fn invalid_length(_: usize, expected: &dyn Expected) -> Refused {
-        Refused::expecting(plain(&expected.to_string()))
+    fn invalid_length(_: usize, expected: &dyn Expected) -> SettingError {
+        SettingError::expecting(plain(&expected.to_string()))
     }
 
-    fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Refused {
-        Refused::expecting(format!("one of {}", variants.join(", ")))
+    fn unknown_variant(_: &str, variants: &'static [&'static str]) -> SettingError {
+        SettingError::expecting(format!("one of {}", variants.join(", ")))
     }
 
-    fn unknown_field(field: &str, known: &'static [&'static str]) -> Refused {
-        Refused { got: field.to_owned(), ..Refused::expecting(format!("one of {}", known.join(", "))) }
+    fn unknown_field(field: &str, known: &'static [&'static str]) -> SettingError {
+        SettingError {
+            got: field.to_owned(),
+            ..SettingError::expecting(format!("one of {}", known.join(", ")))
+        }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is {}, but it must be {}", self.name, self.got, self.expected)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for SettingError {}
 
 /// serde's expectation, in the words of the settings' documentation.
 fn plain(expected: &str) -> String {
@@ -180,9 +184,9 @@ mod tests {
     use crate::from_json;
 
     #[test]
-    fn what_cannot_be_read_is_told_by_its_name_in_plain_words() {
+    fn unreadable_settings_are_reported_by_name() {
         let refused = |settings: &str| from_json("dqn", settings).map(drop).unwrap_err().to_string();
-        for (settings, told) in [
+        for (settings, text) in [
             (r#"{"learning_rate": "x"}"#, r#"learning_rate is "x", but it must be a number"#),
             (r#"{"learning_rate": {"x": 1}}"#, r#"learning_rate is {"x":1}, but it must be a number"#),
             (r#"{"batch_size": -5}"#, "batch_size is -5, but it must be a whole number, at least 0"),
@@ -200,21 +204,21 @@ mod tests {
                 "the name of a setting in demonstrations is share, but it must be one of ratio, folder, episodes",
             ),
         ] {
-            assert_eq!(refused(settings), told, "{settings}");
+            assert_eq!(refused(settings), text, "{settings}");
         }
         for loss in [r#"{"loss": "mse"}"#, r#"{"loss": 3}"#] {
-            let told = refused(loss);
+            let text = refused(loss);
             assert!(
-                told.ends_with(
+                text.ends_with(
                     "but it must be one of double-q, q-learning, regularized-q, munchausen, categorical, quantile, implicit-quantile"
                 ),
-                "{told}"
+                "{text}"
             );
         }
-        let told = refused(r#"{"learning_rat": 1}"#);
+        let text = refused(r#"{"learning_rat": 1}"#);
         assert!(
-            told.starts_with("the name of a setting is learning_rat, but it must be one of batch_size, "),
-            "{told}"
+            text.starts_with("the name of a setting is learning_rat, but it must be one of batch_size, "),
+            "{text}"
         );
         assert!(refused("[1]").starts_with("the text of the settings is "));
     }

@@ -9,7 +9,7 @@ use crate::saved::Visited;
 
 /// The states of a recurrent network, one for each row, so that a row does not depend on the other rows.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct RecurrentStates {
     states: Vec<LstmState>,
     outputs: Vec<f32>,
     scratch: RecurrentScratch,
@@ -18,14 +18,14 @@ pub(crate) struct Memory {
 /// The names of the states among a policy's extras, in their order there.
 const NAMES: [&str; 2] = ["cell", "hidden"];
 
-impl Memory {
-    /// Rows with an empty memory.
-    pub(crate) fn new(network: &RecurrentNetwork, rows: usize) -> Memory {
+impl RecurrentStates {
+    /// Creates rows with an empty memory.
+    pub(crate) fn new(network: &RecurrentNetwork, rows: usize) -> RecurrentStates {
         let states = vec![network.zero_state(1); rows];
-        Memory { states, outputs: Vec::new(), scratch: RecurrentScratch::default() }
+        RecurrentStates { states, outputs: Vec::new(), scratch: RecurrentScratch::default() }
     }
 
-    /// The extras that hold a state.
+    /// The extras that contain a state.
     pub(crate) fn extras(network: &RecurrentNetwork) -> [(&'static str, Nest<ArraySpec>); 2] {
         let units = u32::try_from(network.units()).unwrap_or(u32::MAX);
         NAMES.map(|name| (name, Nest::Leaf(ArraySpec::new(name, DType::Float32, [units]))))
@@ -39,8 +39,8 @@ impl Memory {
         }
     }
 
-    /// Writes the states, as they are before the rows are acted in, to the leaves of the extras from `first` on.
-    pub(crate) fn tell(&self, extras: &mut Buffer, first: usize) -> Result<()> {
+    /// Writes the states before the policy acts to the leaves of the extras, starting at leaf `first`.
+    pub(crate) fn write_extras(&self, extras: &mut Buffer, first: usize) -> Result<()> {
         for (leaf, of_cells) in [true, false].into_iter().enumerate() {
             let all = extras.leaf_mut::<f32>(first + leaf)?;
             let width = all.len() / self.states.len().max(1);
@@ -51,7 +51,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The outputs for an observation in each row; updates the states.
+    /// Computes the outputs for an observation in each row, and updates the states.
     pub(crate) fn act(
         &mut self,
         network: &RecurrentNetwork,
@@ -68,7 +68,7 @@ impl Memory {
     }
 }
 
-impl Visited for Memory {
+impl Visited for RecurrentStates {
     fn visit(&mut self, state: &mut State<'_>) {
         for of_row in &mut self.states {
             state.fields(&mut of_row.cell);
@@ -77,8 +77,8 @@ impl Visited for Memory {
     }
 }
 
-/// The initial states of sequences, from the extras of their first rows: `[batch, width]`, the first `first` numbers of
-/// which are other extras.
+/// The initial states of sequences, from the extras of their first rows, `[batch, width]`. The first `first` numbers of
+/// a row are other extras.
 pub(crate) fn states_of(extras: &[f32], batch: usize, units: usize, first: usize) -> LstmState {
     let width = extras.len() / batch.max(1);
     let part = |from: usize| {
@@ -95,28 +95,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_the_state_before_acting_and_is_read_back() {
+    fn the_memory_extra_is_the_state_before_acting() {
         let mut layout = Layout::new();
         let torso = Network::builder(&mut layout, "torso", 1).mlp(&[4], Activation::Relu).build();
         let lstm = Lstm::new(&mut layout, "memory", 4, 3);
         let head = Network::builder(&mut layout, "head", 3).linear(2).build();
         let network = RecurrentNetwork::new(torso, lstm, head);
         let params = layout.init(Key::from_seed(1));
-        let mut memory = Memory::new(&network, 2);
-        let mut extras = Buffer::for_nest(&Nest::dict(Memory::extras(&network)), 2).unwrap();
+        let mut memory = RecurrentStates::new(&network, 2);
+        let mut extras = Buffer::for_nest(&Nest::dict(RecurrentStates::extras(&network)), 2).unwrap();
         let first = memory.act(&network, &params, Inputs::Floats(&[1.0, 2.0])).to_vec();
         memory.forget(&[true, false]);
-        memory.tell(&mut extras, 0).unwrap();
+        memory.write_extras(&mut extras, 0).unwrap();
         let rows: Vec<f32> = (0..2)
             .flat_map(|row| {
                 let part = |leaf| extras.leaf::<f32>(leaf).unwrap()[3 * row..3 * row + 3].to_vec();
                 [part(0), part(1)].concat()
             })
             .collect();
-        let told = states_of(&rows, 2, 3, 0);
-        assert!(told.cell[..3].iter().chain(&told.hidden[..3]).all(|number| *number == 0.0));
+        let actual = states_of(&rows, 2, 3, 0);
+        assert!(actual.cell[..3].iter().chain(&actual.hidden[..3]).all(|number| *number == 0.0));
         assert_eq!(
-            (&told.cell[3..], &told.hidden[3..]),
+            (&actual.cell[3..], &actual.hidden[3..]),
             (&memory.states[1].cell[..], &memory.states[1].hidden[..])
         );
         let second = memory.act(&network, &params, Inputs::Floats(&[1.0, 2.0]));

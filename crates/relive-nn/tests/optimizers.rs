@@ -1,4 +1,4 @@
-//! Optimisers against PyTorch 2.15 on the same gradients.
+//! Optimizers, compared with PyTorch 2.15 on the same gradients.
 
 mod common;
 
@@ -45,7 +45,7 @@ fn sgd() {
 }
 
 #[test]
-fn gradients_are_shortened_before_they_are_used() {
+fn gradients_are_clipped_before_use() {
     let sgd = Sgd { learning_rate: 1.0, momentum: 0.0 };
     let mut layout = Layout::new();
     layout.add("a", &[1], Init::Constant(0.0));

@@ -1,5 +1,5 @@
-//! Pieces of memory that a server shares and lends, with a batch in each. Arrays of numpy lie in them without a copy
-//! (`buffer.rs` of relive-python); the last array of a batch that is freed returns its piece.
+//! Pieces of shared memory that a server lends, each with a batch. NumPy arrays use this memory without a copy
+//! (`buffer.rs` of relive-python); when the last array of a batch is freed, its piece is returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use relive_transport::shared::SharedMemory;
 /// How often this process was forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Notes that this process forks. Call it before or after a fork.
+/// Records that this process forks. Call it before or after each fork.
 ///
 /// The child also has the batches of this process, so memory that is shared with a server must not be reused for other
 /// batches.
@@ -27,20 +27,20 @@ pub(super) struct Freed(Mutex<FreedPieces>);
 struct FreedPieces {
     /// May be reused.
     free: Vec<u32>,
-    /// Must not be reused.
+    /// Pieces that must not be reused.
     kept: Vec<u32>,
-    /// Must not be reused, while this process has them mapped.
+    /// Pieces that must not be reused while this process has them mapped.
     mapped: Vec<u32>,
 }
 
 impl Freed {
-    /// Takes the pieces that may be reused, and those that must not be.
+    /// Takes the pieces that may be reused, and those that must not be reused.
     pub(super) fn take(&self) -> (Vec<u32>, Vec<u32>) {
         let mut pieces = self.0.lock();
         (std::mem::take(&mut pieces.free), std::mem::take(&mut pieces.kept))
     }
 
-    /// Takes the pieces that need no longer be mapped.
+    /// Takes the pieces that no longer need to be mapped.
     pub(super) fn take_mapped(&self) -> Vec<u32> {
         std::mem::take(&mut self.0.lock().mapped)
     }
@@ -56,8 +56,8 @@ impl Freed {
     }
 }
 
-/// A piece with a batch. The server may reuse the piece once it is notified that it is free.
-struct Lent {
+/// A piece with a batch. The server may reuse the piece once it is notified that the piece is free.
+struct SharedPiece {
     memory: Arc<SharedMemory>,
     slot: u32,
     freed: Arc<Freed>,
@@ -65,13 +65,17 @@ struct Lent {
 }
 
 /// Returns the memory of a batch in a piece.
-pub(super) fn lent(memory: &Arc<SharedMemory>, slot: u32, freed: &Arc<Freed>) -> BatchMemory {
+pub(super) fn batch_in_shared_memory(
+    memory: &Arc<SharedMemory>,
+    slot: u32,
+    freed: &Arc<Freed>,
+) -> BatchMemory {
     let forks = FORKS.load(Ordering::Relaxed);
     let (memory, freed) = (Arc::clone(memory), Arc::clone(freed));
-    BatchMemory::foreign(Box::new(Lent { memory, slot, freed, forks }))
+    BatchMemory::foreign(Box::new(SharedPiece { memory, slot, freed, forks }))
 }
 
-impl ForeignMemory for Lent {
+impl ForeignMemory for SharedPiece {
     fn bytes(&self) -> &[u8] {
         self.memory.bytes()
     }
@@ -81,7 +85,7 @@ impl ForeignMemory for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for SharedPiece {
     fn drop(&mut self) {
         self.freed.push(self.slot, self.forks != FORKS.load(Ordering::Relaxed));
     }
@@ -92,16 +96,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_may_look_at_is_not_used_again() {
+    fn memory_visible_to_a_forked_child_is_not_reused() {
         let (memory, _descriptor) = SharedMemory::create(100).unwrap();
         let (memory, freed) = (Arc::new(memory), Arc::default());
-        let before = lent(&memory, 1, &freed);
+        let before = batch_in_shared_memory(&memory, 1, &freed);
         note_fork();
-        drop(lent(&memory, 2, &freed));
+        drop(batch_in_shared_memory(&memory, 2, &freed));
         drop(before);
         let (free, kept) = freed.take();
         assert!(kept.contains(&1) && !free.contains(&1), "{kept:?}");
-        // Another test may note a fork at any time.
+        // Another test may record a fork at any time.
         assert_eq!([free, kept].concat().len(), 2);
     }
 }

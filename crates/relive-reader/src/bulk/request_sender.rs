@@ -13,27 +13,27 @@ use relive_wire::bulk::{FrameHeader, FrameKind};
 use relive_wire::v1::AskBatches;
 use tokio::sync::Notify;
 
-use super::lent::Freed;
+use super::shared_piece::Freed;
 
-/// What to request.
+/// The content of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct BatchRequest {
     pub(super) batches: u64,
     pub(super) taken_bytes: u64,
 }
 
 /// Sends requests on the thread that needs them, unless it would have to wait.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
-    /// `None` while the task uses it, and without a connection.
-    line: Mutex<Option<Line>>,
+pub(super) struct RequestSender {
+    /// `None` while the task uses the connection, and if there is none.
+    send_half: Mutex<Option<SendHalf>>,
     /// Notifies the task of work.
     work: Notify,
 }
 
 /// The sending half of a connection.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SendHalf {
     writer: FrameWriter,
     freed: Arc<Freed>,
     /// The unsent rest of a frame.
@@ -41,10 +41,10 @@ pub(super) struct Line {
     fault: Option<io::Error>,
 }
 
-impl Asking {
+impl RequestSender {
     /// Sends a request without waiting.
-    pub(super) fn now(&self, ask: impl FnOnce() -> Option<Ask>) {
-        let is_through = self.line.lock().as_mut().is_some_and(|line| line.try_ask(ask));
+    pub(super) fn now(&self, ask: impl FnOnce() -> Option<BatchRequest>) {
+        let is_through = self.send_half.lock().as_mut().is_some_and(|send_half| send_half.try_ask(ask));
         if !is_through {
             self.soon();
         }
@@ -56,47 +56,51 @@ impl Asking {
     }
 
     /// The task: sends requests that no other thread has sent, until an error occurs.
-    pub(super) async fn over(&self, mut line: Line, ask: impl Fn() -> Option<Ask>) -> io::Result<Infallible> {
+    pub(super) async fn over(
+        &self,
+        mut send_half: SendHalf,
+        ask: impl Fn() -> Option<BatchRequest>,
+    ) -> io::Result<Infallible> {
         loop {
-            if let Some(fault) = line.fault.take() {
+            if let Some(fault) = send_half.fault.take() {
                 return Err(fault);
             }
-            if line.rest.is_empty() {
+            if send_half.rest.is_empty() {
                 let Some(ask) = ask() else {
-                    line = self.lend(line).await;
+                    send_half = self.lend(send_half).await;
                     continue;
                 };
-                line.write(ask)?;
+                send_half.write(ask)?;
             }
-            line.writer.send(&mut [IoSlice::new(&line.rest)]).await?;
-            line.rest.clear();
+            send_half.writer.send(&mut [IoSlice::new(&send_half.rest)]).await?;
+            send_half.rest.clear();
         }
     }
 
     /// Lets other threads send requests until they need the task.
-    async fn lend(&self, line: Line) -> Line {
-        *self.line.lock() = Some(line);
+    async fn lend(&self, send_half: SendHalf) -> SendHalf {
+        *self.send_half.lock() = Some(send_half);
         self.work.notified().await;
-        let line = self.line.lock().take();
-        match line {
-            Some(line) => line,
+        let send_half = self.send_half.lock().take();
+        match send_half {
+            Some(send_half) => send_half,
             None => pending().await,
         }
     }
 
-    /// Stops sending requests over a closed connection.
-    pub(super) fn hang_up(&self) {
-        *self.line.lock() = None;
+    /// Drops the sending half of a closed connection.
+    pub(super) fn disconnect(&self) {
+        *self.send_half.lock() = None;
     }
 }
 
-impl Line {
-    pub(super) fn new(writer: FrameWriter, freed: Arc<Freed>) -> Line {
-        Line { writer, freed, rest: Vec::new(), fault: None }
+impl SendHalf {
+    pub(super) fn new(writer: FrameWriter, freed: Arc<Freed>) -> SendHalf {
+        SendHalf { writer, freed, rest: Vec::new(), fault: None }
     }
 
-    /// Sends the request if the socket accepts it immediately. Returns whether nothing is left for the task.
-    fn try_ask(&mut self, ask: impl FnOnce() -> Option<Ask>) -> bool {
+    /// Sends the request if the socket accepts it immediately. Returns whether the task has nothing left to send.
+    fn try_ask(&mut self, ask: impl FnOnce() -> Option<BatchRequest>) -> bool {
         if !self.rest.is_empty() || self.fault.is_some() {
             return false;
         }
@@ -110,7 +114,7 @@ impl Line {
     }
 
     /// Writes the frame of a request.
-    fn write(&mut self, ask: Ask) -> io::Result<()> {
+    fn write(&mut self, ask: BatchRequest) -> io::Result<()> {
         let (free_slots, kept_slots) = self.freed.take();
         let ask = AskBatches { batches: ask.batches, taken_bytes: ask.taken_bytes, free_slots, kept_slots };
         let header = FrameHeader::new(FrameKind::Ask, ask.encoded_len(), 0).map_err(io::Error::other)?;
@@ -130,39 +134,40 @@ mod tests {
 
     use super::*;
 
-    async fn asked(server: &mut Frames) -> u64 {
+    async fn received_batches(server: &mut Frames) -> u64 {
         let (header, head) = server.next().await.unwrap().unwrap();
         assert_eq!(header.kind, FrameKind::Ask);
         AskBatches::decode(head.as_slice()).unwrap().batches
     }
 
     #[tokio::test]
-    async fn who_takes_asks_and_the_task_sends_what_the_socket_does_not_take() {
+    async fn requests_the_socket_does_not_accept_are_sent_by_the_task() {
         let (client, server) = UnixStream::pair().unwrap();
         let (client, mut server) = (Frames::new(Socket::Unix(client)), Frames::new(Socket::Unix(server)));
-        let asking = Asking::default();
-        let ask = |batches| move || Some(Ask { batches, taken_bytes: 0 });
-        asking.now(|| unreachable!("there is no connection yet"));
-        let line = Line::new(client.writer(), Arc::default());
-        let mut task = pin!(asking.over(line, || None));
+        let requests = RequestSender::default();
+        let ask = |batches| move || Some(BatchRequest { batches, taken_bytes: 0 });
+        requests.now(|| unreachable!("there is no connection yet"));
+        let send_half = SendHalf::new(client.writer(), Arc::default());
+        let mut task = pin!(requests.over(send_half, || None));
         let has_ended = poll_fn(|cx| Poll::Ready(task.as_mut().poll(cx).is_ready())).await;
         assert!(!has_ended, "it waits for something to do");
-        asking.now(ask(1));
-        assert_eq!(asked(&mut server).await, 1, "without the task");
-        let is_full = || asking.line.lock().as_ref().is_some_and(|line| !line.rest.is_empty());
+        requests.now(ask(1));
+        assert_eq!(received_batches(&mut server).await, 1, "without the task");
+        let is_full =
+            || requests.send_half.lock().as_ref().is_some_and(|send_half| !send_half.rest.is_empty());
         let mut sent = 0;
         while !is_full() {
-            asking.now(ask(2));
+            requests.now(ask(2));
             sent += 1;
         }
-        asking.now(|| unreachable!("a frame has not gone out yet"));
+        requests.now(|| unreachable!("a frame has not gone out yet"));
         for _ in 0..sent {
             tokio::select! {
                 Err(error) = task.as_mut() => panic!("{error}"),
-                batches = asked(&mut server) => assert_eq!(batches, 2),
+                batches = received_batches(&mut server) => assert_eq!(batches, 2),
             }
         }
-        asking.now(ask(3));
-        assert_eq!(asked(&mut server).await, 3);
+        requests.now(ask(3));
+        assert_eq!(received_batches(&mut server).await, 3);
     }
 }
