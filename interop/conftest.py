@@ -39,7 +39,7 @@ def relive_servers(pytestconfig):
 
 
 def _starting(launch):
-    """Yields a function that starts servers as `launch` does; stops all of them at the end."""
+    """Yields a function that starts servers like `launch`, and stops all of them at the end."""
     running = []
 
     def start(*arguments):
@@ -59,26 +59,26 @@ def _relive(request):
 
 @pytest.fixture
 def start(kind, request):
-    """Starts a server of either kind: for what both must do."""
+    """Starts a server of either kind, for behavior that both must have."""
     yield from _starting(request.getfixturevalue(f"{kind}_servers").start)
 
 
 @pytest.fixture
 def start_relive(request):
-    """Starts our server: for what dm-reverb does wrong and ours must do right."""
+    """Starts Relive's server, for behavior that is wrong in dm-reverb and must be right in Relive."""
     yield from _starting(_relive(request).start)
 
 
 @pytest.fixture
 def start_toml(request):
-    """Starts our server from the text of a TOML file."""
+    """Starts Relive's server from the text of a TOML file."""
     servers = _relive(request)
     yield from _starting(lambda text: servers.start_text(text, "toml"))
 
 
 @pytest.fixture
 def connect(pytestconfig):
-    """Makes Rust clients of a server."""
+    """Creates Rust clients of a server."""
     binary = pytestconfig.getoption("--our-client")
     assert binary, "name the driver of our client with --our-client=PATH, or run `cargo xtask interop`"
     clients = []

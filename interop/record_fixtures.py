@@ -2,8 +2,8 @@
 
     .venv/bin/python interop/record_fixtures.py
 
-A raw gRPC server plays the replay server: it confirms every item, answers ServerInfo, and keeps each
-request exactly as it arrived. One file per scenario, in crates/relive-wire/tests/fixtures.
+A raw gRPC server acts as the replay server: it confirms every item, answers ServerInfo, and stores each request exactly
+as received. One file per scenario, in crates/relive-wire/tests/fixtures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLES = ("replay", "other")
 
 
 class Recorder:
-    """A server that keeps the requests of one method after the other."""
+    """A server that stores the requests of one method at a time."""
 
     def __init__(self) -> None:
         self.requests: dict[str, list[bytes]] = {}
@@ -101,7 +101,7 @@ def write_dtypes(client: reverb.Client) -> None:
 
 
 def write_strings(client: reverb.Client) -> None:
-    """Strings: bytes, text beyond ASCII, the empty one, one longer than 127 bytes."""
+    """Strings: bytes, non-ASCII text, an empty string, and one longer than 127 bytes."""
     values = [b"x", "yä€", "", "z" * 200, b"\x00\xff"]
     with client.trajectory_writer(num_keep_alive_refs=5) as writer:
         for value in values:
@@ -110,7 +110,7 @@ def write_strings(client: reverb.Client) -> None:
 
 
 def write_chunks_of_four(client: reverb.Client) -> None:
-    """Chunks of four steps, items that straddle them, two tables, a squeezed column."""
+    """Chunks of four steps, items that span several chunks, two tables, a squeezed column."""
     with client.trajectory_writer(num_keep_alive_refs=8) as writer:
         for column in ("observation", "reward"):
             writer.configure((column,), num_keep_alive_refs=8, max_chunk_length=4)
@@ -141,7 +141,7 @@ def write_partial_steps(client: reverb.Client) -> None:
 
 
 def write_legacy(client: reverb.Client, delta_encoded: bool) -> None:
-    """The older writer: all columns in one chunk; delta coding touches integers of rank two and more."""
+    """The older writer: all columns in one chunk; delta encoding applies to integers of rank two and more."""
     with client.writer(max_sequence_length=6, delta_encoded=delta_encoded, chunk_length=3) as writer:
         for step in range(7):
             image = (np.arange(8, dtype=np.uint8).reshape(2, 4) * 31 + step * 40).astype(np.uint8)
@@ -169,7 +169,7 @@ def ask_for_samples(client: reverb.Client) -> None:
             max_in_flight_samples_per_worker=20, rate_limiter_timeout_ms=timeout_ms)
         try:
             next(iter(dataset))
-        except Exception as error:  # The recorder refuses; what was asked is already on record.
+        except Exception as error:  # The recorder refuses the call, but the request is already recorded.
             assert "recorded" in str(error), error
 
 

@@ -1,9 +1,9 @@
 """One run of CleanRL's `ppo.py` with the settings of a case. Prints steps per second and per second of processor time,
 of the whole script without its imports.
 
-CleanRL's package on PyPI is of 2021 and wants the `gym` of that time, of which its script uses little: that little is
-given to it here, on gymnasium. The script itself runs as it is. The package is fetched without what it depends on, as
-source.
+CleanRL's package on PyPI is from 2021 and requires the `gym` of that time, of which its script uses little: this part
+is provided here, based on gymnasium. The script itself runs unchanged. The package is downloaded as source, without its
+dependencies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENVS = 8
 
 
 class Seedable(gymnasium.Wrapper):
-    """An environment that takes its seed as gym's did."""
+    """An environment that takes its seed as in gym."""
 
     def seed(self, seed: int) -> None:
         self.reset(seed=seed)

@@ -1,12 +1,12 @@
-"""Agents beside Stable-Baselines3 and CleanRL: the same settings, the same environments, in turn on this machine.
+"""Compares agents with Stable-Baselines3 and CleanRL: the same settings and environments, in turn on this machine.
 
     cargo build --release -p relive-cli
     python benches/agents/compare.py --rounds 5
 
-Makes itself a Python with the peers in `target/agents-peers` at first. Where the package is installed there, too
-(`pip install ./python`), the agents of `examples/python/agents` take part. Each round runs every case with every
+First creates a Python environment with the peers in `target/agents-peers`. If Relive's package is installed there, too
+(`pip install ./python`), the agents of `examples/python/agents` are included. Each round runs every case with every
 contender in turn, in fresh processes; figures are medians of steps per second of whole runs, learning included. On a
-machine that others use, too, look at the second figure: steps per second of processor time.
+machine with other load, use the second figure: steps per second of processor time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CASES = [
          {"num_steps": 256, "minibatch_size": 64, "discount": 0.99, "gae_lambda": 0.95, "epochs": 10, "learning_rate": 3e-4}),
     Case("SAC, 256-256, batches of 256", "sac", "Pendulum-v1", 3000, 1200,
          {"batch_size": 256, "discount": 0.95, "learning_rate": 1e-3, "min_replay_size": 100}),
-    # Pong as agents see it, a learner's step for each four of its own.
+    # Pong as agents see it, with one learner step for every four steps.
     Case("DQN in PyTorch, frames of 84 x 84 x 4", "dqn", "Pong", 6000, 6000,
          {"batch_size": 32, "train_freq": 4, "discount": 0.99, "learning_rate": 1e-4, "min_replay_size": 1000, "max_replay_size": 20_000,
           "target_update_period": 250, "epsilon": 0.1}, native=False),
@@ -74,7 +74,7 @@ def processor_seconds() -> float:
 
 def ours(case: Case, binary: pathlib.Path) -> Found:
     options = [f"--set={name}={value}" for name, value in case.settings.items()]
-    # The same size of steps all the time, as the peers have it.
+    # A constant learning rate, as in the peers.
     options += ["--set=anneal=false"] if case.agent == "ppo" else []
     before = processor_seconds()
     with tempfile.NamedTemporaryFile() as figures:

@@ -1,5 +1,5 @@
-"""Pong as agents see it, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015) that Stable-Baselines3
-has for it."""
+"""Pong as agents see it, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015), as in
+Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nature(nn.Module):
 
 
 def q_loss(module: nn.Module, target: nn.Module, data: Any) -> Any:
-    """The loss of Mnih et al. (2015), as Stable-Baselines3 has it; all transitions are alike."""
+    """The loss of Mnih et al. (2015), as in Stable-Baselines3; all transitions have the same weight."""
     with torch.no_grad():
         goal = data["reward"] + data["discount"] * target(data["next_observation"]).max(1).values
     taken = module(data["observation"]).gather(1, data["action"][:, None]).squeeze(1)
@@ -45,11 +45,12 @@ def q_loss(module: nn.Module, target: nn.Module, data: Any) -> Any:
 
 
 def resident_mib() -> float:
-    """What the process has in memory now."""
+    """The current memory use of the process."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
 
 
 def tell(steps: int, seconds: tuple[float, float], before_mib: float) -> None:
-    """The last line of a run: steps per second, per second of processor time, and MiB that the run has taken."""
+    """The last line of a run: steps per second, steps per second of processor time, and the memory of the run in
+    MiB."""
     print(*(steps / took for took in seconds), resident_mib() - before_mib, file=sys.stdout)

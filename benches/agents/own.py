@@ -1,5 +1,5 @@
-"""One run of an agent in Python, `examples/python/agents`, with the settings of a case. Prints steps per second, per
-second of processor time, and MiB that it has taken, of the whole of `rl.run`."""
+"""One run of an agent in Python, `examples/python/agents`, with the settings of a case. Prints steps per second, steps
+per second of processor time, and memory in MiB, for the whole of `rl.run`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def main() -> None:
     made = {"ppo": ppo, "sac": sac, "dqn": dqn}[agent](settings)
     where = environment(agent)
     on = {"on": "threads", "actors": settings["actors"]} if "actors" in settings else {}
-    # What PyTorch imports with the first optimiser, which others have behind them when they are made.
+    # PyTorch imports modules with the first optimizer; the other contenders do so when they are created.
     rl.run(made, where, steps=1, progress=False)
     before = resident_mib()
     began = time.perf_counter(), time.process_time()

@@ -1,10 +1,10 @@
-"""What agents in Python are made of, each part measured alone: environments in worker processes beside gymnasium's own
-vectors, weights on their way to actors, items of dataflow from Python's shards, and importing the package.
+"""Measures the parts of agents in Python separately: environments in worker processes, compared with gymnasium's own
+vectors; the transfer of weights to actors; dataflow items from Python shards; and the import of the package.
 
     python benches/agents/parts.py --rounds 5
 
-The Python needs the package, PyTorch and gymnasium; the rows of MuJoCo are left out where it lacks `mujoco`. Figures
-are medians, with the least and the most.
+Requires a Python with the package, PyTorch and gymnasium; without `mujoco`, the MuJoCo rows are left out. Figures are
+medians, with minimum and maximum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "peers")
 
 
 class Trivial(gymnasium.Env[Any, Any]):
-    """An environment that costs nothing: what is measured is the way there and back."""
+    """An environment without computation, so that only the communication is measured."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -57,7 +57,7 @@ def lander() -> Any:
 
 
 def steps_per_s(envs: Any, steps: int) -> float:
-    """Of all environments together, with actions that were drawn before."""
+    """Steps per second of all environments together, with actions that were drawn in advance."""
     envs.reset(seed=1)
     actions = [envs.action_space.sample() for _ in range(16)]
     for step in range(steps // 10):
@@ -71,7 +71,7 @@ def steps_per_s(envs: Any, steps: int) -> float:
 
 
 def vectors(make: Callable[[], Any], count: int, workers: int) -> dict[str, Callable[[int], float]]:
-    """One environment a process, as gymnasium has it, and ours."""
+    """One environment per process, in gymnasium's and in Relive's vector environment."""
     fns = [make] * count
     return {
         "Relive": lambda steps: steps_per_s(ProcessVectorEnv(fns, workers=workers), steps),
@@ -81,7 +81,7 @@ def vectors(make: Callable[[], Any], count: int, workers: int) -> dict[str, Call
 
 
 class Wide(rlt.Policy):
-    """Acts by nothing, and notes when it got weights."""
+    """Acts without a network, and records when it received weights."""
 
     loaded: list[float] = []
 
@@ -94,7 +94,7 @@ class Wide(rlt.Policy):
 
 
 class Rewriter(rlt.Learner):
-    """Writes all of its weights with each batch, and notes when they are asked for."""
+    """Changes all of its weights with each batch, and records when they are requested."""
 
     asked: list[float] = []
 
@@ -128,7 +128,7 @@ def module() -> torch.nn.Module:
 
 
 def weights_ms(updates: int) -> float:
-    """From asking for the weights to the last of eight actors that has them: the median over all updates."""
+    """The time from the request for weights until the last of eight actors has them: the median over all updates."""
     Wide.loaded.clear(), Rewriter.asked.clear()
     rl.run(WideAgent(), "catch/0", actors=8, on="threads", steps=8 * updates, progress=False)
     took = []
@@ -142,7 +142,7 @@ def weights_ms(updates: int) -> float:
 
 
 class Count:
-    """A shard: so many numbers."""
+    """A shard with a number of items."""
 
     def __init__(self, items: int) -> None:
         self.items = items
@@ -152,7 +152,7 @@ class Count:
 
 
 def items_per_s(on: Any, items: int) -> float:
-    """Of two shards of Python's objects, through a function, as they come."""
+    """Items per second of two shards of Python objects, through a function, in order of arrival."""
     shards = flow.from_iterators([Count(items), Count(items)], on=on).for_each(increased)
     began = time.perf_counter()
     count = sum(1 for _ in shards.gather_async(num_async=64))
@@ -167,7 +167,7 @@ def increased(item: int) -> int:
 
 
 def imported() -> dict[str, float]:
-    """Seconds that `import relive` takes, and MiB."""
+    """The seconds and MiB that `import relive` takes."""
     code = "import time; t = time.perf_counter(); import relive; t = time.perf_counter() - t;" \
         "kib = next(int(row.split()[1]) for row in open('/proc/self/status') if row.startswith('VmRSS')); print([t, kib / 1024])"
     found = [json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout) for _ in range(5)]
@@ -201,7 +201,7 @@ def rows(quick: bool) -> Iterable[tuple[str, str, dict[str, Callable[[], float]]
 
 
 def can(make: Callable[[], Any]) -> bool:
-    """Whether the environment can be made here; says why not."""
+    """Whether the environment can be created here; prints the reason if not."""
     try:
         make().close()
     except (gymnasium.error.Error, ImportError) as why:

@@ -1,12 +1,12 @@
-"""What `relive rl plan` predicts, beside what runs with worker processes do on this machine.
+"""Compares the predictions of `relive rl plan` with runs with worker processes on this machine.
 
     cargo build --release -p relive-cli
     python benches/agents/predicted.py --relive target/release/relive
 
-For each agent the costs are measured once, and runs with 1, 2 and 4 workers are predicted and made. `steps/s` is by the
-clock. Where others use the machine, too, a run has fewer processors than the prediction is for: look at the second
-figure then, the time of a processor that a step takes, in all processes of the run together. The program ends with an
-error if the figure that counts is more than 25 % off; `--by` says which one that is.
+For each agent, the costs are measured once, and runs with 1, 2 and 4 workers are predicted and executed. `steps/s` is
+by wall-clock time. On a machine with other load, a run has fewer processors than the prediction assumes; then use the
+second figure, the processor time of a step in all processes of the run together. The program fails if the figure that
+`--by` selects is more than 25 % off.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def predicted(relive: str, agent: list[str], costs: pathlib.Path, actors: int, s
 
 
 def measured(relive: str, agent: list[str], actors: int, steps: int) -> dict[str, float]:
-    """A run; what it takes until its workers are there is taken off by a short run of the same."""
+    """Executes a run. The time until its workers have started is measured with a short run, and subtracted."""
 
     def run(steps: int) -> tuple[float, float, float]:
         with tempfile.NamedTemporaryFile(suffix=".json") as figures:
@@ -60,7 +60,7 @@ def measured(relive: str, agent: list[str], actors: int, steps: int) -> dict[str
 
 
 def best(relive: str, agent: list[str], actors: int, steps: int, rounds: int) -> dict[str, float]:
-    """Of several runs what others have disturbed least."""
+    """The best of several runs, which was disturbed least."""
     runs = [measured(relive, agent, actors, steps) for _ in range(rounds)]
     return {"steps/s": max(run["steps/s"] for run in runs), "us": min(run["us"] for run in runs)}
 

@@ -1,5 +1,5 @@
-"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second, per second of processor time, and
-MiB that it has taken, of the whole of `learn`."""
+"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second, steps per second of processor
+time, and memory in MiB, for the whole of `learn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Codecs and column chunks: encoding, the walk that the server does on every chunk, decoding.
+//! Measures codecs and column chunks: encoding, the server's check of every chunk, and decoding.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn floats(count: usize) -> Vec<u8> {
     (0..count).flat_map(|_| (f64::from(rng.next_u32()) / 1e9).to_le_bytes().into_iter().skip(4)).collect()
 }
 
-/// A picture with flat areas and noisy edges, as games have.
+/// An image with flat areas and noisy edges, as in games.
 fn picture(len: usize) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let mut bytes = Vec::with_capacity(len);
@@ -56,7 +56,7 @@ fn payload(codec: Codec, data: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// The name of each says also how much of the data is left.
+/// Each name also states the compressed share of the data.
 fn codecs(c: &mut Criterion) {
     for (name, data) in cases() {
         let mut group = c.benchmark_group(format!("codec/{name}"));

@@ -1,17 +1,18 @@
-//! What a dataflow costs beside the functions of its operators. Criterion's elements per second are items per second.
+//! Measures the overhead of a dataflow, without the functions of its operators. Criterion's elements per second are
+//! items per second.
 
 use std::task::Poll;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use relive_flow::{Async, Executor, Flow, Order, ParFlow, Polled, Pull, Ratio, Resubmit, Tagged, Turn};
 
-/// Operators of the chain.
+/// Number of operators of the chain.
 const OPERATORS: u64 = 10;
 
-/// Items that a pulled flow gives before the next measurement.
+/// Number of items pulled per measurement.
 const ITEMS: u64 = 10_000;
 
-/// Items that shards work ahead.
+/// How many items shards may work ahead.
 const AHEAD: Async = Async { depth: 1_000, resubmit: Resubmit::Before };
 
 fn pull<T: 'static>(flow: &mut Flow<T>, items: u64) {
@@ -30,7 +31,7 @@ fn count(count: &mut u64) -> Option<u64> {
     Some(*count)
 }
 
-/// Elements are items times operators: the time of one is that of an operator.
+/// Elements are items times operators, so the time per element is that of one operator.
 fn chain(c: &mut Criterion) {
     let mut group = c.benchmark_group("flow");
     group.throughput(Throughput::Elements(ITEMS * OPERATORS));
@@ -69,7 +70,7 @@ fn gathered(c: &mut Criterion) {
     group.finish();
 }
 
-/// Has an item every so many pulls.
+/// A flow that is ready only on every n-th pull.
 struct Slow {
     every: u64,
     pulls: u64,
@@ -86,7 +87,7 @@ impl Pull<u64> for Slow {
     }
 }
 
-/// Of 64, one is a hundred times slower than the others.
+/// One of 64 shards is a hundred times slower than the others.
 fn skewed(c: &mut Criterion) {
     let mut group = c.benchmark_group("64 of which one is slow");
     group.throughput(Throughput::Elements(ITEMS));

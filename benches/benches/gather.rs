@@ -1,4 +1,4 @@
-//! Trajectories: building them on insert and gathering their columns for a reader.
+//! Measures trajectories: building them on insert, and gathering their columns for a reader.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use relive_tensor::{
 struct Layout {
     name: &'static str,
     columns: u32,
-    /// Chunks of each column.
+    /// Number of chunks of each column.
     chunks: u32,
-    /// Rows of each chunk.
+    /// Number of rows of each chunk.
     rows: u32,
     cell_bytes: u32,
     codec: Codec,
-    /// Rows left out at both ends of each column.
+    /// Number of rows left out at each end of a column.
     margin: u32,
 }
 

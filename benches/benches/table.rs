@@ -1,4 +1,4 @@
-//! The table alone, with one million items: no locks, no network, no engine.
+//! Measures the table alone, with one million items: no locks, no network, no engine.
 //!
 //! Criterion's elements per second are operations per second of one core. Samples are taken in batches, as an engine
 //! takes them.
@@ -15,7 +15,7 @@ use relive_tensor::{
 
 const ITEMS: u64 = 1_000_000;
 
-/// Operations per batch, as an engine would do under one lock.
+/// Number of operations per batch, which an engine would run under one lock.
 const BATCH: usize = 256;
 
 const UNIFORM: SelectorKind = SelectorKind::Uniform;
@@ -57,7 +57,7 @@ impl Bench {
         f64::from(self.rng.next_u32()) / f64::from(u32::MAX)
     }
 
-    /// Keys as clients choose them: without any order.
+    /// Keys like those that clients choose: in no order.
     fn key(index: u64) -> u64 {
         index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

@@ -1,16 +1,16 @@
-//! What making items costs a writer: into tables of the same process, insert included, and towards a server, up to the
-//! queue of what is to be sent.
+//! Measures the cost of creating items in a writer: including the insert for tables in the same process, and up to the
+//! send queue for a server.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use relive_client::{Client, Nest, Tensor, TrajectoryWriter, TrajectoryWriterOptions, Windows};
 use relive_engine::Engine;
 use relive_table::TableConfig;
 
-/// Values of a step: 400 bytes.
+/// Number of values of a step: 400 bytes.
 const WIDTH: u32 = 100;
 const STEPS: u32 = 100;
 
-/// Random values, which no compression helps with.
+/// Random values, which are incompressible.
 fn random(shape: &[u32], seed: u64) -> Tensor {
     let mut state = seed + 1;
     let count: u32 = shape.iter().product();
@@ -27,7 +27,7 @@ fn local() -> Client {
     Client::in_process(Engine::builder().table(table).build().expect("the table can be"))
 }
 
-/// A server that is not there: what is made stays queued.
+/// A client of a server that does not exist, so that items stay queued.
 fn nowhere() -> Client {
     Client::connect("localhost:1").expect("the address can be one")
 }
@@ -70,7 +70,7 @@ fn items(c: &mut Criterion) {
             let name =
                 |what: &str| BenchmarkId::new(format!("{what}, {place}"), format!("chunks of {length}"));
             let fresh = || {
-                // Lets the tasks of writers that are gone end, so that what they queued is freed.
+                // Lets the tasks of dropped writers end, so that their queued items are freed.
                 runtime.block_on(async {
                     tokio::task::yield_now().await;
                     writer(&client, options)

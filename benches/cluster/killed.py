@@ -1,11 +1,11 @@
-"""How long a place gives nothing when what acts there is killed while a run goes on.
+"""Measures how long a worker's place produces nothing after the worker is killed during a run.
 
     target/cluster/bin/python benches/cluster/killed.py processes --relive target/debug/relive --rounds 10
     target/cluster/bin/python benches/cluster/killed.py ray --rounds 3
 
-`processes`: `kill -9` of a worker of `relive rl train`, until the next items of its place are in the run's tables: of
-PPO the next rounds, of which each worker makes a part. `ray`: the node of a worker is killed; until the next step of
-its place, beside the time until an ordinary actor of Ray that was on the same node answers from another one.
+`processes`: from `kill -9` of a worker of `relive rl train` until the next items of its place are in the run's tables;
+for PPO, until the next rounds, to which every worker contributes. `ray`: from the kill of a worker's node until the
+next step of its place, compared with the time until an ordinary Ray actor on the same node answers from another one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 from machine import machine  # noqa: E402
 
 PATIENCE = 120.0
-# The table in which an item says that the place works, and how many come after the kill without it.
+# The table in which an item shows that the place works, and how many items may follow the kill without it.
 TABLES = {"ppo": ("weights", 2), "impala": ("results", 1), "dqn": ("results", 1)}
 
 
 def wait_until(is_so) -> float:
-    """How long it took until something was so."""
+    """Waits until a condition holds; returns how long that took."""
     since = time.monotonic()
     while not is_so():
         assert time.monotonic() < since + PATIENCE, "nothing happens"
@@ -75,7 +75,7 @@ def process_killed(program: pathlib.Path, agent: str) -> float:
 
 
 class Marking:
-    """Catch, slowed down, which leaves a file for each process that has acted on a node."""
+    """A slowed-down Catch, which leaves a file for each process that has acted on a node."""
 
     def __init__(self, seed: int, folder: str) -> None:
         import ray
@@ -96,7 +96,7 @@ class Marking:
 
 
 def node_killed() -> tuple[float, float]:
-    """Seconds until Relive's worker acts elsewhere, and until Ray's own actor answers from there."""
+    """The seconds until Relive's worker acts on another node, and until Ray's own actor answers from there."""
     import ray
 
     import relive.ray
@@ -128,7 +128,7 @@ def node_killed() -> tuple[float, float]:
             cluster.remove_node(by_id[node], allow_graceful=False)
 
             def own() -> None:
-                # The actor's process may outlive the node's own by a moment, and answer once more.
+                # The actor's process may briefly outlive that of the node, and answer once more.
                 while ray.get(there[0].place.remote()) == node:
                     pass
                 measured["ray"] = time.monotonic() - since

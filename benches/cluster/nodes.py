@@ -1,4 +1,4 @@
-"""A cluster of Ray with two logical nodes on this machine."""
+"""A Ray cluster with two logical nodes on this machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ STORE = 200 << 20
 
 @contextlib.contextmanager
 def two_nodes(cpus: int) -> Iterator[tuple[Cluster, list]]:
-    """The head, where the program is that learns, has one processor for a learner of its own; the nodes have so many
-    each."""
+    """The head node, which runs the learning program, has one processor, for a separate learner; the other nodes have
+    `cpus` processors each."""
     import ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False})

@@ -1,10 +1,9 @@
-"""What IMPALA learns on CartPole-v1 in so many steps: with actors of Ray on two logical nodes beside the same run in
-threads of this process.
+"""Compares what IMPALA learns on CartPole-v1 with Ray actors on two logical nodes, and in threads of this process.
 
     target/cluster/bin/python benches/cluster/returns.py --seeds 5
 
-Prints the mean return of the episodes that end within each part of the steps, mean and standard deviation over the
-seeds. `throughput.py` says how the environment is made.
+Prints the mean return of the episodes that end within each part of the steps, as mean and standard deviation over the
+seeds. `throughput.py` describes how to create the Python environment.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""IMPALA on CartPole-v1 on two logical nodes of Ray with two actors each: Relive beside RLlib with the same network, in
-turn.
+"""IMPALA on CartPole-v1 on two logical Ray nodes with two actors each: Relive and RLlib with the same network, in turn.
 
     python3.11 -m venv target/cluster && target/cluster/bin/pip install -r benches/cluster/requirements.txt ./python
     target/cluster/bin/python benches/cluster/throughput.py --rounds 3
 
-Steps per second in all environments, learning included, of the second half of each run. The network of both: layers of
-50 and 50 with tanh and an LSTM of 20 units, shared by policy and value; 16 environments, fragments of 20 steps, batches
-of 16 fragments. RLlib runs with its learner in the program itself and as an actor of its own, and the better of both
-counts.
+Prints steps per second in all environments, including learning, in the second half of each run. Both use the same
+network: layers of 50 and 50 units with tanh and an LSTM of 20 units, shared by policy and value; 16 environments,
+fragments of 20 steps, batches of 16 fragments. RLlib runs with its learner in the program itself and in a separate
+actor, and the better result counts.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def relive(seconds: float) -> tuple[float, float]:
 
 
 def rllib(seconds: float, learners: int) -> tuple[float, float]:
-    """The same of RLlib with so many learners as actors; 0: it learns in this program."""
+    """The same for RLlib, with this number of learners as actors; 0 means that it learns in this program."""
     from ray.rllib.algorithms.impala import IMPALAConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 

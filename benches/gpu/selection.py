@@ -1,12 +1,12 @@
-"""Selection beside numpy, PyTorch and, where they are installed, the sum trees of torchrl and cpprb: the same numbers
-in the same run.
+"""Compares selection with NumPy, PyTorch and, if they are installed, the sum trees of torchrl and cpprb, on the same
+numbers in the same run.
 
     cargo build --release -p relive-gpu --example select
     python benches/gpu/selection.py target/release/examples/select --indices 10000000 --count 32768
 
 Prints a table: milliseconds (the best of the runs in 1.5 s) and millions of indices per second. Peers draw with
-replacement from f32 or f64 cumulative sums, which they make anew after every update; their updates alone are stores
-into an array.
+replacement from f32 or f64 cumulative sums, which they recompute after every update; their updates alone only store
+values in an array.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def best(work: Callable[[], object]) -> float:
-    """The shortest time of those runs that fit into the time."""
+    """The shortest time of the runs within the time limit."""
     least = float("inf")
     begin = time.perf_counter()
     while time.perf_counter() - begin < SECONDS:
@@ -39,7 +39,7 @@ def best(work: Callable[[], object]) -> float:
 
 
 class Peers:
-    """The same weights and the same changes for all."""
+    """The same weights and changes for all contenders."""
 
     def __init__(self, indices: int, count: int) -> None:
         rng = np.random.default_rng(1)

@@ -1,10 +1,10 @@
-"""Batches of windows of 20 steps of 5 columns, beside PyTorch and, where it is installed, torchrl: the same data in the
-same run.
+"""Compares batches of windows of 20 steps of 5 columns with PyTorch and, if it is installed, torchrl, on the same data
+in the same run.
 
     python benches/gpu/windows.py --trajectories 8192 --batch 512
 
-Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. One thread each, drawing included,
-except that PyTorch's `index_select` is given its positions.
+Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. One thread each, including the draw,
+except that PyTorch's `index_select` gets precomputed positions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BYTES_OF_STEP = 4 * sum(int(np.prod(shape)) for shape in COLUMNS.values())
 
 
 def timed(work: Callable[[], object]) -> list[float]:
-    """Seconds of each run, after some that do not count."""
+    """The seconds of each run, after warm-up runs."""
     for _ in range(5):
         work()
     times = []

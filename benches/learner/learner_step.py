@@ -1,10 +1,11 @@
-"""A learner's step beside PyTorch eager: one thread, pinned to one core, each workload with both in turn, round after
-round.
+"""Compares a learner's step with PyTorch eager: one thread, pinned to one core; each workload runs with both in turn,
+in several rounds.
 
     cargo build --release -p relive-nn --example learner_step
     python benches/learner/learner_step.py target/release/examples/learner_step --rounds 5
 
-Needs a Python with torch and numpy. Prints medians over the rounds, the median of the rounds' ratios, and their range.
+Requires a Python with torch and numpy. Prints medians over the rounds, the median of the rounds' ratios, and their
+range.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 
 TORCH = pathlib.Path(__file__).with_name("torch_step.py")
-# (ours, PyTorch's, steps measured per round)
+# (Relive's workload, PyTorch's, steps measured per round)
 WORKLOADS = [
     ("mlp64", "mlp64", 2000),
     ("mlp64-tape", "mlp64", 2000),

@@ -1,5 +1,5 @@
-"""The workloads of `learner_step` in PyTorch, eager, as one writes them. Prints the median and the tenth percentile in
-microseconds."""
+"""The workloads of `learner_step` in eager PyTorch, written in the usual way. Prints the median and the tenth
+percentile in microseconds."""
 
 from __future__ import annotations
 

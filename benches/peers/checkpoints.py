@@ -1,7 +1,7 @@
 """dm-reverb's own checkpoint: `checkpoints.py FOLDER ITEMS BYTES` prints how many seconds writing and loading one
 takes.
 
-Items are random bytes of one step each, in a chunk of their own. Started by the program `checkpoints` of
+Items have one step of random bytes each, in a separate chunk. Started by the program `checkpoints` of
 `benches/src/bin`.
 """
 

@@ -1,4 +1,5 @@
-"""dm-reverb clients, one process each, kept for all runs: importing TensorFlow takes longer than most of them."""
+"""dm-reverb clients, one process each, which are reused for all runs: importing TensorFlow takes longer than most
+runs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# As users do: many small items between two waits for confirmation, many samples from one call.
+# Typical use: many small items between two waits for confirmation, many samples from one call.
 FLUSH_EVERY = 200
 SAMPLES_PER_CALL = 2000
 PATIENCE_S = 180.0
@@ -19,7 +20,7 @@ PATIENCE_S = 180.0
 
 @dataclass
 class Result:
-    """Summed over the clients."""
+    """Totals over all clients."""
 
     items: int
     items_per_s: float
@@ -86,7 +87,7 @@ class Clients:
 
 
 def _work(pipe, log: str) -> None:
-    # The terminal is the progress bar's.
+    # The terminal belongs to the progress bar.
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     import reverb
 
@@ -138,7 +139,7 @@ def _sample(client, pipe, _nbytes: int, seconds: float) -> None:
 
 
 def _measured(pipe, seconds: float, burst: Callable[[], int]) -> None:
-    """Says that it is ready, waits for the others, and sends (items, wall seconds, CPU seconds)."""
+    """Reports that it is ready, waits for the other clients, and sends (items, wall-clock seconds, CPU seconds)."""
     pipe.send("ready")
     pipe.recv()
     items = 0

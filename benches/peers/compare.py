@@ -1,12 +1,11 @@
-"""Our server beside dm-reverb's, both serving the dm-reverb client, in turn on this machine.
+"""Compares Relive's server with dm-reverb's, both serving the dm-reverb client, in turn on this machine.
 
     cargo xtask bench                    # builds the server, prepares Python, runs this
     cargo xtask bench --rounds 1 --seconds 2 --case "sample 400 B"
 
-Each round measures every case with the one server and then with the other, so that a change of the machine's
-mood hits both. Figures are medians over the rounds. An item is one float32 tensor of random values (which do
-not compress), one step per chunk and per item. Server CPU is user and system time of the server's process
-during the measured window.
+Each round measures every case with one server and then with the other, so that changes in the machine's speed affect
+both. Figures are medians over the rounds. An item is one float32 tensor of random (incompressible) values, with one
+step per chunk and per item. Server CPU is user and system time of the server's process during the measured window.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ CASES = [
 
 def measure(kind: str, binary: pathlib.Path, clients: Clients, case: Case, seconds: float) -> dict:
     """One run of one case against a fresh server."""
-    # As many items as four GiB hold, for the larger ones.
+    # For larger items, as many as fit in 4 GiB.
     max_size = min(1_000_000, max(1000, (4 << 30) // case.nbytes))
     with serve(kind, binary, max_size) as server:
         if case.operation == "sample":

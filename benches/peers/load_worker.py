@@ -1,9 +1,9 @@
 """Load for a server from Python clients: `load_worker.py JOB`, a JSON object.
 
-Clients are spread over a few processes, in each of them over threads, each client with a connection and a writer or
-iterator of its own: two hundred processes would not fit the memory, and two hundred threads of one process would only
-wait for its interpreter. Reads the address of the server, prints `ready` when all are warm, begins at the next line
-that it is sent, and prints one line of JSON.
+Clients are distributed over a few processes and their threads; each client has its own connection and writer or
+iterator. Two hundred processes would not fit in memory, and two hundred threads of one process would mostly wait for
+its interpreter. Reads the address of the server, prints `ready` when all clients are warmed up, starts at the next line
+of input, and prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 TABLE = "t"
 PROCESSES = 4
 BATCH = 256
-# What clients may hold in batches all in all; a batch of many clients with large items is smaller.
+# Maximum bytes of all clients' batches together; with many clients and large items, batches are smaller.
 BATCHES_BYTES = 512 << 20
 BATCHES_PER_CLIENT = 4
 FLUSH_EVERY = 200
 FLUSH_BYTES = 4 << 20
-# What is in the table before it is sampled.
+# Number of items in the table before it is sampled.
 FILL_ITEMS = 100_000
 FILL_BYTES = 512 << 20
 PATIENCE_S = 120.0
@@ -54,7 +54,7 @@ class Client:
         self.items, self.took = 0, []
 
     def act(self, operation: str) -> Callable[[], int]:
-        """What is done again and again; it says how many items it handled."""
+        """The repeated operation, which returns how many items it handled."""
         if operation == "mixed":
             operation = ("insert", "sample")[self.number % 2]
         return {"insert": self.insert, "sample": self.sample, "update": self.update, "insert-one": self.insert_one,
@@ -96,7 +96,7 @@ class Client:
         return act
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Keys and steps of endless batches."""
+        """Yields keys and steps of batches, without end."""
         size = batch_size(self.nbytes, self.told["clients"])
         if self.told["package"] == "relive":
             for batch in self.client.batches(TABLE, size):
@@ -128,7 +128,7 @@ class Client:
         while now < end:
             items = act()
             before, now = now, time.perf_counter()
-            # What is done after the end counts in part, or slow calls would count as fast ones.
+            # A call that extends beyond the end counts partially; otherwise, slow calls would seem faster.
             self.items += items * min(1.0, (end - before) / (now - before))
             self.took.append(now - before)
 
@@ -146,7 +146,8 @@ def fill_items(nbytes: int) -> int:
 
 
 def process(told: dict, numbers: list[int], pipe) -> None:
-    """A few clients on threads; sends whether they are ready, waits for the word, sends what they did."""
+    """Runs a few clients on threads: reports that they are ready, waits for the start signal, and sends their
+    results."""
     try:
         clients = [Client(told, number) for number in numbers]
     except Exception as failure:
@@ -182,12 +183,12 @@ def process(told: dict, numbers: list[int], pipe) -> None:
     else:
         pipe.send({"items": [client.items for client in clients], "cpu": cpu,
                    "took": np.concatenate([client.took for client in clients])})
-    # Streams that are open and threads of others' libraries would take their time.
+    # Exits at once, because open streams and threads of libraries would delay the exit.
     os._exit(0)
 
 
 def start(told: dict) -> list:
-    """The pipes to processes, each with its share of the clients."""
+    """The pipes to the processes, each of which runs its share of the clients."""
     context, pipes = multiprocessing.get_context("fork"), []
     count = min(PROCESSES, told["clients"])
     for index in range(count):
@@ -212,7 +213,7 @@ def receive(pipe):
 
 def main() -> None:
     told = json.loads(sys.argv[1])
-    # Once, before processes are forked.
+    # Imported once, before processes are forked.
     importlib.import_module(told["package"])
     if told["package"] == "reverb":
         import tensorflow  # noqa: F401

@@ -13,16 +13,16 @@ import numpy as np
 
 import buffers
 
-# Different steps that are added in turn, so that no cache on the way sees only one.
+# Bytes of different steps that are added in turn, so that caches do not hold a single step.
 POOL_BYTES = 16 << 20
-# Single steps whose time is taken together: the clock would be a part of one.
+# Number of single steps that are timed together, since reading the clock would distort the time of one.
 ADDS = 100
-# Of a mixed load: steps that are added for each batch that is sampled.
+# In a mixed load, the number of steps that are added for each sampled batch.
 ADDS_PER_BATCH = 32
 
 
 class Job:
-    """The buffer, filled, and what is done with it."""
+    """The filled buffer, and the operations on it."""
 
     def __init__(self, told: dict) -> None:
         self.nbytes, self.seconds, self.items = told["nbytes"], told["seconds"], told["items"]
@@ -64,7 +64,7 @@ class Job:
         return ADDS_PER_BATCH + self.sample()
 
     def run(self, act: Callable[[], int]) -> dict:
-        """Calls `act`, which says how many items it handled, for the time of the job."""
+        """Calls `act`, which returns how many items it handled, for the duration of the job."""
         for _ in range(3):
             act()
         self.buffer.settle()
@@ -96,7 +96,7 @@ def main() -> None:
     except buffers.Unsupported as missing:
         result = {"not_there": str(missing)}
     print(json.dumps(result), flush=True)
-    # Threads of others' libraries may keep a process that is through.
+    # Threads of libraries may keep a finished process alive.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What the machine is, for reports."""
+"""A description of the machine, for reports."""
 
 from __future__ import annotations
 

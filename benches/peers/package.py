@@ -1,10 +1,10 @@
-"""The Python package beside dm-reverb, each with its own server, in turn on this machine.
+"""Compares the Python package with dm-reverb, each with its own server, in turn on this machine.
 
     cargo xtask bench --package          # builds the wheel, prepares both Pythons, runs this
 
-Each round measures every case with the one package and then with the other, in fresh processes, so that a change of the
-machine's mood hits both. Figures are medians over the rounds. Items are float32 tensors of random values, which do not
-compress; the frames of the last case are smooth, as a game's are, and do.
+Each round measures every case with one package and then with the other, in fresh processes, so that changes in the
+machine's speed affect both. Figures are medians over the rounds. Items are float32 tensors of random, incompressible
+values; the frames of the last case are smooth, like those of a game, and compress well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE_S = 240.0
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, what must be reached, and against what."""
+    """A case: what is measured, the target, and the peer."""
 
     name: str
     operation: str

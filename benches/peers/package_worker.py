@@ -1,6 +1,6 @@
 """One measurement with one package: `package_worker.py PACKAGE OPERATION NBYTES TRANSPORT SECONDS`; one line of JSON.
 
-The server is a process of its own for the transport `tcp`, and this process for `local`.
+The server is in a separate process for the transport `tcp`, and in this process for `local`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def serve(name: str, nbytes: int, pipe) -> None:
 
 
 class Bench:
-    """A server with a client, in whatever way they are connected."""
+    """A server with a client, over the given transport."""
 
     def __init__(self, name: str, nbytes: int, transport: str, seconds: float) -> None:
         self.package = importlib.import_module(name)
@@ -82,7 +82,7 @@ class Bench:
         writer.flush()
 
     def timed(self, act) -> dict:
-        """Calls `act`, which says how many items it handled, for the time of the run."""
+        """Calls `act`, which returns how many items it handled, for the duration of the run."""
         act()
         done, start = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - start) < self.seconds:
@@ -96,7 +96,7 @@ def insert(bench: Bench) -> dict:
 
 
 def insert_sequence(bench: Bench, chunk_length: int | None = None) -> dict:
-    """`SEQUENCE` steps a call, an item per step; confirmed every hundred calls."""
+    """Writes `SEQUENCE` steps per call, with an item per step; waits for confirmation every hundred calls."""
     steps = [np.random.default_rng(2).random((SEQUENCE, bench.nbytes // 4), dtype=np.float32)]
     priorities, ends = np.ones(SEQUENCE), np.arange(-SEQUENCE, 0)
     calls = 100
@@ -121,7 +121,7 @@ def batches(bench: Bench) -> dict:
 
 
 def batch_source(bench: Bench, shape: list[int], dtype, batch_size: int, squeezed: bool = False):
-    """The first column of endless batches, as arrays."""
+    """Yields the first column of batches as arrays, without end."""
     if bench.name == "relive":
         for batch in bench.client.batches(TABLE, batch_size):
             yield batch.data[0]
@@ -141,7 +141,7 @@ def sample_one(bench: Bench) -> dict:
 
 
 def frame(number: int) -> np.ndarray:
-    """A ball and a paddle on a plain ground, with some texture: compresses as a game's frame does."""
+    """A ball and a paddle on a plain background with some texture, which compresses like the frame of a game."""
     random = np.random.default_rng(number % 97)
     image = np.zeros(FRAME_SHAPE, np.uint8)
     image[10:14] = random.integers(0, 255, (4, 84), dtype=np.uint8)
@@ -151,7 +151,7 @@ def frame(number: int) -> np.ndarray:
 
 
 def frames(bench: Bench) -> dict:
-    """Each frame stored once, and stacks of four by reference."""
+    """Stores each frame once, and stacks of four frames by reference."""
     with bench.client.trajectory_writer(num_keep_alive_refs=STACK) as writer:
         for number in range(FRAMES):
             writer.append([frame(number)])
@@ -168,7 +168,7 @@ def frames(bench: Bench) -> dict:
 
 
 def stored_bytes(bench: Bench) -> dict:
-    """What a frame takes in the table, beside a frame by itself, compressed in the same way."""
+    """The bytes of a frame in the table, compared with a single frame that is compressed in the same way."""
     if bench.name != "relive":
         return {"bytes_per_frame": 0.0, "compressed_frame_bytes": 0.0}
     stored = bench.client.status(timeout=20)["encoded_bytes"] / FRAMES
@@ -184,7 +184,7 @@ def stored_bytes(bench: Bench) -> dict:
 
 
 def insert_sequence_in_chunks(bench: Bench) -> dict:
-    """The same with ten steps stored together, which readers of single steps pay for."""
+    """The same with ten steps per chunk, which is more work for readers of single steps."""
     return insert_sequence(bench, chunk_length=10)
 
 

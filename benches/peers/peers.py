@@ -1,13 +1,13 @@
-"""Relive beside dm-reverb, torchrl, cpprb, flashbax and a plain numpy ring, on the same work, on this machine.
+"""Compares Relive with dm-reverb, torchrl, cpprb, flashbax and a plain numpy ring, on the same work, on this machine.
 
     cargo xtask bench --peers -- --quick             # what the targets need
     cargo xtask bench --peers                        # everything; hours
     cargo xtask bench --peers -- --resume            # goes on where a run was ended
     cargo xtask bench --peers -- --only "sample.*400 B" --contender "relive|cpprb"
 
-Each round measures every case with every contender in turn, each in a fresh process, so that a change of the machine's
-mood hits all. Figures are medians over the rounds. Items are one float32 array of random values, which do not compress,
-one step each.
+Each round measures every case with every contender in turn, each in a fresh process, so that changes in the machine's
+speed affect all. Figures are medians over the rounds. Each item is one step, a float32 array of random, incompressible
+values.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ VERSION = "import importlib.metadata, json; print(json.dumps(importlib.metadata.
 
 
 def run(options: argparse.Namespace, tools: measure.Tools, plan: Plan, results: Results) -> None:
-    """Measures what is missing. Ctrl-C ends it with what there is."""
+    """Runs the missing measurements. Ctrl-C ends it with the results so far."""
     absent = measure.absent_transports(tools, [transport for transport in TRANSPORTS if transport != "tcp"])
     todo = [(number, case, contender) for number in range(options.rounds) for case, contenders in plan
             for contender in contenders if not results.has(case, contender.name, number)]
     with tqdm(todo, unit="run", file=sys.stderr, smoothing=0.05) as bar:
         try:
             for number, case, contender in bar:
-                # What the machine allows changes with its mood, too.
+                # The machine's limits vary over time, so they are measured in every round.
                 if len(results.about["limits"]) <= number:
                     results.about["limits"].append(measure.limits(tools, LIMITS_SECONDS))
                 bar.set_description(f"{number + 1}: {case.name}: {contender.name}")

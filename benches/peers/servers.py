@@ -1,4 +1,4 @@
-"""The servers that are compared, each a process of its own, and what their processes use."""
+"""The compared servers, each in its own process, and the resources that these processes use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """User and system time of all threads so far."""
-        # The name of the program, in parentheses, may hold spaces; the fields are counted from behind it.
+        # The name of the program, in parentheses, may contain spaces; fields are counted after it.
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         user_ticks, system_ticks = int(fields[11]), int(fields[12])
         return (user_ticks + system_ticks) / os.sysconf("SC_CLK_TCK")
@@ -46,7 +46,7 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def connections(self) -> int:
-        """Those over TCP, of either version of the protocol, that are established."""
+        """Number of established TCP connections, over IPv4 and IPv6."""
         port = f":{int(self.address.rpartition(':')[2]):04X}"
         rows = [row.split() for name in ("tcp", "tcp6") for row in pathlib.Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
         return sum(1 for row in rows if row[1].endswith(port) and row[3] == "01")
@@ -71,7 +71,7 @@ def serve(
 
 @contextlib.contextmanager
 def started(command: list[str]) -> Iterator[Server]:
-    """The server that a command starts and that says where it listens, stopped at the end."""
+    """The server that a command starts and that prints its address; it is stopped at the end."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         line = process.stdout.readline()

@@ -1,13 +1,13 @@
-"""What agents really store: Relive beside numpy, cpprb, torchrl and flashbax, on this machine.
+"""Measures the kinds of data that agents store: Relive, numpy, cpprb, torchrl and flashbax, on this machine.
 
     cargo xtask bench --shapes                                     # everything, three rounds
     cargo xtask bench --shapes -- --seconds 0.5 --rounds 1         # quickly
     cargo xtask bench --shapes -- --only "transitions.*(cpprb|relive)"
 
 Transitions of five columns, with observations of four floats and of stacked frames; sequences of 20 steps with eight
-columns, a recurrent state among them; episodes of different lengths. Each round measures every shape with every
-contender in turn, each in a fresh process, so that a change of the machine's mood hits all. Figures are medians over
-the rounds. Before and after the time is taken, what a contender gives is compared with what it was given.
+columns, including a recurrent state; episodes of different lengths. Each round measures every shape with every
+contender in turn, each in a fresh process, so that changes in the machine's speed affect all. Figures are medians over
+the rounds. Before and after the timed part, a contender's batches are compared with the data that was added.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def once(shape: str, contender: str, seconds: float) -> dict:
 
 
 def run(options: argparse.Namespace, pairs: list[tuple[str, str]]) -> Results:
-    """Ctrl-C ends it with what there is."""
+    """Runs the measurements. Ctrl-C ends it with the results so far."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     results = Results({"machine": machine(), "seconds": options.seconds, "rounds": options.rounds, "versions": versions})
     todo = [pair for _ in range(options.rounds) for pair in pairs]
@@ -88,7 +88,7 @@ def main() -> int:
     options.markdown.write_text(text)
     print(text)
     print(f"this report: {options.markdown}; every figure: {options.json}")
-    # Whoever did not give what it was given fails the run.
+    # A contender that returned wrong data fails the run.
     return 1 if results.failures() else 0
 
 

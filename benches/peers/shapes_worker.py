@@ -13,19 +13,19 @@ from collections.abc import Callable
 import agents
 from agents.shape import SHAPES, Pool
 
-# Contenders that take longer to fill their table by single steps get the rest of it by prepared ones.
+# Limit on filling the table by single steps; after it, the rest is filled with prepared blocks.
 GROW_SECONDS = 10.0
-# Before the time is taken.
+# Number of warm-up calls before the timed part.
 WARM_ACTS = 3
 CHECKED_BATCHES = 4
-# Of the items of a batch, those that must differ: it was drawn from the whole table.
+# Minimum share of distinct items in a batch, which shows that it was drawn from the whole table.
 DIFFERENT = 1 / 8
-# Characters of an error that are told.
+# Maximum number of reported characters of an error.
 TEXT = 300
 
 
 class Job:
-    """The contender and the steps that it was given, all in order."""
+    """The contender, and the steps that were added, in order."""
 
     def __init__(self, told: dict) -> None:
         self.shape, self.seconds = SHAPES[told["shape"]], told["seconds"]
@@ -53,13 +53,13 @@ class Job:
         return self.shape.batch
 
     def grow(self) -> float:
-        """Single steps a second while the table grows; it is full then."""
+        """Single steps per second while the table grows; the table is full afterwards."""
         steps, start = self.shape.capacity_steps(), time.perf_counter()
         while self.added < steps and time.perf_counter() - start < GROW_SECONDS:
             self.add_one()
         self.store.settle()
         rate = self.added / (time.perf_counter() - start)
-        # One step more, for those who make the newest item of the step after it.
+        # One more step, for contenders that create the newest item with the step after it.
         self.fill(steps + 1)
         return rate
 
@@ -69,7 +69,7 @@ class Job:
         self.store.settle()
 
     def rate(self, act: Callable[[], int]) -> float:
-        """What `act` says that it handled, a second."""
+        """The items per second that `act` handles, by its own count."""
         for _ in range(WARM_ACTS):
             act()
         self.store.settle()
@@ -80,7 +80,7 @@ class Job:
         return handled / (time.perf_counter() - start)
 
     def check(self) -> None:
-        """That the table is full, and that its batches are what was added."""
+        """Checks that the table is full, and that its batches match the added data."""
         items = self.store.items()
         assert items == self.shape.items, f"{items} items, not {self.shape.items}"
         for _ in range(CHECKED_BATCHES):
@@ -92,7 +92,7 @@ def measure(job: Job) -> dict:
     figures = {"grow": job.grow()}
     job.check()
     figures |= {"add": job.rate(job.add_one), "sample": job.rate(job.sample), "add_many": job.rate(job.add_many)}
-    # Whatever was added one at a time leaves.
+    # Steps that were added one at a time are evicted.
     job.fill(job.added + job.shape.capacity_steps())
     figures["sample_prepared"] = job.rate(job.sample)
     job.check()
@@ -108,7 +108,7 @@ def main() -> None:
     except AssertionError as wrong:
         result = {"failed": f"gave something else than it was given: {' '.join(str(wrong).split())[:TEXT]}"}
     print(json.dumps(result), flush=True)
-    # Threads of others' libraries may keep a process that is through.
+    # Threads of libraries may keep a finished process alive.
     os._exit(0)
 
 

@@ -1,5 +1,5 @@
-//! Measurements of Relive: criterion benches in `benches/`, programs in `src/bin/`, and `peers/`, side by side with
-//! dm-reverb and other replay buffers.
+//! Measurements of Relive: criterion benches in `benches/`, programs in `src/bin/`, and comparisons with dm-reverb and
+//! other replay buffers in `peers/`.
 
 mod outcome;
 

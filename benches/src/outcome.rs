@@ -1,4 +1,4 @@
-//! How the programs end.
+//! The result type of the programs.
 
-/// What a program of measurements came to: whatever went wrong ends it.
+/// The result of a measuring program; any error ends the program.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

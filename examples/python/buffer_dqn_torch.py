@@ -1,7 +1,7 @@
-"""DQN in one file, as CleanRL writes it: a replay buffer in the process, PyTorch for the network.
+"""DQN in one file, in the style of CleanRL: a replay buffer in the process, PyTorch for the network.
 
-The problem is a corridor whose right end pays, seen as one-hot observations, so that the example ends within seconds;
-two environments act side by side. Any vector environment goes the same way.
+The problem is a corridor with a reward at its right end and one-hot observations, so that the example ends within
+seconds; two environments are stepped together. Any vector environment can be used in the same way.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ STEPS, LEARN_FROM, TARGET_PERIOD = 1_500, 100, 50
 
 
 class Corridors:
-    """Corridors side by side; one that ends begins anew at its left end."""
+    """Several corridors; an episode that ends restarts at the left end."""
 
     def __init__(self):
         self.cells = np.zeros(NUM_ENVIRONMENTS, np.int64)
@@ -26,7 +26,7 @@ class Corridors:
         return np.eye(NUM_CELLS, dtype=np.float32)[self.cells]
 
     def step(self, actions):
-        """Rewards, whether an episode terminated or was cut off, and the observations before new episodes begin."""
+        """Rewards, whether each episode terminated or was truncated, and the observations before new episodes start."""
         self.cells = np.maximum(self.cells + np.where(actions == 1, 1, -1), 0)
         self.ages += 1
         terminated = self.cells == NUM_CELLS - 1
@@ -45,7 +45,7 @@ def main():
     target.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
 
-    # The window over three steps, its reward, and the factor of the bootstrap are the buffer's work.
+    # The buffer computes the three-step window, its reward, and the factor of the bootstrap.
     buffer = relive.ReplayBuffer(10_000, batch_size=BATCH_SIZE, n_step=N_STEP, discount=DISCOUNT, seed=0)
 
     environments = Corridors()

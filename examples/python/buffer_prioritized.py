@@ -1,8 +1,8 @@
-"""Prioritized replay in a buffer of the process, with importance weights ready-made.
+"""Prioritized replay in a buffer in the process, which computes the importance weights.
 
-Pairs (x, y) with y = w·x, of which a few lie on an axis that nothing else touches. Priorities |error| bring the rare
-ones up often, and the weights of the batch keep the fit unbiased (Schaul et al., 2016). With Stable-Baselines3 or
-torchrl this is `PrioritizedReplayBuffer`; here it is an argument.
+The data is pairs (x, y) with y = w·x; the x of a few rare pairs is on an axis that no other pair uses. With priorities
+|error|, the rare pairs are sampled often, and the weights of the batch keep the fit unbiased (Schaul et al., 2016).
+With Stable-Baselines3 or torchrl this is `PrioritizedReplayBuffer`; here it is an argument.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def main():
 
     slopes, rare = np.zeros(2, np.float32), 0.0
     for update in range(UPDATES):
-        buffer.beta = 0.4 + 0.6 * update / UPDATES  # towards 1, at which the weights undo the priorities
+        buffer.beta = 0.4 + 0.6 * update / UPDATES  # towards 1, at which the weights fully correct for the priorities
         batch = buffer.sample()
         error = batch["y"] - batch["x"] @ slopes
         slopes += 0.3 * (batch["weights"] * error) @ batch["x"] / len(error)

@@ -64,7 +64,7 @@ class Learner:
 
 
 def train(env, learner, args):
-    """Plays and learns until the goal or the end of the steps; returns whether it was the goal."""
+    """Acts and learns until the goal is reached or the steps are used up; returns whether the goal was reached."""
     rng = np.random.default_rng(args.seed)
     returns = collections.deque(maxlen=args.episodes)
     observation, _ = env.reset(seed=args.seed)

@@ -1,7 +1,7 @@
-"""Uniform replay, as DQN uses it: an actor writes transitions, a learner draws batches of them at random.
+"""Uniform replay, as in DQN: an actor writes transitions, and a learner samples batches of them uniformly.
 
-The problem is a corridor of eight cells with a reward at its right end, so that Q fits into an array and the whole
-example ends within seconds. What a DQN does differently is only the function that it fits.
+The problem is a corridor of eight cells with a reward at its right end, so that Q fits in an array and the whole
+example ends within seconds. A DQN only differs in the function that it fits.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def run_episode(q, exploration, rng, writer):
 
 
 def update(q, target, data):
-    """One step of Q-learning: down the gradient of the batch's mean squared error."""
+    """One step of Q-learning: gradient descent on the batch's mean squared error."""
     goal = data["reward"] + data["discount"] * target[data["next_cell"]].max(axis=1)
     error = goal - q[data["cell"], data["action"]]
     np.add.at(q, (data["cell"], data["action"]), LEARNING_RATE * error / len(error))

@@ -1,7 +1,8 @@
 """Frame stacking without duplicate frames: a frame is stored once, and eight stacks refer to it.
 
-A transition of Atari agents shows the last four frames before the action and the last four after it. Written out, that
-is eight frames of 84×84 bytes for each step. Here the writer sends each frame once; items are references to it.
+A transition of Atari agents contains the last four frames before the action and the last four after it. Stored
+directly, these are eight frames of 84×84 bytes for each step. Here the writer sends each frame once; items are
+references to it.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ FRAME_BYTES = 84 * 84
 
 
 def play(rng):
-    """The screens of some game: a ball and a paddle before a background."""
+    """The frames of a game: a ball and a paddle in front of a background."""
     background = np.repeat(rng.integers(40, 90, size=84, dtype=np.uint8), 84).reshape(84, 84)
     for step in range(NUM_STEPS):
         frame = background.copy()

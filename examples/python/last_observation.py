@@ -1,6 +1,6 @@
-"""Transitions of which every observation is stored once: each step appends only the newest observation.
+"""Transitions in which every observation is stored only once: each step appends only the newest observation.
 
-A buffer of (observation, next observation) pairs keeps every observation twice. A writer keeps a history of steps, and
+A buffer of (observation, next observation) pairs stores every observation twice. A writer keeps a history of steps, and
 an item refers to any of them: here to the last two observations, and to the action and the reward between them.
 """
 
@@ -12,11 +12,11 @@ EPISODES, EPISODE_STEPS, BATCH_SIZE = 20, 50, 32
 
 
 def run_episode(writer, rng):
-    """Writes an episode of a walk. Row t of the history has observation t, and what was done there and came of it."""
+    """Writes an episode of a walk. Row t of the history has observation t, the action taken there, and its reward."""
     position = np.zeros(1_000, np.float32)
     for step in range(EPISODE_STEPS):
         action = rng.integers(-1, 2)
-        # The row stays open: what the action leads to comes into it later.
+        # The row stays open, because the result of the action is added later.
         writer.append({"observation": position}, partial_step=True)
         if step:
             create_transition(writer)
@@ -45,7 +45,7 @@ def main():
     rng = np.random.default_rng(0)
     with relive.Server([table], listen=False) as server:
         client = server.localhost_client()
-        # Two rows are all that an item refers to.
+        # An item refers to two rows only.
         with client.trajectory_writer(num_keep_alive_refs=2, codec="raw") as writer:
             for _ in range(EPISODES):
                 run_episode(writer, rng)

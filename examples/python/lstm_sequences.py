@@ -1,7 +1,7 @@
-"""Sequences for a recurrent network, each with the state that the network had at its beginning (R2D2's stored state).
+"""Sequences for a recurrent network, each with the network's state at its start (R2D2's stored state).
 
-The network sees a bit at the first step of an episode and is asked for it at the last, twelve steps later; sequences
-have eight steps, so that the second half of an episode can only be learnt from with the state from the first.
+The network sees a bit at the first step of an episode and must output it at the last, twelve steps later. Sequences
+have eight steps, so the second half of an episode is only useful for learning with the state from the first half.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ EPISODES, UPDATES_PER_EPISODE, HIDDEN = 150, 2, 16
 
 
 class Memory(nn.Module):
-    """An LSTM with a linear answer: (logit of each step, state after the last)."""
+    """An LSTM with a linear output: (logit of each step, state after the last step)."""
 
     def __init__(self):
         super().__init__()
@@ -30,7 +30,8 @@ class Memory(nn.Module):
 
 
 def run_episode(network, writer, rng):
-    """Writes an episode, step by step with the state before it; every four steps an item of the last eight."""
+    """Writes an episode step by step, each with the state before it; every four steps, creates an item of the last
+    eight."""
     bit, state = int(rng.integers(2)), torch.zeros(1, 2, HIDDEN)
     for step in range(EPISODE_STEPS):
         observation = np.array([(2 * bit - 1) * (step == 0), step == EPISODE_STEPS - 1], np.float32)
@@ -42,7 +43,7 @@ def run_episode(network, writer, rng):
             writer.create_item("sequences", priority=1.0, trajectory={
                 "observation": history["observation"][-LENGTH:],
                 "bit": history["bit"][-LENGTH:],
-                "state": history["state"][-LENGTH],  # of the first step alone
+                "state": history["state"][-LENGTH],  # of the first step only
             })
     writer.end_episode()
 
@@ -53,7 +54,7 @@ def main():
     rng = np.random.default_rng(0)
     network = Memory()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    # Old states are those of old networks: the table keeps few.
+    # Old states are from old networks, so the table keeps only a few items.
     table = relive.Table(
         "sequences", relive.selectors.Uniform(), relive.selectors.Fifo(), 200, relive.rate_limiters.MinSize(1), seed=0
     )

@@ -1,7 +1,7 @@
-"""An on-policy queue: every unroll is learnt from once, in order, and actors cannot run ahead of the learner.
+"""An on-policy queue: every unroll is used for learning once, in order, and actors cannot run ahead of the learner.
 
-Two actors play a game with the newest policy and write unrolls of 20 steps. The table is a queue of eight unrolls:
-when it is full, actors wait. The learner takes batches of four, improves the policy by REINFORCE, and publishes it.
+Two actors act with the newest policy and write unrolls of 20 steps. The table is a queue of eight unrolls: when it is
+full, actors wait. The learner takes batches of four, improves the policy by REINFORCE, and publishes it.
 """
 
 import threading
@@ -15,7 +15,7 @@ UNROLL, BATCH_SIZE, QUEUE_SIZE, UPDATES, LEARNING_RATE = 20, 4, 8, 150, 2.0
 
 
 class Policy:
-    """Logits by state, and how often they were improved. A learner replaces `current`, actors read it."""
+    """Logits by state, and the number of updates. The learner replaces `current`; actors read it."""
 
     def __init__(self):
         self.current = (0, np.zeros((NUM_STATES, NUM_ACTIONS), np.float32))
@@ -27,7 +27,7 @@ def probabilities(logits):
 
 
 def act(client, policy, played, actor):
-    """Plays until the server is gone. The right action in a state is the state's own number."""
+    """Acts until the server is gone. The correct action in a state is the state's own number."""
     rng = np.random.default_rng(actor)
     try:
         with client.trajectory_writer(num_keep_alive_refs=UNROLL) as writer:
@@ -47,7 +47,7 @@ def act(client, policy, played, actor):
                 played[actor] += 1
                 writer.flush()  # waits while the queue is full
     except relive.ReverbError:
-        pass  # the server stopped: there is nothing left to play for
+        pass  # the server has stopped, so the actor ends
 
 
 def improve(policy, data):
@@ -73,7 +73,7 @@ def main():
         actors = [threading.Thread(target=act, args=(client, policy, played, actor)) for actor in range(NUM_ACTORS)]
         for actor in actors:
             actor.start()
-        # prefetch=0: a batch is taken from the queue when it is wanted, not earlier.
+        # prefetch=0: a batch is taken from the queue only when it is requested.
         batches = client.batches("unrolls", BATCH_SIZE, prefetch=0, max_batches=UPDATES)
         for update, (info, data, _) in enumerate(batches, start=1):
             assert seen.isdisjoint(info.key.tolist()), "a queue gives every item once"
@@ -81,7 +81,7 @@ def main():
             worst_lag = max(worst_lag, improve(policy, data))
             if update % 50 == 0:
                 print(f"update {update}: mean reward {data['reward'].mean():.2f}")
-    for actor in actors:  # leaving the server's block stopped it, which ended the actors' waiting
+    for actor in actors:  # leaving the server's block stopped it, which ended the actors' waits
         actor.join()
     print(f"{sum(played)} unrolls were played and {len(seen)} learnt from, each once")
     print(f"the oldest was played {worst_lag} improvements before it was learnt from")

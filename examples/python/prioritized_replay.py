@@ -1,8 +1,8 @@
-"""Prioritized replay: surprising items are drawn more often, and count less for it.
+"""Prioritized replay: items with large errors are sampled more often, with correspondingly smaller weights.
 
-A table of a thousand pairs (x, y) of which y = w·x holds but for ten rare ones, x on the axis that nothing else
-touches. Uniform replay needs long to see these often enough. With priorities |error| they come often; the importance
-weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
+The table has a thousand pairs (x, y) with y = w·x, of which ten are rare: their x is on an axis that no other pair
+uses. With uniform replay, it takes long until these are sampled often enough. With priorities |error|, they are sampled
+often; the importance weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ BATCH_SIZE, UPDATES, LEARNING_RATE = 32, 300, 0.3
 
 
 def make_data(rng):
-    """Points on two axes, the second one rarely; the line to find has the slopes 1 and -2."""
+    """Points on two axes, rarely on the second one; the slopes to find are 1 and -2."""
     x = np.zeros((NUM_ITEMS, 2), np.float32)
     x[:, 0] = 1.0
     x[:NUM_RARE] = (0.0, 1.0)
@@ -32,9 +32,9 @@ def fill(client, data):
 
 
 def fit(client):
-    """Gradient descent with importance weights that tells the table the new errors.
+    """Gradient descent with importance weights, which sets the new errors as priorities.
 
-    Returns the slopes and the share of rare pairs among what was drawn.
+    Returns the slopes and the share of rare pairs among the sampled ones.
     """
     slopes, rare = np.zeros(2, np.float32), 0
     with client.batches("pairs", BATCH_SIZE, max_batches=UPDATES) as batches:

@@ -1,4 +1,4 @@
-"""Several tables on the same data: each step is stored once, however many tables and items show it.
+"""Several tables on the same data: each step is stored once, however many tables and items refer to it.
 
 One writer fills a table of single steps for uniform replay, one of overlapping sequences for a recurrent learner, and a
 queue of whole episodes for statistics. All of them refer to the same chunks of the server.
@@ -40,7 +40,7 @@ def tables():
 
 
 def write_episode(writer, rng):
-    """A random walk of 64 numbers; items are made in each table as soon as their steps are there."""
+    """A random walk of 64 numbers; items are created in each table as soon as their steps exist."""
     position = np.zeros(64, np.float32)
     for step in range(1, EPISODE_STEPS + 1):
         position = position + rng.normal(size=64).astype(np.float32)

@@ -1,8 +1,7 @@
-"""An actor and a learner in two processes: transitions go one way through a table, parameters the other way through
-another.
+"""An actor and a learner in two processes: transitions are sent through one table, parameters in the other direction
+through another.
 
-The learner's process has the server. A rate limiter keeps the two in step: no more than eight samples for each
-transition, give or take.
+The server is in the learner's process. A rate limiter maintains a ratio of about eight samples for each transition.
 """
 
 import multiprocessing
@@ -16,7 +15,7 @@ BATCH_SIZE, UPDATES, SAMPLES_PER_INSERT = 64, 600, 8.0
 
 
 def act(address):
-    """The actor's process: acts by the newest values, and writes what it sees, until the server is gone."""
+    """The actor's process: acts by the newest values, and writes transitions, until the server is gone."""
     client = relive.Client(address, timeout=30.0)
     rng = np.random.default_rng(1)
     try:
@@ -24,7 +23,7 @@ def act(address):
             while True:
                 run_episode(next(newest).data["values"][0], writer, rng)
     except (relive.ReverbError, KeyboardInterrupt):
-        pass  # the learner is done
+        pass  # the learner has finished
 
 
 def run_episode(values, writer, rng):
@@ -47,7 +46,7 @@ def run_episode(values, writer, rng):
 def main():
     limiter = relive.rate_limiters.SampleToInsertRatio(SAMPLES_PER_INSERT, min_size_to_sample=100, error_buffer=1_000.0)
     replay = relive.Table("replay", relive.selectors.Uniform(), relive.selectors.Fifo(), 10_000, limiter)
-    # One item: the newest.
+    # The table has one item, the newest.
     newest = relive.Table("values", relive.selectors.Lifo(), relive.selectors.Fifo(), 1, relive.rate_limiters.MinSize(1))
     rng = np.random.default_rng(0)
     values = rng.normal(scale=0.01, size=(NUM_CELLS, 2))

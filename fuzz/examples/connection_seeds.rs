@@ -1,4 +1,4 @@
-//! Writes the first inputs of the corpora of whole connections.
+//! Writes the initial inputs of the corpora of whole connections.
 
 use std::path::Path;
 use std::{fs, io};
@@ -41,7 +41,7 @@ fn frame(kind: FrameKind, head: &[u8], body: &[u8]) -> Vec<u8> {
     [&header, head, body].concat()
 }
 
-/// [`step`] as gRPC has it.
+/// [`step`] as a gRPC request.
 fn step_by_message(table: &str, key: u64) -> InsertStreamRequest {
     let slice = ChunkSlice { chunk_key: key, offset: 0, length: 1, index: 0 };
     let column = Column { chunk_slices: vec![slice], squeeze: false };

@@ -1,5 +1,4 @@
-//! Writes the first inputs of every corpus, made of what the tests of `relive-wire` and `relive-checkpoint` have
-//! recorded.
+//! Writes the initial inputs of every corpus, from the fixtures of the tests of `relive-wire` and `relive-checkpoint`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -46,7 +45,7 @@ fn main() -> io::Result<()> {
     write("signature", "structures", &signature::to_wire(&structures()).encode_to_vec())
 }
 
-/// A frame with a batch of two samples: a column of so many bytes in a row, and one whose samples have so many rows.
+/// A frame with a batch of two samples: one column with `row` bytes per row, and one whose samples have `rows` rows.
 fn batch(row: u32, rows: &[u32; 2]) -> io::Result<Vec<u8>> {
     let infos = InfoLayout::of(rows.len()).size_bytes();
     let mut data = vec![7; infos];
@@ -85,7 +84,7 @@ fn batch(row: u32, rows: &[u32; 2]) -> io::Result<Vec<u8>> {
     Ok([&header.encode(), head.as_slice(), &data].concat())
 }
 
-/// The parts of a checkpoint and of its only segment; `checkpoint.rs` says what they look like.
+/// The parts of a checkpoint and of its only segment; `checkpoint.rs` describes their format.
 fn write_checkpoint(root: &Path) -> io::Result<()> {
     let mut parts = Vec::new();
     for segment in fs::read_dir(root.join("segments"))? {
@@ -118,7 +117,7 @@ fn write_checkpoint(root: &Path) -> io::Result<()> {
     write("checkpoint", "fixture", &parts)
 }
 
-/// A number of four bytes.
+/// Reads a number of four bytes.
 fn number(head: &[u8], at: usize) -> io::Result<usize> {
     let bytes = head.get(at..).and_then(|rest| rest.first_chunk()).ok_or(io::ErrorKind::UnexpectedEof)?;
     usize::try_from(u32::from_le_bytes(*bytes)).map_err(io::Error::other)
@@ -132,7 +131,7 @@ fn put_part(parts: &mut Vec<u8>, kind: u8, subject: u8, count: usize, content: &
     parts.extend_from_slice(content);
 }
 
-/// Each message of a fixture is led by its length in four bytes.
+/// The messages of a fixture, each of which is preceded by its length in four bytes.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, after) = rest.split_first_chunk()?;
@@ -142,7 +141,7 @@ fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The chunk under the codecs that dm-reverb does not know.
+/// Writes the chunk, encoded with each codec that dm-reverb does not support.
 fn write_recoded(name: &str, message: &[u8]) -> io::Result<()> {
     let chunk = chunk::decode(message).map_err(io::Error::other)?;
     for codec in [Codec::Raw, Codec::Lz4, Codec::Zstd] {
@@ -152,7 +151,7 @@ fn write_recoded(name: &str, message: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Every payload as it is, and fixed-size ones under the other codecs.
+/// Writes payloads of strings as they are, and those of fixed-size types with every codec.
 fn write_payloads(name: &str, chunk: &[u8]) -> io::Result<()> {
     let message = ChunkData::decode(chunk)?;
     for (column, tensor) in message.data.unwrap_or_default().tensors.iter().enumerate() {
@@ -177,7 +176,7 @@ fn write_payloads(name: &str, chunk: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A request as the bulk path has it; of slices it keeps no index.
+/// Converts a request to the format of the bulk path.
 fn in_columns(request: &InsertStreamRequest) -> InsertItems {
     let mut runs = Vec::<ItemRun>::new();
     for item in &request.items {
@@ -191,7 +190,7 @@ fn in_columns(request: &InsertStreamRequest) -> InsertItems {
         for column in columns() {
             run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
                 chunk_key: slice.chunk_key,
-            index: slice.index.unsigned_abs(),
+                index: slice.index.unsigned_abs(),
                 offset: slice.offset.unsigned_abs(),
                 length: slice.length.unsigned_abs(),
             }));
@@ -200,7 +199,7 @@ fn in_columns(request: &InsertStreamRequest) -> InsertItems {
     InsertItems { runs, chunks: request.chunks.clone(), keep_chunk_keys: request.keep_chunk_keys.clone() }
 }
 
-/// The items of a request as samples, each in two entries.
+/// Converts the items of a request to samples of two entries each.
 fn as_response(request: InsertStreamRequest) -> SampleStreamResponse {
     let mut entries = Vec::new();
     for item in request.items {

@@ -1,6 +1,6 @@
 #![no_main]
 
-// Not a part of the library, which the tests of a crate below this one share.
+// Not part of the library, because tests of a lower crate share the library's files.
 #[expect(dead_code, reason = "the check of another target")]
 #[path = "../src/connection.rs"]
 mod connection;

@@ -1,11 +1,11 @@
-//! Frames of the bulk path as a client reads them.
+//! Frames of the bulk path, as a client reads them.
 
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, HEADER_BYTES, InfoLayout};
 use relive_wire::v1::BatchHead;
 
-/// A header that is read is written the same. A batch whose head is accepted lies within its data: what is told of
-/// each sample, and the rows of every column, which make exactly its bytes.
+/// Checks that a decoded header encodes to the same bytes, and that a batch with an accepted head lies within its data:
+/// the information about each sample, and the rows of every column, which have exactly the column's bytes.
 pub fn check(data: &[u8]) -> bool {
     let Some((bytes, rest)) = data.split_first_chunk::<HEADER_BYTES>() else { return false };
     let Ok(header) = FrameHeader::decode(bytes) else { return false };

@@ -1,9 +1,9 @@
-//! Checkpoints in Relive's own format, from parts.
+//! Checkpoints in Relive's own format, assembled from parts.
 //!
-//! Whatever a checksum covers is refused before anything looks at it, so the input is what lies inside: parts, each
-//! led by its kind (1 byte), subject (1), number of entries and length (2 each, little endian). They are put
-//! together, by the byte tables of `docs/checkpoint-format.md`, to a checkpoint file and a segment whose checksums
-//! are right.
+//! Random bytes with wrong checksums would be refused before they are parsed, so the input contains only what the
+//! checksums cover: parts, each preceded by its kind (1 byte), subject (1), number of entries and length (2 each,
+//! little endian). They are assembled, by the byte tables of `docs/checkpoint-format.md`, into a checkpoint file and a
+//! segment with correct checksums.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -19,17 +19,18 @@ mod trajectory;
 /// A record of the segment.
 pub const RECORD: u8 = 0;
 
-/// The block of chunks that describes all records before it; the part's own content is not looked at. In blocks of
-/// kind 2, what an input says instead can hardly ever have the right checksums.
+/// The block of chunks that correctly describes all records before it; the part's own content is ignored. In blocks of
+/// kind 2, which have the input's content, the checksums of records are almost never correct.
 pub const TRUE_CHUNKS: u8 = 4;
 
-/// Items that are decoded: thousands may share a chunk.
+/// Limit on the decoded items: thousands of items may share a chunk.
 const MAX_DECODED_ITEMS: usize = 20;
 
-/// The segment of the first input, whose descriptions name it.
+/// The segment of the initial input, which its descriptions name.
 const SEGMENT_ID: [u8; 16] = 0x97f6_b327_39b3_c1be_5967_e279_a24c_7178_u128.to_be_bytes();
 
-/// Parts become a checkpoint or an error; what is loaded of it decodes, and whatever is not whole is told.
+/// Checks that parts become a checkpoint or an error, that loaded items can be decoded, and that all damage is
+/// reported.
 pub fn check(parts: &[u8]) -> bool {
     thread_local! {
         static ROOT: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
@@ -79,13 +80,14 @@ fn assert_same(plain: &Loaded, salvaged: &Loaded) {
     assert_eq!(shape(plain), shape(salvaged));
 }
 
-/// Items decode to what they say they are.
+/// Checks that items decode to their declared types and shapes.
 fn decodes(loaded: &Loaded) {
     let items = loaded.snapshot.tables.iter().flat_map(|table| &table.items);
     items.take(MAX_DECODED_ITEMS).for_each(|item| trajectory::check(&item.data.trajectory));
 }
 
-/// Tools say something of it, too, and miss no item of what is whole. They find fault with what it does not use.
+/// Checks that verification and inspection do not report lost items if the checkpoint is intact. They may report damage
+/// in parts that the checkpoint does not use.
 fn look(catalog: &Catalog, is_whole: bool) {
     match catalog.verify(&CheckpointProgress::default()) {
         Ok(report) if is_whole => {
@@ -131,7 +133,7 @@ fn files(mut parts: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (file, segment)
 }
 
-/// Where a record lies, as a checkpoint says.
+/// The place of a record, as a checkpoint describes it.
 struct Record {
     begin: u32,
     length: u32,
@@ -177,7 +179,7 @@ fn put_block(file: &mut Vec<u8>, kind: u32, number: u32, subject: u32, count: u3
     file.extend_from_slice(content);
 }
 
-/// With the checksum of all before it.
+/// Appends the checksum of all bytes.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32c::crc32c(&bytes);
     bytes.extend(crc.to_le_bytes());

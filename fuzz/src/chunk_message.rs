@@ -4,7 +4,8 @@ use relive_tensor::{Chunk, ChunkParts, Codec, CodecSet, DType};
 use relive_wire::reverb::ChunkData;
 use relive_wire::{Message, chunk, codec, dtype};
 
-/// Bytes become a chunk or an error; a chunk can be decoded, framed anew, and read by any other protobuf reader.
+/// Checks that bytes become a chunk or an error, and that a chunk can be decoded, encoded again, and read by other
+/// protobuf decoders.
 pub fn check(message: &[u8]) -> bool {
     let Ok(chunk) = chunk::decode(message) else { return false };
     columns_decode(&chunk);
@@ -15,7 +16,7 @@ pub fn check(message: &[u8]) -> bool {
     true
 }
 
-/// A reader that knows Snappy alone gets the same data.
+/// Checks that a reader that only supports Snappy gets the same data.
 fn is_the_same_in_snappy(chunk: &Chunk) {
     let again = chunk.recoded(Codec::Snappy).expect("a small chunk");
     assert!(CodecSet::REVERB.includes(again.codecs()));
@@ -27,7 +28,8 @@ fn is_the_same_in_snappy(chunk: &Chunk) {
     }
 }
 
-/// Every column decodes to what its header says. Only bools may be refused so late: a walk cannot see their bytes.
+/// Checks that every column decodes to the type and shape in its header. Only columns of bools may fail this late,
+/// because validation does not decompress their bytes.
 fn columns_decode(chunk: &Chunk) {
     let mut size_bytes = Some(0);
     for (index, header) in chunk.columns().iter().enumerate() {
@@ -51,7 +53,8 @@ fn columns_decode(chunk: &Chunk) {
     assert!(size_bytes.is_none_or(|sum| sum == chunk.uncompressed_size_bytes()));
 }
 
-/// A writer in this process would hold the payloads alone; the message made for them is the same chunk.
+/// Checks a chunk that only has payloads, like those of a writer in this process: its encoded message decodes to the
+/// same chunk.
 fn survives_new_framing(chunk: &Chunk) {
     let bare = bare_copy(chunk);
     let encoded = chunk::encode(&bare);
@@ -94,7 +97,8 @@ fn assert_same(one: &Chunk, other: &Chunk) {
     }
 }
 
-/// What is sent on to readers means to a complete protobuf reader what it means to ours, which looks at parts only.
+/// Checks that a full protobuf decoder reads the same content from the encoded message as Relive's decoder, which
+/// parses it only in part.
 fn reads_the_same_elsewhere(chunk: &Chunk) {
     let message = ChunkData::decode(chunk::encode(chunk)).expect("readers can parse what they are sent");
     let (range, theirs) = (chunk.range(), message.sequence_range.unwrap_or_default());

@@ -3,7 +3,7 @@
 use relive_tensor::Codec;
 use relive_tensor::codec::strings;
 
-/// Validation and decoding agree, and what is encoded decodes.
+/// Checks that validation and decoding agree, and that encoded data can be decoded.
 pub fn check(data: &[u8]) -> bool {
     let Some(([kind, low, high], payload)) = data.split_first_chunk() else { return false };
     let expected = u16::from_le_bytes([*low, *high]);
@@ -24,7 +24,7 @@ fn bytes(codec: Codec, payload: &[u8], expected_len: usize) -> bool {
     match (&valid, &decoded) {
         (Ok(()), Ok(decoded)) => assert_eq!(decoded.len(), expected_len),
         (Err(_), Err(_)) => (),
-        // The one-pass decoder of the library is more lenient in places than the streaming one that validates.
+        // The library's one-pass decoder is sometimes more lenient than the streaming decoder that validates.
         (Err(_), Ok(_)) if codec == Codec::Zstd => (),
         _ => panic!("{codec}: validated as {valid:?}, decoded as {decoded:?}"),
     }

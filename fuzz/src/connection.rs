@@ -1,6 +1,6 @@
-//! A client's whole connection: what it sends, cut anywhere, to a server's own code for one connection.
+//! A client's whole connection: its bytes, split anywhere, are sent to the server's code for one connection.
 //!
-//! The first byte says in pieces of what size the rest is sent, and whether the client reads.
+//! The first byte determines the size of the pieces in which the rest is sent, and whether the client reads.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -19,21 +19,21 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-/// A table with two items, from which samples come at once.
+/// A table with two items, which can be sampled at once.
 pub const FULL: &str = "a";
 
-/// A queue that holds two items: further inserts wait, and so do samples from it.
+/// A queue that holds two items: further inserts wait, and so do samples while it is empty.
 pub const QUEUE: &str = "q";
 
-/// Bytes of answers after which a client that reads has had enough: it may have asked for more than there is time for.
+/// Number of bytes after which a reading client stops reading: it may have requested more than there is time for.
 const ENOUGH_BYTES: usize = 256 << 10;
 
-/// The longest time, on a clock that runs only while nothing else does, that a connection may take to end once its
-/// client is gone.
+/// How long a connection may take to end once its client is gone, on a clock that advances only while all tasks are
+/// idle.
 const HANG: Duration = Duration::from_secs(600);
 
-/// The connection ends once the client is gone, and then nobody waits, no memory is set aside and no chunk is left
-/// over. Whether items came in or went out.
+/// Checks that the connection ends once the client is gone, and that afterwards there are no waiters, no reserved
+/// memory and no remaining chunks. Returns whether items were inserted or sampled.
 pub fn check(data: &[u8]) -> bool {
     let Some((&way, bytes)) = data.split_first() else { return false };
     let size = usize::from(way >> 1).pow(2).max(1);
@@ -48,12 +48,12 @@ pub(crate) fn run(pieces: Vec<Vec<u8>>, reads: bool) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a scheduler");
     runtime.block_on(async {
-        // Rust's own programs pass this signal over, a fuzzer's do not.
+        // Rust programs ignore this signal by default, but fuzz targets do not.
         let _broken_pipes = signal(SignalKind::pipe()).expect("a signal");
         let (ours, theirs) = StdUnixStream::pair().expect("two sockets");
         let server = serve_connection(theirs, engine.clone(), Access::Everybody(Role::Admin));
         let served = async { timeout(HANG, server).await.expect("the connection ends with its client") };
-        // How it ends is for the client to know.
+        // The result of the connection does not matter here.
         let _ = tokio::join!(served, client(ours, pieces, reads));
     });
     drop(runtime);
@@ -75,7 +75,7 @@ async fn client(socket: StdUnixStream, pieces: Vec<Vec<u8>>, reads: bool) {
     let mut socket = UnixStream::from_std(socket).expect("a socket");
     let mut read = 0;
     for piece in pieces {
-        // A server that does not read, or has ended the connection.
+        // This fails if the server does not read, or has closed the connection.
         let Ok(Ok(())) = timeout(Duration::from_millis(1), socket.write_all(&piece)).await else { break };
         if reads {
             read += take(&mut socket, ENOUGH_BYTES.saturating_sub(read)).await;
@@ -83,14 +83,14 @@ async fn client(socket: StdUnixStream, pieces: Vec<Vec<u8>>, reads: bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    // Not an end that is for sure: the socket may be broken already.
+    // This may fail, because the socket may already be broken.
     let _ = socket.shutdown().await;
     if reads {
         take(&mut socket, ENOUGH_BYTES.saturating_sub(read)).await;
     }
 }
 
-/// Reads what comes, up to `most` bytes, until nothing does.
+/// Reads up to `most` bytes, until no more arrive.
 async fn take(socket: &mut UnixStream, most: usize) -> usize {
     let (mut buffer, mut taken) = ([0; 4 << 10], 0);
     while taken < most {
@@ -121,7 +121,7 @@ fn engine() -> Engine {
     engine
 }
 
-/// A request that brings one chunk of one step and one item over it.
+/// A request with one chunk of one step, and an item that refers to it.
 pub fn step(table: &str, key: u64) -> InsertItems {
     let rows = Tensor::from_slice(&[1.5_f32, 2.5], [1, 2]).expect("a row");
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };

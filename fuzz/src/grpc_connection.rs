@@ -1,14 +1,14 @@
-//! A client's connection of HTTP/2, put together from what it does on its streams.
+//! A client's HTTP/2 connection, assembled from its actions on its streams.
 //!
-//! Bytes that were HTTP/2 to begin with would seldom get beyond its headers. So the input is a list of deeds, of
-//! which each is led by a byte that says what it is; [`Deed`] tells what belongs to it.
+//! Inputs that are raw HTTP/2 would rarely get beyond the headers. So the input is a list of actions, each of which
+//! starts with a byte for its kind; [`Deed`] describes the rest.
 
 use super::connection::run;
 
-/// What begins every connection, and empty settings.
+/// The preface of every connection, with empty settings.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Calls, by their numbers in the input.
+/// The paths of calls, by their numbers in the input.
 pub const CALLS: [&str; 12] = [
     "/deepmind.reverb.ReverbService/InsertStream",
     "/deepmind.reverb.ReverbService/SampleStream",
@@ -30,22 +30,22 @@ const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const WINDOW_UPDATE: u8 = 8;
 
-/// What a client does, in the order of the bytes that stand for it. A stream is one byte; lengths are two, little
-/// endian.
+/// The actions of a client, in the order of the bytes that encode them. A stream is encoded in one byte, a length in
+/// two, little endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Deed {
-    /// Opens the next stream; the call (one byte).
+    /// Opens the next stream: call (one byte).
     Open = 0,
     /// Sends a message with its header: stream, length, bytes.
     Message,
-    /// Sends bytes that are no whole message, perhaps: stream, length, bytes.
+    /// Sends bytes that need not be a complete message: stream, length, bytes.
     Data,
-    /// Has nothing more to send: stream.
+    /// Ends the client's side of a stream: stream.
     End,
-    /// Gives a stream up: stream.
+    /// Resets a stream: stream.
     Reset,
-    /// Lets more come: stream, increment (two bytes).
+    /// Increases the flow-control window: stream, increment (two bytes).
     Window,
     /// Sends a frame of any kind: kind, flags, stream, length, bytes.
     Frame,
@@ -56,7 +56,7 @@ pub enum Deed {
 const DEEDS: [Deed; 8] =
     [Deed::Open, Deed::Message, Deed::Data, Deed::End, Deed::Reset, Deed::Window, Deed::Frame, Deed::Wait];
 
-/// As the connection's own check, for deeds. The first byte says whether the client reads.
+/// Like the check of connections, for actions. The first byte determines whether the client reads.
 pub fn check(data: &[u8]) -> bool {
     let Some((&way, deeds)) = data.split_first() else { return false };
     let mut input = Input(deeds);
@@ -65,7 +65,7 @@ pub fn check(data: &[u8]) -> bool {
     run(client.pieces, way & 1 == 1)
 }
 
-/// What is left of the input.
+/// The rest of the input.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -112,15 +112,15 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What the client sends, in pieces.
+/// The bytes that the client sends, in pieces.
 struct Client {
     pieces: Vec<Vec<u8>>,
-    /// Streams that it has opened, of which the numbers are 1, 3, 5 …
+    /// Number of opened streams, which have the ids 1, 3, 5 …
     opened: u32,
 }
 
 impl Client {
-    /// Headers that are spelled out, each without compression.
+    /// Opens a stream; its headers are literal and not compressed.
     fn open(&mut self, path: &str) {
         let mut block = Vec::new();
         let headers = [
@@ -141,7 +141,8 @@ impl Client {
         self.frame_of(HEADERS, 4, 2 * self.opened - 1, &block);
     }
 
-    /// A frame on the stream that was opened as number `stream`, from 0; on the connection for more than were opened.
+    /// A frame on the stream that was opened as number `stream`, counted from 0; if there is no such stream, on the
+    /// connection.
     fn frame(&mut self, kind: u8, flags: u8, stream: u8, payload: &[u8]) {
         let stream = u32::from(stream);
         let number = if stream < self.opened { 2 * stream + 1 } else { 0 };

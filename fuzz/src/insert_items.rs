@@ -9,7 +9,8 @@ use relive_wire::{Message, chunk, item_run};
 
 use super::trajectory;
 
-/// Items over the chunks of the same request become as many trajectories that decode, or errors.
+/// Checks that items that refer to chunks of the same request become as many trajectories, which can be decoded, or
+/// errors.
 pub fn check(data: &[u8]) -> bool {
     let Ok(request) = InsertItems::decode(data) else { return false };
     let chunks: HashMap<u64, Arc<Chunk>> = request

@@ -1,8 +1,8 @@
-//! What must hold for any bytes that a peer may send, one check per fuzz target.
+//! Properties that must hold for any bytes that a peer may send: one check per fuzz target.
 //!
-//! A check panics if the code under test is wrong, and otherwise says whether it accepted the bytes, so that a replay
-//! of a corpus can tell that it holds both kinds. The fuzz targets and the corpus test of `relive-wire` share this
-//! file.
+//! A check panics if the code under test is wrong, and otherwise returns whether the bytes were accepted, so that a
+//! replay of a corpus can verify that it contains both kinds. The fuzz targets and the corpus test of `relive-wire`
+//! share this file.
 
 pub mod bulk_frame;
 pub mod chunk_message;

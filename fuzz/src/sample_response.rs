@@ -6,8 +6,8 @@ use relive_wire::sample::{Assembler, ReceivedSample};
 
 use super::trajectory;
 
-/// Messages become samples whose trajectories decode, or errors. What a complete reader of the format makes of the
-/// message is what ours makes of it.
+/// Checks that messages become samples whose trajectories can be decoded, or errors, and that a full protobuf decoder
+/// reads the same samples from the message as Relive's decoder.
 pub fn check(data: &[u8]) -> bool {
     let (mut assembler, mut samples) = (Assembler::default(), Vec::new());
     let read = assembler.push(&data.to_vec().into(), &mut samples);
@@ -29,7 +29,7 @@ pub fn check(data: &[u8]) -> bool {
     accepted
 }
 
-/// Every sample that was read is as the entries of `message` say.
+/// Checks that every decoded sample matches the entries of `message`.
 fn compare(message: &SampleStreamResponse, samples: &[ReceivedSample]) {
     let mut entries = message.entries.iter();
     for sample in samples {

@@ -2,7 +2,7 @@
 
 use relive_wire::{table, textproto};
 
-/// Text becomes valid table configurations, or errors.
+/// Checks that text becomes valid table configurations, or an error.
 pub fn check(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else { return false };
     let Ok(config) = textproto::server_config(text) else { return false };

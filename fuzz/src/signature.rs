@@ -5,7 +5,7 @@ use relive_wire::signature::{from_wire, to_wire};
 use relive_wire::structure;
 use relive_wire::tensorflow::StructuredValue;
 
-/// A signature that was read is the same after it was written and read again, as a message and as bytes.
+/// Checks that a decoded signature is unchanged after it is encoded and decoded again, as a message and as bytes.
 pub fn check(data: &[u8]) -> bool {
     let Ok(message) = StructuredValue::decode(data) else { return false };
     check_structure(&message);

@@ -1,11 +1,11 @@
-//! What both streams of items have in common.
+//! The check of trajectories that several targets share.
 
 use relive_tensor::Trajectory;
 
-/// Trajectories that decode to more than this are not decoded: an item may name the same rows many times over.
+/// Trajectories with more decoded bytes than this are not decoded: an item may refer to the same rows many times.
 const MAX_DECODED_BYTES: u64 = 1 << 20;
 
-/// Every column decodes to the shape and type it promises. Only bools may be refused so late.
+/// Checks that every column decodes to its declared shape and type. Only columns of bools may fail this late.
 pub fn check(trajectory: &Trajectory) {
     if decoded_size_bytes(trajectory) > MAX_DECODED_BYTES {
         return;
@@ -31,7 +31,8 @@ pub fn check(trajectory: &Trajectory) {
     );
 }
 
-/// Size of all columns once decoded. String elements count 32 bytes, about what each takes besides its characters.
+/// Size of all columns when decoded. Each string element counts 32 bytes, about its overhead in addition to its
+/// characters.
 fn decoded_size_bytes(trajectory: &Trajectory) -> u64 {
     let elements = |column: relive_tensor::Column<'_>| {
         let width = column.dtype().size_bytes().map_or(Some(32), |size| u64::try_from(size).ok());

@@ -1,4 +1,4 @@
-"""Runs programs with ray.util.iter, or with whatever has its names: relive.flow."""
+"""Runs programs with ray.util.iter, or with a module that has its names, such as relive.flow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from types import ModuleType
 
 
 def run(program: dict, parallel: ModuleType) -> list:
-    """What a program gives with the module of that name in its place."""
+    """The items that a program yields with the named module in place of ray.util.iter."""
     flow = _Built(parallel).flow(program["flow"])
     return flow.take(program["take"]) if program["take"] is not None else list(flow)
 
 
 def number(item) -> int:
-    """The number that an item stands for: the sum of a list."""
+    """The number that an item represents; for a list, the sum."""
     return sum(map(number, item)) if isinstance(item, list) else item
 
 
@@ -27,7 +27,7 @@ def _function(function: dict):
 
 
 def _common(operator: str, of, arguments: dict):
-    """The operators that shards and flows have."""
+    """The operators that both shards and flows have."""
     if operator == "for_each":
         return of.for_each(_function(arguments["function"]))
     if operator == "filter":
@@ -95,7 +95,7 @@ def _joined(operator: str, flows: list, arguments: dict):
 
 
 def _sources(flow) -> list:
-    """The items of each source that has some, in no order."""
+    """The items of each source that has items, in no particular order."""
     groups = collections.defaultdict(list)
     for actor, item in flow.zip_with_source_actor():
         groups[actor].append(item)

@@ -1,9 +1,9 @@
-"""Random programs of the operators that ray.util.iter and relive-flow both have.
+"""Random programs with the operators that ray.util.iter and relive-flow have in common.
 
 A program is a tree of operators as JSON: {"name of the operator": {"of": what it pulls from, ...}}. An item is a whole
-number or a list of items; `depth` says how many lists are around the numbers. `is_ordered` says whether the order of
-the items is the same in every run: behind operators that leave it open, no operator follows whose items depend on it,
-and the items are compared without their order.
+number or a list of items; `depth` is the number of lists around the numbers. `is_ordered` states whether the order of
+the items is the same in every run. After operators that do not determine it, no operator follows whose items depend on
+the order, and the items are compared without their order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ MAX_SHARDS = 3
 
 @dataclasses.dataclass
 class Part:
-    """A part of a program, and what is known of its items."""
+    """A part of a program, and the properties of its items."""
 
     tree: dict
     depth: int = 0
     is_ordered: bool = True
     shards: int = 0
-    # Whether the shards still have the numbers from 0 on, by which some can be selected.
+    # Whether the shards are still numbered from 0 on, so that some can be selected by number.
     is_numbered: bool = True
 
     def then(self, operator: str, depth: int | None = None, is_ordered: bool | None = None, **arguments) -> Part:
@@ -39,7 +39,7 @@ def program(seed: int) -> dict:
     if rng.random() < 0.15 and not part.tree.keys() & {"round_robin", "ready", "weighted", "copies"}:
         sources = _shards(rng)
         return {"flow": {"sources": {"of": sources.tree}}, "take": None, "is_ordered": False}
-    # `take(0)` of ray.util.iter gives one item.
+    # `take(0)` of ray.util.iter returns one item.
     take = rng.randint(1, 12) if part.is_ordered and rng.random() < 0.3 else None
     return {"flow": part.tree, "take": take, "is_ordered": part.is_ordered}
 
@@ -62,7 +62,7 @@ def _of_shards(rng: random.Random, part: Part) -> Part:
     choice = rng.choice(["shuffle", "repartition", "select", "union"])
     if choice == "shuffle":
         return part.then("local_shuffle", is_ordered=False, buffer=rng.randint(1, 5))
-    # Which item goes where would depend on the order.
+    # The assignment of items to shards would depend on the order.
     if choice == "repartition" and part.is_ordered:
         shards = rng.randint(1, MAX_SHARDS)
         part = part.then("repartition", is_ordered=False, shards=shards)
@@ -70,7 +70,7 @@ def _of_shards(rng: random.Random, part: Part) -> Part:
     if choice == "select" and part.is_numbered:
         numbers = sorted(rng.sample(range(part.shards), rng.randint(1, part.shards)))
         part = part.then("select", numbers=numbers)
-        # ray.util.iter counts the shards that are left from 0 on, and relive-flow keeps their numbers.
+        # ray.util.iter renumbers the remaining shards from 0 on; relive-flow keeps their numbers.
         return dataclasses.replace(part, shards=len(numbers), is_numbered=False)
     if choice == "union" and part.depth == 0:
         other = Part({"range": {"count": rng.randrange(9), "shards": 1}}, shards=1)
@@ -89,7 +89,7 @@ def _flow(rng: random.Random) -> Part:
     elif shards.is_ordered:
         part = shards.then("batch_across_shards", depth=shards.depth + 1)
     else:
-        # Which items meet in a list would depend on the order.
+        # The grouping of items into lists would depend on the order.
         part = shards.then("gather_sync")
     for _ in range(rng.randrange(4)):
         part = _operator(rng, part)
@@ -125,7 +125,7 @@ def _numbers(part: Part) -> Part:
 
 
 def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
-    """A function of items, and the depth of what it gives."""
+    """A function of items, and the depth of its results."""
     choice = rng.choice(["add", "sum", "pair"])
     if choice == "add" and depth == 0:
         return {"add": rng.randrange(9)}, 0
@@ -135,7 +135,7 @@ def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
 
 
 def _operator(rng: random.Random, part: Part) -> Part:
-    """One of the operators that shards and flows have."""
+    """One of the operators that both shards and flows have."""
     choice = rng.choice(["for_each", "filter", "batch", "flatten", "combine"])
     if choice == "filter":
         modulus = rng.randint(1, 4)

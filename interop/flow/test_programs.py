@@ -1,4 +1,4 @@
-"""Random programs give on relive-flow what they give on ray.util.iter."""
+"""Random programs yield the same items on relive-flow as on ray.util.iter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import on_iterators
 import programs
 
 
-def test_random_program(seed, ray_session, relive_flow):
+def test_random_programs_match_ray(seed, ray_session, relive_flow):
     from ray.util import iter as ray_iterators
     from relive import flow
 
@@ -21,7 +21,7 @@ def test_random_program(seed, ray_session, relive_flow):
 
 
 def _comparable(program: dict, items: list) -> list:
-    """The items, sorted where their order is left open."""
+    """The items, sorted if their order is not determined."""
     if program["is_ordered"]:
         return items
     if "sources" in program["flow"]:

@@ -1,5 +1,5 @@
-"""What goes to the workers of a cluster: an environment that tells where it is, one that fails, and a program of one's
-own."""
+"""Objects that are sent to the workers of a cluster: an environment that records where it is, one that fails, and
+user-defined programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Failing(Catch):
 
 
 class Beating(Catch):
-    """A thread of Python beside the run, which writes how long it was held up at most."""
+    """A Python thread beside the run, which writes the longest time for which it was blocked."""
 
     def __init__(self, seed, folder):
         super().__init__(seed, folder)
@@ -51,14 +51,14 @@ class Beating(Catch):
             time.sleep(0.005)
             now = time.monotonic()
             longest, last = max(longest, now - last), now
-            # In the place of the file before: the process may be killed at any moment.
+            # Replaces the previous file atomically, because the process may be killed at any moment.
             written = self._marker.with_suffix(".writing")
             written.write_text(f"{longest}")
             written.replace(self._marker.with_suffix(".beat"))
 
 
 class CatchOfNode(Catch):
-    """The same for a process that an actor of Ray has started, which knows nothing of Ray."""
+    """The same for a process that a Ray actor has started, and which does not use Ray."""
 
     def __init__(self, seed, folder, pause=0.0):
         self._inner = rl.make("catch/0", seed=seed)

@@ -1,4 +1,4 @@
-"""A cluster of Ray with two logical machines, which a test may kill."""
+"""A Ray cluster with two logical machines, which a test may kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def relive_program(pytestconfig):
 
 @pytest.fixture
 def cluster():
-    """The head has no room for workers, which are on two other nodes."""
+    """The head node has no room for workers, so they are on two other nodes."""
     import ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})

@@ -1,4 +1,4 @@
-"""Shards that a cluster's actors take by their module."""
+"""Shards that a cluster's actors import from this module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 class Node:
-    """Tells over and over which process of which node it is in."""
+    """Repeatedly yields its process and its node."""
 
     def __init__(self, ends_after=None):
         self._ends_after = ends_after

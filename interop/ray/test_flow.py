@@ -1,4 +1,4 @@
-"""Dataflow whose shards are actors of Ray."""
+"""Dataflow whose shards are Ray actors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relive import flow
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The calls of Ray of this process, by name."""
+    """The Ray calls of this process, by name."""
     found = []
     for module, name in ((ray, "get"), (ray, "wait"), (ray, "put"), (ray.actor.ActorMethod, "remote"), (ray.actor.ActorClass, "remote")):
         original = getattr(module, name)
@@ -25,7 +25,7 @@ def calls(monkeypatch):
     return found
 
 
-def test_items_come_as_from_threads(cluster):
+def test_items_match_those_of_threads(cluster):
     for gathered in ("gather_sync", "gather_async", "batch_across_shards"):
         there, here = (
             list(getattr(flow.from_range(100, num_shards=2, on=on).for_each(doubled).filter(lambda item: item % 3 == 0), gathered)())
@@ -47,7 +47,7 @@ def test_shards_are_on_all_nodes_and_no_item_is_a_call(cluster, calls):
 
 def test_large_items_and_resources(cluster):
     shards = [functools.partial(np.full, 1 << 20, number, np.float32) for number in range(2)]
-    # A function makes the iterable of a shard: here the cells of an array, in rows of a quarter of a million.
+    # A function creates the iterable of a shard: here the cells of an array, in rows of 250,000.
     rows = flow.from_iterators([functools.partial(_rows, make) for make in shards], on=relive.ray.Workers(num_cpus=0.5)).gather_sync()
     found = list(rows)
     assert [float(row[0]) for row in found] == [0.0, 1.0] * 4 and found[0].shape == (1 << 18,)
@@ -57,7 +57,7 @@ def _rows(make):
     return make().reshape(4, -1)
 
 
-def test_what_a_function_raises_is_raised_here_and_the_shard_goes_on(cluster):
+def test_exceptions_of_functions_are_raised_and_the_shard_continues(cluster):
     stream = flow.from_items([0, 1, 2], num_shards=1, on="ray").for_each(half_of_even).gather_sync()
     assert next(stream) == 0
     with pytest.raises(ArithmeticError, match="1 is odd") as raised:
@@ -67,7 +67,7 @@ def test_what_a_function_raises_is_raised_here_and_the_shard_goes_on(cluster):
     assert next(stream, None) is None
 
 
-def test_an_actor_that_is_killed_is_told(cluster):
+def test_a_killed_actor_is_reported(cluster):
     stream = flow.from_actors([Node(ends_after=50)], on="ray").gather_sync()
     with pytest.raises(RuntimeError, match="the actor of shard 0 ended: ActorDiedError"):
         for _ in range(51):
@@ -83,7 +83,7 @@ def test_actors_end_with_their_stream(cluster):
         assert time.monotonic() < until, "the places of the shards are free again"
 
 
-def test_shards_wait_for_a_place_and_say_so(cluster, capfd, monkeypatch):
+def test_shards_wait_to_be_scheduled_and_report_it(cluster, capfd, monkeypatch):
     cluster, _ = cluster
     monkeypatch.setattr("relive.flow._ray._PLACE_SECONDS", 0.5)
     stream = flow.from_actors([Node()], on=relive.ray.Workers(resources={"simulator": 1})).gather_sync()
@@ -94,7 +94,7 @@ def test_shards_wait_for_a_place_and_say_so(cluster, capfd, monkeypatch):
     assert stream.next(timeout=60)[1] == 0
 
 
-def test_what_cannot_travel_is_refused(cluster):
+def test_unpicklable_functions_are_refused(cluster):
     with pytest.raises(TypeError, match="on='ray' sends shards and functions to other processes, but they cannot be pickled"):
         flow.from_actors([(number for number in range(3))], on="ray").gather_sync()
     stream = flow.from_items([1], num_shards=1, on="ray").for_each(lambda number: lambda: number).gather_sync()

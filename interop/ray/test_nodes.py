@@ -21,9 +21,9 @@ import relive.ray
 from relive import rl
 
 
-def test_nodes_are_placed_by_a_group_and_have_workers_of_their_own(cluster, tmp_path):
+def test_nodes_are_placed_by_a_group_and_have_their_own_workers(cluster, tmp_path):
     on = relive.ray.Workers(workers_per_node=2, num_cpus=0.5, strategy="STRICT_SPREAD")
-    # In rounds, which all workers make parts of: it is not over before all are there.
+    # Every worker contributes to each round, so the run does not end before all workers have joined.
     result = rl.run(rl.PPO(num_envs=4, num_steps=16), functools.partial(CatchOfNode, folder=tmp_path), steps=3_000, on=on, actors=4)
     assert result.is_complete and result.env_steps >= 3_000
     workers = [path for path in tmp_path.iterdir() if not path.name.startswith("driver")]
@@ -42,7 +42,7 @@ def test_ray_is_not_called_while_nodes_act(cluster, monkeypatch):
     assert len(calls) == 2 and started[0] == started[-1], calls
 
 
-def test_a_machine_that_is_killed_costs_its_node_only(cluster, tmp_path, capfd):
+def test_a_killed_machine_loses_only_its_node(cluster, tmp_path, capfd):
     cluster, nodes = cluster
     cluster.add_node(num_cpus=1, object_store_memory=STORE)
     killed = []
@@ -63,7 +63,7 @@ def test_a_machine_that_is_killed_costs_its_node_only(cluster, tmp_path, capfd):
     assert "node " in capfd.readouterr().err
 
 
-def test_what_a_worker_of_a_node_raises_is_raised_here(cluster, tmp_path):
+def test_an_exception_in_a_worker_of_a_node_is_raised_by_the_run(cluster, tmp_path):
     on = relive.ray.Workers(workers_per_node=1)
     with pytest.raises(LookupError, match="this environment cannot go on"):
         rl.run(DQN(), functools.partial(FailingOfNode, folder=tmp_path), steps=300, on=on, actors=1)
@@ -73,14 +73,14 @@ class FailingOfNode(CatchOfNode):
     step = Failing.step
 
 
-def test_a_group_needs_nodes():
+def test_a_placement_group_requires_nodes():
     with pytest.raises(ValueError, match="needs workers_per_node"):
         relive.ray.Workers(strategy="STRICT_SPREAD")
     with pytest.raises(ValueError, match="workers_per_node is 0"):
         relive.ray.Workers(workers_per_node=0)
 
 
-def test_python_goes_on_beside_a_node_and_the_run_lists_it(cluster, relive_program):
+def test_a_node_does_not_block_python_and_is_listed_by_the_run(cluster, relive_program):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "60000", "--on", "processes", "--actors", "1"]

@@ -1,4 +1,4 @@
-"""Tables for programs of Ray."""
+"""Tables for Ray programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_tasks_and_actors_on_all_nodes_reach_the_tables(cluster):
         actors = [Actor.remote(replay.client, number) for number in range(2)]
         nodes = ray.get([actor.act.remote(50) for actor in actors])
         assert len(set(nodes)) == 2
-        # Columns come in the order of their names.
+        # Columns are returned in the order of their names.
         taken = [[int(column) for column in sample[0].data] for sample in replay.client.sample("steps", 100)]
         for number in range(2):
             steps = [step for actor, step in taken if actor == number]
@@ -40,6 +40,6 @@ def test_tasks_and_actors_on_all_nodes_reach_the_tables(cluster):
             stranger.server_info()
 
 
-def test_a_host_that_is_no_address_is_refused(cluster):
+def test_a_host_that_is_not_an_address_is_refused(cluster):
     with pytest.raises(ValueError, match="'nowhere' does not appear to be an IPv4 or IPv6 address"):
         relive.ray.replay([relive.Table.queue("steps", 10)], host="nowhere")

@@ -1,4 +1,4 @@
-"""Runs whose workers are actors of Ray."""
+"""Runs whose workers are Ray actors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_agents_in_rust_act_on_all_nodes(cluster, tmp_path):
     assert len(nodes_of(tmp_path)) == 2
 
 
-def test_ray_is_not_called_while_a_run_goes_on(cluster, monkeypatch):
+def test_ray_is_not_called_during_a_run(cluster, monkeypatch):
     calls = []
     for module, name in ((ray, "get"), (ray, "wait"), (ray, "put"), (ray.actor.ActorMethod, "remote"), (ray.actor.ActorClass, "remote")):
         original = getattr(module, name)
@@ -54,7 +54,7 @@ def test_ray_is_not_called_while_a_run_goes_on(cluster, monkeypatch):
     assert started[0] == started[-1], "calls of Ray between the first batch and the last"
 
 
-def test_a_node_that_is_killed_costs_its_workers_only(cluster, tmp_path, capfd):
+def test_a_killed_node_loses_only_its_workers(cluster, tmp_path, capfd):
     cluster, nodes = cluster
     spare = cluster.add_node(num_cpus=1, object_store_memory=STORE)
     left = {node.node_id: node for node in (*nodes, spare)}
@@ -74,25 +74,25 @@ def test_a_node_that_is_killed_costs_its_workers_only(cluster, tmp_path, capfd):
     assert len(nodes_of(tmp_path)) == 3, "a worker acts on the node that was free"
 
 
-def test_what_a_worker_raises_is_raised_with_its_traceback(cluster, tmp_path):
+def test_an_exception_in_a_worker_is_raised_with_its_traceback(cluster, tmp_path):
     with pytest.raises(LookupError, match="this environment cannot go on") as caught:
         rl.run(DQN(), functools.partial(Failing, folder=tmp_path), steps=300, on="ray", actors=1)
     assert "in step" in "".join(traceback.format_exception(caught.value))
 
 
-def test_workers_that_find_no_place_say_so(cluster, capfd, monkeypatch):
+def test_workers_that_cannot_be_scheduled_report_it(cluster, capfd, monkeypatch):
     monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
     result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
     assert not result.is_complete
     assert "worker 0 is waiting for Ray to schedule {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
 
 
-def test_a_worker_that_waits_for_a_place_begins_on_a_node_that_is_added(cluster, capfd, monkeypatch):
+def test_a_waiting_worker_starts_on_an_added_node(cluster, capfd, monkeypatch):
     cluster, _ = cluster
     monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
     results = []
     on = relive.ray.Workers(num_cpus=3)
-    # Nodes are added by the main thread, as Ray wants it.
+    # Nodes are added by the main thread, as Ray requires.
     run = threading.Thread(target=lambda: results.append(rl.run(DQN(), "catch/0", steps=300, on=on, actors=1, timeout=100)))
     run.start()
     wait_until(lambda: "is waiting for Ray to schedule" in capfd.readouterr().err)
@@ -101,7 +101,7 @@ def test_a_worker_that_waits_for_a_place_begins_on_a_node_that_is_added(cluster,
     assert results[0].is_complete
 
 
-def test_workers_end_with_a_learner_that_is_killed(cluster, relive_program):
+def test_workers_end_with_a_killed_learner(cluster, relive_program):
     cluster, _ = cluster
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", str(1 << 40), "--on", "ray", "--actors", "2"]
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RELIVE_PYTHON": sys.executable}
@@ -114,7 +114,7 @@ def test_workers_end_with_a_learner_that_is_killed(cluster, relive_program):
     wait_until(lambda: ray.available_resources().get("CPU") == 2.0)
 
 
-def test_python_goes_on_beside_a_worker(cluster, tmp_path):
+def test_a_worker_does_not_block_python(cluster, tmp_path):
     rl.run(DQN(), functools.partial(Beating, folder=tmp_path), steps=1_000, on="ray", actors=1)
     beats = [float(path.read_text()) for path in tmp_path.glob("*.beat")]
     assert beats and max(beats) < 1.0, "seconds for which Python was held up at most"
@@ -134,7 +134,7 @@ def test_workers_on_ray_join_a_run_of_the_program(cluster, relive_program):
     assert (workers.returncode, run.returncode) == (0, 0), workers.stderr + told
 
 
-def test_the_program_has_ray_start_its_workers(cluster, relive_program):
+def test_the_program_starts_its_workers_through_ray(cluster, relive_program):
     cluster, _ = cluster
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "3000", "--on", "ray", "--actors", "2"]
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RELIVE_PYTHON": sys.executable}
@@ -144,7 +144,7 @@ def test_the_program_has_ray_start_its_workers(cluster, relive_program):
     assert steps >= 3000, run.stdout
 
 
-def test_without_ray_the_program_says_what_is_missing(relive_program):
+def test_without_ray_the_program_reports_what_is_missing(relive_program):
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--on", "ray"]
     for python, reason in [("/nowhere/python", "No such file or directory"), ("/usr/bin/false", "nothing")]:
         run = subprocess.run(command, env={**os.environ, "RELIVE_PYTHON": python}, capture_output=True, text=True, timeout=60, check=False)

@@ -1,6 +1,7 @@
 """A local S3 server for tests: moto behind HTTP, with signatures checked, and failures on demand.
 
-Prints one line of JSON, the environment for its users, once it serves; ends when its standard input does.
+Once it is serving, prints one line of JSON: the environment variables for its users. Ends when its standard input is
+closed.
 
 `POST /-/faults` with `{"path": PREFIX, "method": METHOD, "status": STATUS, "times": N}` makes the next N such requests
 fail.
@@ -15,7 +16,7 @@ import sys
 import threading
 from typing import Any
 
-# The requests that make the user below are not checked; all others are.
+# The requests that create the user below are not checked; all other requests are.
 os.environ["INITIAL_NO_AUTH_ACTION_COUNT"] = "3"
 
 import boto3
@@ -29,7 +30,7 @@ POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "
 
 
 class Faults:
-    """Answers some requests with failures, and hands the others on."""
+    """Answers some requests with failures, and passes all others on."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -45,7 +46,7 @@ class Faults:
         status = self._due(environ["PATH_INFO"], environ["REQUEST_METHOD"])
         if status is None:
             return self._application(environ, start_response)
-        # All of it, so that the client hears the answer.
+        # Reads the whole request, so that the client receives the answer.
         Request(environ).get_data()
         body = "<Error><Code>SlowDown</Code><Message>Made to fail.</Message></Error>"
         return Response(body, status=status, content_type="application/xml")(environ, start_response)
@@ -60,7 +61,7 @@ class Faults:
 
 
 def account(endpoint: str) -> dict[str, str]:
-    """Makes a user who may do everything with S3, and a bucket."""
+    """Creates a user with all S3 permissions, and a bucket."""
     options: dict[str, Any] = {
         "endpoint_url": endpoint,
         "region_name": REGION,

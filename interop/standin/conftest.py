@@ -1,7 +1,7 @@
-"""Programs that import `reverb`, run on whichever package of that name comes first on the path.
+"""Runs programs that import `reverb` on the first package of that name on the path.
 
-With `--reverb=dm` that must be dm-reverb: the run proves that the tests are right. With `--reverb=relive` it must be
-the stand-in: the run proves that the programs do the same on Relive.
+With `--reverb=dm`, this must be dm-reverb: the run proves that the tests are correct. With `--reverb=relive`, it must
+be the stand-in: the run proves that the programs behave in the same way on Relive.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def _accept_what_acme_passes():
 
 @pytest.fixture
 def is_standin():
-    """For what the stand-in does better on purpose."""
+    """For behavior that the stand-in improves deliberately."""
     return _IS_STANDIN
 
 
 @pytest.fixture
 def serve():
-    """Starts servers of tables in this process and returns clients of them."""
+    """Starts servers with tables in this process, and returns clients of them."""
     servers = []
 
     def serve(*tables):

@@ -1,4 +1,4 @@
-"""Tests of errors: the class and the text of dm-reverb's, on dm-reverb and on the stand-in."""
+"""Tests of errors: compares the class and the text with dm-reverb's, on dm-reverb and on the stand-in."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _IS_STANDIN = "relive-as-reverb" in str(reverb.__file__)
 
 
 def raises(kind, text):
-    """Makes a program a test: it must raise an error of the class ``kind`` that says ``text``, where … stands for
+    """Turns a program into a test: it must raise an error of class ``kind`` with the text ``text``, in which … matches
     anything.
 
-    dm-reverb's error is of this very class and says nothing else, which proves that the test is right. The stand-in's
-    may be of a subclass, and says more after it. TensorFlow puts names of operations around texts.
+    dm-reverb's error must have exactly this class and text, which proves that the test is correct. The stand-in's error
+    may have a subclass and a longer text. TensorFlow adds names of operations around texts.
     """
 
     def decorate(program):

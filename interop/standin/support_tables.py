@@ -1,4 +1,4 @@
-"""What tests of errors begin with."""
+"""Tables, signatures and configurations that the tests of errors share."""
 
 from __future__ import annotations
 

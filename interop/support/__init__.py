@@ -1,1 +1,1 @@
-"""What the interop tests share: servers, raw clients, and the data that they write."""
+"""Shared code of the interop tests: servers, raw clients, and the data that they write."""

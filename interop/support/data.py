@@ -14,7 +14,7 @@ _DTYPES = {"float32": types_pb2.DT_FLOAT, "uint8": types_pb2.DT_UINT8, "int64": 
 
 
 def new_key() -> int:
-    """A key that no other item or chunk of this run has."""
+    """A key that is unique among the items and chunks of this run."""
     return next(_KEYS)
 
 
@@ -38,7 +38,7 @@ def _varint(value: int) -> bytes:
 
 
 def chunk(*columns: np.ndarray, episode: int = 1, start: int = 0, content: bytes | None = None) -> schema.ChunkData:
-    """A chunk of some columns; the leading dimension of each is the steps. `content` replaces the payload."""
+    """A chunk of some columns; the leading dimension of each counts the steps. `content` replaces the payload."""
     data = schema.ChunkData(chunk_key=new_key(), data_tensors_len=len(columns))
     data.sequence_range.episode_id = episode
     data.sequence_range.start = start

@@ -1,4 +1,4 @@
-"""Below gRPC: bytes on sockets."""
+"""The level below gRPC: bytes on sockets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def connect(port: int, timeout_s: float = 20.0) -> socket.socket:
 
 
 def cut(connection: socket.socket) -> None:
-    """Ends a connection as a machine that loses power does: with a reset, not with a goodbye."""
+    """Ends a connection like a machine that loses power: with a reset, without a closing handshake."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 class Recorder:
-    """A proxy for one connection that keeps what the client sent."""
+    """A proxy for one connection that stores the bytes that the client sent."""
 
     def __init__(self, port: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -71,7 +71,7 @@ def send_data(connection: socket.socket, data: bytes, end: bool = False) -> None
 
 
 def stream_end(connection: socket.socket) -> str:
-    """Reads until the server ends stream 1 or the connection, and says how."""
+    """Reads until the server ends stream 1 or the connection, and returns how it ended."""
     buffer = b""
     while True:
         while len(buffer) >= 9:

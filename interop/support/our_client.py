@@ -1,4 +1,4 @@
-"""Our Rust client, driven through the program `relive-interop`."""
+"""Relive's Rust client, controlled through the program `relive-interop`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 class ClientError(Exception):
-    """An error of the client; `kind` is its own name for it."""
+    """An error of the client; `kind` is the client's name for it."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -23,7 +23,7 @@ class ClientError(Exception):
 
 
 class Sample:
-    """One sample, its columns as numpy arrays."""
+    """One sample, with its columns as numpy arrays."""
 
     def __init__(self, answer: dict) -> None:
         self.columns = [_array(column) for column in answer.pop("columns")]
@@ -34,7 +34,7 @@ class Sample:
 
 
 class OurClient:
-    """One process with one client; its calls have the names of the program's commands."""
+    """One process with one client; the methods have the names of the program's commands."""
 
     def __init__(self, binary: pathlib.Path, address: str, timeout_ms: int = 20_000) -> None:
         self._process = subprocess.Popen(

@@ -1,8 +1,7 @@
 """The messages of dm-reverb's gRPC service, and stubs for it.
 
-The dm-reverb wheel ships the Python modules of `schema.proto`, but not those of `reverb_service.proto`,
-so its descriptor is built here, field by field, and everything that a raw client or server needs hangs
-off it.
+The dm-reverb wheel ships the Python modules of `schema.proto`, but not those of `reverb_service.proto`, so its
+descriptor is built here, field by field; it provides everything that a raw client or server needs.
 """
 
 from __future__ import annotations
@@ -117,14 +116,14 @@ ServerInfoResponse = MESSAGES["ServerInfoResponse"]
 CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # Every raw client gets a connection of its own, so that cutting one leaves the others alone.
+    # Every raw client gets its own connection, so that cutting one does not affect others.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 ]
 
 
 class Stub:
-    """A client for every method of the service, without any retrying."""
+    """A client for every method of the service, without retries."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         for method, streams in _METHODS.items():
@@ -137,13 +136,13 @@ class Stub:
             setattr(self, method, stub)
 
 
-def bytes_handlers(behaviours: dict[str, object]) -> grpc.GenericRpcHandler:
-    """Server handlers that see the requests as the very bytes that the client sent."""
+def bytes_handlers(behaviors: dict[str, object]) -> grpc.GenericRpcHandler:
+    """Server handlers that receive requests as the exact bytes that the client sent."""
     handlers = {}
-    for method, behaviour in behaviours.items():
+    for method, behavior in behaviors.items():
         make = grpc.stream_stream_rpc_method_handler if _METHODS[method] else grpc.unary_unary_rpc_method_handler
         handlers[method] = make(
-            behaviour,
+            behavior,
             request_deserializer=None,
             response_serializer=lambda message: message.SerializeToString(),
         )

@@ -1,4 +1,4 @@
-"""A gRPC client that does exactly what it is told: no retries, no packing, no politeness."""
+"""A gRPC client that does exactly what it is told: no retries and no batching."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END = object()
 
 
 class Stream:
-    """One open stream: requests go out when sent, responses are collected by a thread."""
+    """One open stream: requests are sent at once, and a thread collects responses."""
 
     def __init__(self, method) -> None:
         self._requests: queue.Queue = queue.Queue()
@@ -41,12 +41,12 @@ class Stream:
         return self
 
     def cancel(self) -> None:
-        """Takes the stream away from the server, as a client that dies does."""
+        """Cancels the stream, like a client that dies."""
         self._call.cancel()
         self._requests.put(_END)
 
     def response(self, patience_s: float = PATIENCE_S):
-        """The next response; AssertionError with the status when the stream is silent."""
+        """The next response; AssertionError with the status if the stream is silent."""
         try:
             return self._responses.get(timeout=patience_s)
         except queue.Empty:
@@ -54,11 +54,11 @@ class Stream:
             raise AssertionError(f"no response within {patience_s} s; the stream {state}") from None
 
     def is_silent(self, quiet_s: float) -> bool:
-        """Whether nothing comes for a while: no response and no end."""
+        """Whether nothing arrives for a while: no response and no end."""
         return not self._ended.wait(quiet_s) and self._responses.empty()
 
     def response_count(self) -> int:
-        """How many responses lie unread."""
+        """The number of unread responses."""
         return self._responses.qsize()
 
     def status(self, patience_s: float = PATIENCE_S) -> tuple[grpc.StatusCode, str]:
@@ -78,7 +78,7 @@ class InsertStream(Stream):
         return self
 
     def confirmed(self, count: int) -> list[int]:
-        """The next `count` keys in ascending order; they may come merged, and in any order."""
+        """The next `count` keys in ascending order; they may arrive merged, and in any order."""
         keys: list[int] = []
         while len(keys) < count:
             keys.extend(self.response().keys)
@@ -118,7 +118,7 @@ def split_samples(entries) -> list[list]:
 
 
 class Client:
-    """A connection of its own and every method of the service."""
+    """A separate connection, and every method of the service."""
 
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, options=protocol.CHANNEL_OPTIONS)
@@ -134,14 +134,14 @@ class Client:
         return Stream(self._stub.InitializeConnection)
 
     def insert(self, *items, chunks=()) -> list[int]:
-        """Inserts on a stream of its own and waits until everything is confirmed."""
+        """Inserts on a separate stream, and waits until everything is confirmed."""
         stream = self.insert_stream().insert(chunks=chunks, items=items)
         keys = stream.confirmed(len(items))
         assert stream.half_close().status() == (grpc.StatusCode.OK, "")
         return keys
 
     def sample(self, table: str, count: int = 1, timeout_ms: int = 10_000) -> list[list]:
-        """Samples on a stream of its own."""
+        """Samples on a separate stream."""
         stream = self.sample_stream().ask(table, count, timeout_ms)
         samples = stream.samples(count)
         stream.half_close().status()

@@ -31,7 +31,7 @@ def _table(encoded: str) -> reverb.Table:
 
 
 def main() -> None:
-    # gRPC and TensorFlow may print; the answers go where only we write.
+    # gRPC and TensorFlow may print to stdout; the answers use a separate descriptor.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     servers: dict[int, reverb.Server] = {}

@@ -26,12 +26,12 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
-    """A run that is broken off, by its time limit for example, leaves no server behind."""
+    """An interrupted run, for example by its time limit, leaves no server behind."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ServerFailed(AssertionError):
-    """A server that did not start, or did not end well; carries what it wrote."""
+    """A server that did not start or did not end properly; contains its output."""
 
 
 class Running:
@@ -52,13 +52,13 @@ class Running:
         return reverb.Client(self.address)
 
     def raw(self) -> raw.Client:
-        """A gRPC client with a connection of its own, closed with the server."""
+        """A gRPC client with its own connection, which is closed with the server."""
         client = raw.Client(self.address)
         self._raw_clients.append(client)
         return client
 
     def stop(self) -> None:
-        """Idempotent. Fails when the server does not end well."""
+        """Stops the server; idempotent. Fails if the server does not end properly."""
         for client in self._raw_clients:
             client.close()
         self._raw_clients.clear()
@@ -67,7 +67,7 @@ class Running:
             self._launcher.stop(self.port, handle)
 
     def start_again(self) -> None:
-        """Empty tables of the same configuration on the same port."""
+        """Restarts with empty tables of the same configuration, on the same port."""
         self.port, self.handle = self._launcher.launch(self._tables, self.port)
 
 
@@ -77,7 +77,7 @@ class Running:
 
 
 class ReverbServers:
-    """dm-reverb servers, all in one other process (in ours, its clients would bypass the wire)."""
+    """dm-reverb servers, all in one other process (in this one, clients would bypass the network)."""
 
     def __init__(self) -> None:
         host = pathlib.Path(__file__).with_name("reverb_host.py")
@@ -121,7 +121,7 @@ class ReverbServers:
 
 
 class ReliveServers:
-    """Our servers, one process each: `relive serve --config FILE --port N`."""
+    """Relive's servers, one process each: `relive serve --config FILE --port N`."""
 
     def __init__(self, binary: pathlib.Path) -> None:
         self._binary = binary
@@ -154,7 +154,7 @@ class ReliveServers:
 
 
 class _Process:
-    """One server process; everything it writes is kept for the report of a failure."""
+    """One server process; its output is kept for the report of a failure."""
 
     def __init__(self, binary: pathlib.Path, config: pathlib.Path, port: int, arguments=()) -> None:
         command = [str(binary), "serve", "--config", str(config), "--port", str(port), *arguments]
@@ -186,12 +186,12 @@ class _Process:
         return self._process.pid
 
     def kill(self) -> None:
-        """As by a crash: no goodbye."""
+        """Ends the server as in a crash, without shutdown."""
         self._process.kill()
         self._wait()
 
     def stop(self) -> None:
-        """As by a user; the server must end in time, with status 0, and without a panic anywhere before."""
+        """Ends the server as a user would; it must end in time, with status 0, and must not have panicked before."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         elif self._process.returncode == -signal.SIGKILL:

@@ -9,7 +9,8 @@ from . import wait
 
 
 def write(client: reverb.Client, table: str, *values: float, priority=None) -> None:
-    """One item of one scalar step per value, in this order, confirmed; its priority is its value by default."""
+    """Inserts one item of one scalar step per value, in this order, and waits for confirmation; by default, the
+    priority is the value."""
     with client.trajectory_writer(num_keep_alive_refs=1) as writer:
         for value in values:
             writer.append([np.float64(value)])
@@ -17,23 +18,23 @@ def write(client: reverb.Client, table: str, *values: float, priority=None) -> N
 
 
 def samples(client: reverb.Client, table: str, count: int = 1) -> list[reverb.ReplaySample]:
-    """So many samples; AssertionError when they do not come."""
+    """Returns `count` samples; AssertionError if they do not arrive."""
     call = wait.Background(lambda: list(client.sample(table, num_samples=count, emit_timesteps=False)))
     return call.result()
 
 
 def values(client: reverb.Client, table: str, count: int = 1) -> list[float]:
-    """The last step of the first column of each."""
+    """The last step of the first column of each sample."""
     return [float(sample.data[0][-1]) for sample in samples(client, table, count)]
 
 
 def keys_by_value(client: reverb.Client, table: str, count: int) -> dict[float, int]:
-    """Which key the item with each value has."""
+    """The key of the item with each value."""
     return {float(sample.data[0][-1]): sample.info.key for sample in samples(client, table, count)}
 
 
 def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight: int = 1, **options):
-    """An iterator over scalar float64 items that ends when none comes for `timeout_ms`."""
+    """An iterator over scalar float64 items that ends if none arrives for `timeout_ms`."""
     import tensorflow as tf
 
     return reverb.TrajectoryDataset(
@@ -43,5 +44,5 @@ def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight:
 
 
 def drained(client: reverb.Client, table: str, timeout_ms: int = 200) -> list[float]:
-    """Every value that the table gives until it gives no more."""
+    """Every value that the table returns, until it returns no more."""
     return [float(sample.data[0][-1]) for sample in dataset(client, table, timeout_ms)]

@@ -1,4 +1,4 @@
-"""Tables as both servers understand them: dm-reverb's own configuration messages."""
+"""Tables that both servers can create: dm-reverb's own configuration messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(
     max_times_sampled: int = 0,
     signature=None,
 ) -> Table:
-    """A table that gives items in the order of their insertion, unless it is told otherwise."""
+    """A table that by default returns items in order of insertion."""
     proto = Table(
         table_name=name,
         sampler=sampler or fifo(),

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, always with a deadline."""
+"""Waits for conditions, always with a deadline."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 
-# What is long for a machine that builds something else at the same time, and short for a person who waits.
+# Long enough for a machine with other work, and short enough for a person who waits.
 PATIENCE_S = 20.0
 
-# How long something must not happen for us to say that it does not.
+# How long an event must not occur to count as not occurring.
 QUIET_S = 0.25
 
 
 def until(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S):
-    """The first truthy value of `condition`, asked again and again; AssertionError names `what` never came."""
+    """The first truthy value of `condition`, which is polled; otherwise AssertionError, which names `what`."""
     deadline = time.monotonic() + patience_s
     while True:
         value = condition()
@@ -27,7 +27,7 @@ def until(condition: Callable[[], object], what: str, patience_s: float = PATIEN
 
 
 class Background:
-    """A call in a thread of its own, whose result or error is collected later."""
+    """A call in a separate thread, whose result or error is collected later."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._outcome: queue.Queue = queue.Queue()
@@ -37,7 +37,7 @@ class Background:
     def _run(self, call: Callable[[], object]) -> None:
         try:
             self._outcome.put((call(), None))
-        except BaseException as error:  # Whatever it is, the test wants it.
+        except BaseException as error:  # Any exception is passed to the test.
             self._outcome.put((None, error))
 
     def is_blocked(self, quiet_s: float = QUIET_S) -> bool:
@@ -46,7 +46,7 @@ class Background:
         return self._thread.is_alive()
 
     def result(self, patience_s: float = PATIENCE_S):
-        """What the call returned, or raises what it raised."""
+        """Returns the call's result, or raises its exception."""
         try:
             value, error = self._outcome.get(timeout=patience_s)
         except queue.Empty:

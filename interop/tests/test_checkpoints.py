@@ -1,4 +1,4 @@
-"""Checkpoints: whichever server wrote one, either goes on from it."""
+"""Checkpoints: both servers can resume from a checkpoint of either."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KINDS = ("reverb", "relive")
 
 IN_OUR_FORMAT = ("--no-checkpoint-at-shutdown",)
 
-# Its format, as many as it keeps, and none that nobody asked for.
+# dm-reverb's format, its number of kept checkpoints, and no checkpoints without a request.
 LIKE_REVERB = ("--checkpoint-format", "reverb", "--checkpoint-keep", "1", "--no-checkpoint-at-shutdown")
 
 
 class ReverbHere:
-    """A dm-reverb server of this process, which can be given a folder of checkpoints."""
+    """A dm-reverb server in this process, with an optional folder of checkpoints."""
 
     def __init__(self, protos, root: pathlib.Path) -> None:
         checkpointer = reverb.platform.checkpointers_lib.DefaultCheckpointer(str(root))
@@ -103,12 +103,12 @@ def fill(client: reverb.Client) -> None:
 
 
 def told(client: reverb.Client):
-    """What a server tells of its tables, without the time that their workers took."""
+    """A server's information about its tables, without the times of their workers."""
     return {name: dataclasses.replace(info, table_worker_time=None) for name, info in client.server_info().items()}
 
 
 def drain(client: reverb.Client, name: str):
-    """Every item of a table in the order in which it gives them, each deleted when it was read."""
+    """Every item of a table in the order in which it returns them; each is deleted once it is read."""
     found = []
     for _ in range(client.server_info()[name].current_size):
         [sample] = steps.samples(client, name)
@@ -139,7 +139,7 @@ def test_either_server_loads_what_either_wrote(start, tmp_path, writer, loader):
 
 @pytest.fixture
 def tool(pytestconfig):
-    """`relive checkpoint`, which must end well; gives what it prints."""
+    """Runs `relive checkpoint`, which must succeed; returns its output."""
     binary = pytestconfig.getoption("--relive")
 
     def run(*arguments) -> str:
@@ -152,7 +152,7 @@ def tool(pytestconfig):
 
 
 @pytest.mark.parametrize("writer,loader", [("reverb", "relive"), ("relive", "reverb"), ("reverb", "reverb")])
-def test_either_server_goes_on_from_what_was_converted(start, tool, tmp_path, writer, loader):
+def test_either_server_resumes_from_converted_checkpoints(start, tool, tmp_path, writer, loader):
     server = start(writer, all_tables(), tmp_path / "written", IN_OUR_FORMAT)
     client = server.client()
     fill(client)
@@ -163,7 +163,7 @@ def test_either_server_goes_on_from_what_was_converted(start, tool, tmp_path, wr
 
     source = path
     if writer == loader:
-        # There and back again.
+        # Converts the checkpoint there and back.
         tool("convert", source, tmp_path / "between", "--format", "relive")
         source = tmp_path / "between"
     tool("convert", source, tmp_path / "converted", "--format", loader)
@@ -173,7 +173,7 @@ def test_either_server_goes_on_from_what_was_converted(start, tool, tmp_path, wr
     assert sorted(item[1] for item in drain(again, "prioritized")) == [5.0, 6.0, 7.0, 8.0]
 
 
-def test_a_limiter_goes_on_after_its_checkpoint_was_converted(start, tool, tmp_path):
+def test_a_limiter_resumes_from_a_converted_checkpoint(start, tool, tmp_path):
     queue = [tables.queue("queue", 3)]
     server = start("relive", queue, tmp_path / "written", IN_OUR_FORMAT)
     client = server.client()
@@ -191,7 +191,7 @@ def test_a_limiter_goes_on_after_its_checkpoint_was_converted(start, tool, tmp_p
     assert steps.drained(again, "queue") == [4, 5]
 
 
-def test_a_folder_of_dm_reverb_is_taken_over(start, tool, tmp_path):
+def test_a_checkpoint_folder_of_dm_reverb_is_loaded(start, tool, tmp_path):
     server = start("reverb", all_tables(), tmp_path)
     fill(server.client())
     theirs = server.client().checkpoint()
@@ -216,7 +216,7 @@ def test_a_folder_of_dm_reverb_is_taken_over(start, tool, tmp_path):
 
 @pytest.mark.parametrize("loader", KINDS)
 @pytest.mark.parametrize("writer", KINDS)
-def test_limiters_go_on_where_they_were(start, tmp_path, writer, loader):
+def test_limiters_resume_where_they_stopped(start, tmp_path, writer, loader):
     queue = [tables.queue("queue", 3)]
     server = start(writer, queue, tmp_path)
     client = server.client()
@@ -236,7 +236,7 @@ def test_limiters_go_on_where_they_were(start, tmp_path, writer, loader):
 
 @pytest.mark.parametrize("loader", KINDS)
 @pytest.mark.parametrize("writer", KINDS)
-def test_the_configuration_of_the_checkpoint_counts(start, tmp_path, writer, loader):
+def test_the_configuration_of_the_checkpoint_applies(start, tmp_path, writer, loader):
     server = start(writer, [table("replay", max_size=7, sampler=tables.lifo())], tmp_path)
     steps.write(server.client(), "replay", 1, 2)
     server.client().checkpoint()
@@ -258,7 +258,7 @@ def test_only_the_newest_checkpoint_stays(start, tmp_path, writer):
     assert [str(path) for path in tmp_path.iterdir()] == paths[-1:]
 
 
-def test_files_of_others_are_never_touched(start, tmp_path):
+def test_foreign_files_are_never_touched(start, tmp_path):
     (tmp_path / "zzz").mkdir()
     (tmp_path / "zzz" / "notes").write_text("mine")
     server = start("relive", [table()], tmp_path)
@@ -273,7 +273,7 @@ def test_files_of_others_are_never_touched(start, tmp_path):
 
 @pytest.mark.parametrize("writer", KINDS)
 @pytest.mark.parametrize("file", ["tables", "items", "chunks"])
-def test_a_damaged_checkpoint_is_no_empty_server(start, tmp_path, writer, file):
+def test_a_damaged_checkpoint_does_not_start_an_empty_server(start, tmp_path, writer, file):
     server = start(writer, [table()], tmp_path)
     steps.write(server.client(), "replay", 1, 2, 3)
     path = pathlib.Path(server.client().checkpoint(), f"{file}.tfrecord")

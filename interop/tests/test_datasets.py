@@ -48,7 +48,7 @@ def test_timesteps_by_the_table_signature(start):
     assert len({sample.info.key for sample in got}) == 3
 
 
-def test_timesteps_of_longer_items_come_in_their_order(start):
+def test_timesteps_of_longer_items_arrive_in_order(start):
     client = start(table(max_times_sampled=1)).client()
     with client.writer(max_sequence_length=4) as writer:
         for step in range(8):
@@ -77,7 +77,7 @@ def test_several_workers_share_a_queue(start):
     assert sorted(got) == list(range(300))
 
 
-def test_many_streams_one_after_the_other(start):
+def test_many_consecutive_streams(start):
     """`max_samples_per_stream` makes the sampler open a new stream every few samples."""
     client = start(tables.queue(size=100)).client()
     steps.write(client, "queue", *range(60))
@@ -86,7 +86,7 @@ def test_many_streams_one_after_the_other(start):
 
 
 def test_in_flight_samples_bound_the_prefetch(start):
-    """A dataset that is asked for one sample takes no more than it may have in flight, and that one."""
+    """A dataset from which one sample is requested takes at most this sample and those that it may have in flight."""
     server = start(tables.queue(size=100))
     client, raw = server.client(), server.raw()
     steps.write(client, "queue", *range(50))

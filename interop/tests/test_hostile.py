@@ -1,4 +1,4 @@
-"""What must not hurt anybody else: garbage, lies, cuts and untimely ends."""
+"""Faults that must not affect other clients: invalid input, false lengths, cut connections and early ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Code = grpc.StatusCode
 
 
 def serves(server) -> None:
-    """The server still does its whole job, for a real client and for a raw one."""
+    """Checks that the server still works, for a real client and for a raw one."""
     client = server.client()
     size = client.server_info(timeout=10)["replay"].current_size
     steps.write(client, "replay", 1234.0)
@@ -63,7 +63,7 @@ NOISE = [random.Random(seed).randbytes(size) for seed, size in enumerate((1, 5, 
 @pytest.mark.parametrize("method", ["InsertStream", "SampleStream", "MutatePriorities", "Reset", "ServerInfo",
                                     "Checkpoint", "InitializeConnection", "NoSuchMethod"])
 def test_garbage_in_messages(start_relive, method):
-    """Well framed, but not the message that it should be."""
+    """Correctly framed, but not the expected message."""
     server = start_relive(table())
     path = f"/deepmind.reverb.ReverbService/{method}"
     for noise in NOISE:
@@ -75,8 +75,8 @@ def test_garbage_in_messages(start_relive, method):
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 2**31, 2**32 - 1])
-def test_a_message_that_claims_gigabytes(start_relive, length):
-    """It is refused, or waited for; in no case is the memory taken that it claims."""
+def test_a_message_that_claims_gigabytes_takes_no_memory(start_relive, length):
+    """The server refuses the message or waits for it; in either case, it does not allocate the declared memory."""
     server = start_relive(table())
     before = resident_bytes(server)
     connections = []
@@ -91,8 +91,8 @@ def test_a_message_that_claims_gigabytes(start_relive, length):
     serves(server)
 
 
-def test_a_chunk_that_claims_gigabytes(start_relive):
-    """A few bytes that would unpack to more than any machine has."""
+def test_a_chunk_that_claims_gigabytes_is_refused(start_relive):
+    """A few bytes that would decompress to more memory than any machine has."""
     server = start_relive(table())
     raw = server.raw()
     for shape in ([2**31 - 1], [2**40, 2**40], [1, -1], [-5]):
@@ -108,7 +108,7 @@ def test_a_chunk_that_claims_gigabytes(start_relive):
 
 
 def record(server, session) -> bytes:
-    """What a well-behaved client sends in a session, HTTP/2 and all."""
+    """The bytes that a well-behaved client sends in a session, including HTTP/2 framing."""
     recorder = net.Recorder(server.port)
     client = raw_client.Client(f"127.0.0.1:{recorder.port}")
     session(client)
@@ -159,7 +159,7 @@ def test_a_server_needs_tables(start_relive):
         start_relive()
 
 
-def test_a_stop_confirms_nothing_that_it_drops(start_relive):
+def test_a_stop_does_not_confirm_dropped_inserts(start_relive):
     """A blocked insert ends with UNAVAILABLE, so that a writer sends it again; so does a blocked sampler."""
     server = start_relive(tables.queue(size=1), table("empty"))
     raw = server.raw()
@@ -185,8 +185,8 @@ def test_idle_clients_do_not_keep_a_server_up(start_relive):
     assert len(streams) == 3
 
 
-def test_a_crash_is_survived_by_writers(start_relive):
-    """After SIGKILL the writer sends again what was not confirmed."""
+def test_writers_survive_a_crash(start_relive):
+    """After SIGKILL of the server, the writer sends unconfirmed items again."""
     server = start_relive(table())
     client = server.client()
     writer = client.trajectory_writer(num_keep_alive_refs=1)
@@ -202,7 +202,7 @@ def test_a_crash_is_survived_by_writers(start_relive):
     writer.close()
 
 
-def test_many_connections_come_and_go(start_relive):
+def test_many_connections_open_and_close(start_relive):
     server = start_relive(table(max_size=10_000))
     for _ in range(20):
         clients = [raw_client.Client(server.address) for _ in range(20)]

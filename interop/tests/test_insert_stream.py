@@ -18,11 +18,11 @@ def test_an_empty_request_is_refused(start):
     assert raw.insert_stream().insert(keep=[1]).status()[0] is Code.INVALID_ARGUMENT
 
 
-def test_an_item_of_a_chunk_that_is_not_there_is_refused(start):
+def test_an_item_with_a_missing_chunk_is_refused(start):
     raw = start(table()).raw()
     chunk = data.chunk(data.rows(1))
     assert raw.insert_stream().insert(items=[data.item("replay", chunk)]).status()[0] is Code.INTERNAL
-    # Chunks belong to their stream: what one has sent, another does not know.
+    # Chunks belong to their stream: other streams cannot refer to them.
     holder = raw.insert_stream().insert([chunk])
     assert raw.insert_stream().insert(items=[data.item("replay", chunk)]).status()[0] is Code.INTERNAL
     assert holder.insert(items=[data.item("replay", chunk)]).confirmed(1)
@@ -44,7 +44,7 @@ def test_an_item_of_an_unknown_table_is_refused(start):
     assert code is Code.NOT_FOUND and "Priority table missing was not found" in text
 
 
-def test_chunks_may_come_before_their_items_and_serve_several(start):
+def test_chunks_may_precede_their_items_and_be_shared(start):
     raw = start(table()).raw()
     first, second = data.chunk(data.rows(1, 2)), data.chunk(data.rows(3, 4))
     stream = raw.insert_stream().insert([first]).insert([second])
@@ -55,7 +55,7 @@ def test_chunks_may_come_before_their_items_and_serve_several(start):
     assert list(entry.data) == [first, second]
 
 
-def test_chunks_that_are_not_kept_are_gone(start):
+def test_chunks_that_are_not_kept_are_dropped(start):
     raw = start(table()).raw()
     first, second = data.chunk(data.rows(1)), data.chunk(data.rows(2))
     stream = raw.insert_stream().insert([first, second])
@@ -73,8 +73,8 @@ def test_keep_keys_of_a_request_without_items_are_ignored(start):
 
 
 @pytest.mark.parametrize("keep", ["unknown", "duplicate"])
-def test_keep_keys_that_do_not_fit_end_the_stream_after_its_items(start, keep):
-    """The items of that very request are inserted all the same."""
+def test_invalid_keep_keys_end_the_stream_after_its_items(start, keep):
+    """The items of this request are inserted nevertheless."""
     raw = start(table()).raw()
     chunk = data.chunk(data.rows(1))
     keys = [data.new_key()] if keep == "unknown" else [chunk.chunk_key] * 2
@@ -93,8 +93,8 @@ def test_a_repeated_chunk_key_keeps_its_first_content(start):
     assert list(entry.data) == [first]
 
 
-def test_chunks_come_back_as_the_bytes_that_went_in(start):
-    """Also the fields that a server has no use for."""
+def test_chunks_are_returned_byte_for_byte(start):
+    """This includes fields that a server does not use."""
     raw = start(table()).raw()
     chunk = data.chunk(np.arange(600, dtype=np.int64).reshape(3, 200), data.rows(1, 2, 3), episode=77, start=5)
     chunk.sequence_range.sparse = True
@@ -106,7 +106,7 @@ def test_chunks_come_back_as_the_bytes_that_went_in(start):
     assert entry.info.item.flat_trajectory == item.flat_trajectory
 
 
-def test_an_item_keeps_its_times_sampled_and_gets_the_time_of_the_server(start):
+def test_an_item_keeps_its_times_sampled_and_gets_a_server_timestamp(start):
     raw = start(table()).raw()
     chunk = data.chunk(data.rows(1))
     item = data.item("replay", chunk)
@@ -119,7 +119,7 @@ def test_an_item_keeps_its_times_sampled_and_gets_the_time_of_the_server(start):
 
 
 def test_many_items_are_all_confirmed(start):
-    """Confirmations may be merged and change places, as long as there is one key for each item."""
+    """Confirmations may be merged and reordered, as long as there is one key for each item."""
     raw = start(table(max_size=5000)).raw()
     stream = raw.insert_stream()
     keys = []
@@ -133,8 +133,8 @@ def test_many_items_are_all_confirmed(start):
     assert raw.size("replay") == 2000
 
 
-def test_confirmations_wait_for_the_limiter_only(start):
-    """Items of a free table are confirmed, though an item of another table in the same request waits."""
+def test_confirmations_wait_only_for_the_limiter(start):
+    """Items of a free table are confirmed although an item of another table in the same request waits."""
     raw = start(tables.queue(size=1), table()).raw()
     chunk = data.chunk(data.rows(1))
     raw.insert(data.item("queue", chunk), chunks=[chunk])
@@ -145,9 +145,9 @@ def test_confirmations_wait_for_the_limiter_only(start):
     assert stream.confirmed(1) == [blocked.key]
 
 
-def test_a_half_close_does_not_wait_and_loses_nothing(start):
-    """The stream ends though an insert is blocked; that one is carried out later and never confirmed."""
-    # A large table, for a full queue of pending inserts stops the reading, and with it the hearing of a half close.
+def test_a_half_close_does_not_wait_for_blocked_inserts(start):
+    """The stream ends although an insert is blocked; this insert is executed later and never confirmed."""
+    # A large table, because a full queue of pending inserts stops reading, and then a half-close is not noticed.
     raw = start(table("queue", limiter=tables.ratio(1.0, 1, 0.0, 1.0), max_times_sampled=1)).raw()
     chunk = data.chunk(data.rows(1))
     raw.insert(data.item("queue", chunk), chunks=[chunk])
@@ -159,11 +159,11 @@ def test_a_half_close_does_not_wait_and_loses_nothing(start):
     assert raw.size("queue") == 1
 
 
-def test_a_stream_without_messages_ends_well(start):
+def test_a_stream_without_messages_ends_with_ok(start):
     assert start(table()).raw().insert_stream().half_close().status() == (Code.OK, "")
 
 
-def test_a_blocked_table_stops_the_reading_of_its_stream(start):
+def test_a_blocked_table_pauses_reading_from_its_stream(start):
     """The queue of pending inserts has a limit (here one), so a fast writer cannot fill the server's memory."""
     server = start(tables.queue(size=1), table())
     raw = server.raw()
@@ -178,7 +178,7 @@ def test_a_blocked_table_stops_the_reading_of_its_stream(start):
     assert stream.confirmed(2) == [blocked.key, behind.key]
 
 
-def test_negative_priorities_are_fine_where_they_have_a_meaning(start):
+def test_negative_priorities_are_accepted_by_heaps(start):
     raw = start(table(sampler=tables.min_heap())).raw()
     chunk = data.chunk(data.rows(1))
     raw.insert(data.item("replay", chunk, priority=-5.0), chunks=[chunk])
@@ -189,7 +189,7 @@ def test_negative_priorities_are_fine_where_they_have_a_meaning(start):
 @pytest.mark.parametrize("side", ["sampler", "remover"])
 @pytest.mark.parametrize("priority", [-1.0, float("nan"), float("inf"), float("-inf")])
 def test_priorities_that_a_prioritized_table_cannot_hold_are_refused(start_relive, side, priority):
-    """dm-reverb's table is dead after this."""
+    """dm-reverb's table is unusable after this."""
     raw = start_relive(table(**{side: tables.prioritized(0.5)})).raw()
     chunk = data.chunk(data.rows(1))
     good, bad = data.item("replay", chunk, priority=2.0), data.item("replay", chunk, priority=priority)
@@ -199,7 +199,7 @@ def test_priorities_that_a_prioritized_table_cannot_hold_are_refused(start_reliv
     assert raw.sampled_keys("replay", 3) == [good.key] * 3
     another = data.item("replay", chunk)
     assert raw.insert(another, chunks=[chunk]) == [another.key]
-    # An update through an insert is held to the same.
+    # The same applies to an update through an insert.
     again = data.item("replay", chunk, priority=priority, key=good.key)
     assert raw.insert_stream().insert([chunk], [again]).status()[0] is Code.INVALID_ARGUMENT
     assert raw.size("replay") == 2
@@ -210,7 +210,7 @@ def nan_on_heap():
 
 
 @pytest.mark.parametrize("sampler", nan_on_heap(), ids=["min", "max"])
-def test_a_heap_has_no_place_for_nan(start_relive, sampler):
+def test_a_heap_refuses_nan(start_relive, sampler):
     raw = start_relive(table(sampler=sampler)).raw()
     chunk = data.chunk(data.rows(1))
     bad = data.item("replay", chunk, priority=float("nan"))
@@ -232,7 +232,7 @@ BAD_SLICES = {
 
 
 @pytest.mark.parametrize("columns", BAD_SLICES.values(), ids=BAD_SLICES.keys())
-def test_slices_that_no_reader_could_follow_are_refused(start_relive, columns):
+def test_unreadable_slices_are_refused(start_relive, columns):
     """dm-reverb accepts them, and every later sample of the item fails."""
     server = start_relive(table())
     raw = server.raw()
@@ -276,7 +276,7 @@ CORRUPT = {
 
 @pytest.mark.parametrize("content", CORRUPT.values(), ids=CORRUPT.keys())
 def test_corrupt_snappy_is_refused(start_relive, content):
-    """dm-reverb's readers return uninitialised memory for it."""
+    """dm-reverb's readers return uninitialized memory for it."""
     server = start_relive(table())
     raw = server.raw()
     bad = data.chunk(data.rows(1, 2, 3, 4), content=content)
@@ -289,7 +289,7 @@ def test_corrupt_snappy_is_refused(start_relive, content):
 
 
 def test_confirmed_items_are_all_there_after_a_cancel(start_relive):
-    """A stream that dies in the middle: what it had confirmed stays, and the server serves on."""
+    """A stream that dies in the middle: confirmed items stay, and the server continues to serve."""
     server = start_relive(table(max_size=100_000))
     raw, witness = server.raw(), server.raw()
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Rate limiters: what they let through, what they hold back, and what a caller gets whose patience ends."""
+"""Rate limiters: which calls they permit, which they block, and what a caller gets at its timeout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_deletes_count_for_the_min_size(start):
 
 
 def test_a_ratio_limits_both_sides(start):
-    """Two samples an insert, from two items on, cursor within [0, 8]: four inserts pass, the fifth waits."""
+    """Two samples per insert, from two items on, cursor within [0, 8]: four inserts pass, the fifth waits."""
     server = start(table(limiter=tables.ratio(2.0, 2, 0.0, 8.0)))
     raw = server.raw()
     chunk = data.chunk(data.rows(1, 2, 3, 4, 5))
@@ -42,7 +42,7 @@ def test_a_ratio_limits_both_sides(start):
     assert stream.confirmed(4) == [item.key for item in items[:4]]
     assert stream.is_silent(wait.QUIET_S)
     assert raw.size("replay") == 4
-    # Two samples make room for it; with it the cursor allows 10 samples in all.
+    # Two samples make room for it; then the cursor permits 10 samples in all.
     samples = raw.sample_stream().ask("replay", 2, 10_000)
     assert len(samples.samples(2)) == 2
     assert stream.confirmed(1) == [items[4].key]
@@ -54,8 +54,8 @@ def test_a_ratio_limits_both_sides(start):
     assert (info.insert_stats.completed, info.sample_stats.completed) == (5, 10)
 
 
-def test_an_insert_that_waits_holds_those_behind_it(start):
-    """Inserts of a table keep their order, whoever sends them."""
+def test_a_waiting_insert_blocks_later_ones(start):
+    """Inserts into a table keep their order, whichever client sends them."""
     server = start(tables.queue(size=1))
     first, second = server.raw(), server.raw()
     chunks = [data.chunk(data.rows(value)) for value in (1, 2, 3)]
@@ -68,7 +68,7 @@ def test_an_insert_that_waits_holds_those_behind_it(start):
     assert [first.sampled_keys("queue")[0] for _ in range(3)] == [item.key for item in items]
 
 
-def test_a_queue_gives_every_item_once_and_in_order(start):
+def test_a_queue_returns_every_item_once_and_in_order(start):
     client = start(tables.queue(size=4)).client()
     writing = wait.Background(lambda: steps.write(client, "queue", *range(10)))
     assert writing.is_blocked()
@@ -77,13 +77,13 @@ def test_a_queue_gives_every_item_once_and_in_order(start):
     assert steps.drained(client, "queue") == []
 
 
-def test_a_stack_gives_the_newest_item_once(start):
+def test_a_stack_returns_the_newest_item_once(start):
     client = start(tables.stack(size=4)).client()
     steps.write(client, "stack", 1, 2, 3, 4)
     assert steps.values(client, "stack", 4) == [4, 3, 2, 1]
 
 
-def test_a_blocked_flush_ends_with_its_timeout(start):
+def test_a_blocked_flush_times_out(start):
     client = start(table(limiter=tables.ratio(1.0, 1, 0.0, 2.0))).client()
     writer = client.trajectory_writer(num_keep_alive_refs=1)
     for value in range(3):
@@ -98,7 +98,7 @@ def test_a_blocked_flush_ends_with_its_timeout(start):
     writer.close()
 
 
-def test_flush_waits_for_all_but_so_many_items(start):
+def test_flush_waits_for_all_but_the_given_number_of_items(start):
     client = start(table(limiter=tables.ratio(1.0, 1, 0.0, 2.0))).client()
     writer = client.trajectory_writer(num_keep_alive_refs=1)
     for value in range(4):
@@ -118,13 +118,13 @@ def test_a_reset_releases_a_blocked_writer(start):
     assert client.server_info()["replay"].current_size == 2
 
 
-def test_a_dataset_ends_when_its_timeout_does(start):
+def test_a_dataset_ends_with_its_timeout(start):
     client = start(tables.queue()).client()
     steps.write(client, "queue", 1, 2, 3)
     assert steps.drained(client, "queue", timeout_ms=300) == [1, 2, 3]
 
 
-def test_the_cursor_is_on_record(start):
+def test_server_info_contains_the_limiter_counters(start):
     server = start(table(limiter=tables.ratio(1.5, 2, -3.0, 9.0)))
     client, raw = server.client(), server.raw()
     steps.write(client, "replay", 1, 2, 3)
@@ -139,7 +139,7 @@ def test_the_cursor_is_on_record(start):
     assert (info.insert_stats.completed, info.sample_stats.completed) == (0, 0)
 
 
-def test_an_insert_of_a_known_key_is_an_update_and_no_insert(start):
+def test_inserting_a_known_key_is_an_update(start):
     server = start(table(sampler=tables.max_heap()))
     raw = server.raw()
     old, new = data.chunk(data.rows(1)), data.chunk(data.rows(2))

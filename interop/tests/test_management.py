@@ -1,4 +1,4 @@
-"""Priorities, deletes, resets, what a server tells of itself, and what callers of missing tables get."""
+"""Priorities, deletes, resets, server information, and the errors of calls on missing tables."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_reset_empties_a_table_and_its_counters(start):
     assert len(before) == len(after) == 3 and not before & after
 
 
-def test_server_info_tells_each_table(start):
+def test_server_info_describes_each_table(start):
     signature = {"b": tf.TensorSpec([None, 3], tf.float32, "bee"), "a": (tf.TensorSpec([], tf.string),)}
     server = start(
         table("plain", sampler=tables.uniform(), remover=tables.lifo(), max_size=77, max_times_sampled=-3,
@@ -83,7 +83,7 @@ def test_server_info_tells_each_table(start):
     assert signed.signature == signature
 
 
-def test_every_kind_of_signature_comes_back(start):
+def test_every_kind_of_signature_round_trips(start):
     signature = [
         tf.TensorSpec(None, tf.float32), tf.TensorSpec([2, None], tf.bool, "n"),
         tf.TensorSpec([], tf.complex128),
@@ -116,7 +116,7 @@ def test_the_counts_follow_episodes_and_samples(start):
     assert info.num_unique_samples == 1
 
 
-def test_the_state_id_stays_for_a_server_and_differs_between_servers(start):
+def test_the_state_id_is_constant_per_server_and_unique(start):
     one, other = start(table()), start(table())
     ids = [server.raw().call("ServerInfo").tables_state_id for server in (one, one, other)]
     assert ids[0] == ids[1] != ids[2]
@@ -137,7 +137,7 @@ def test_a_client_can_be_pickled(start):
     assert steps.values(copy, "replay") == [5]
 
 
-def test_callers_of_unknown_tables_get_the_text_that_they_match(start):
+def test_unknown_tables_give_the_error_text_of_dm_reverb(start):
     client = start(table()).client()
     unknown = "Priority table missing was not found"
     with pytest.raises(RuntimeError, match=unknown):
@@ -190,7 +190,7 @@ def test_bad_priorities_of_updates_are_refused(start):
 
 
 def test_a_refused_update_changes_nothing(start_relive):
-    """dm-reverb keeps the bad priority with the item, though its selector refused it."""
+    """dm-reverb keeps the invalid priority in the item, although its selector refused it."""
     client = start_relive(table(sampler=tables.prioritized(1.0))).client()
     steps.write(client, "replay", 1)
     [sample] = steps.samples(client, "replay")
@@ -200,7 +200,7 @@ def test_a_refused_update_changes_nothing(start_relive):
     assert steps.samples(client, "replay")[0].info.priority == 1.0
 
 
-def test_a_checkpoint_says_that_there_is_none_yet(start_relive):
+def test_a_checkpoint_without_a_checkpointer_is_an_error(start_relive):
     client = start_relive(table()).client()
     with pytest.raises((RuntimeError, ValueError, NotImplementedError), match="(?i)checkpoint"):
         client.checkpoint()

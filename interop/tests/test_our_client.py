@@ -1,4 +1,4 @@
-"""Our Rust client against both servers, and the dm-reverb client reading what it wrote."""
+"""Relive's Rust client against both servers, and the dm-reverb client reading what Relive's client wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support import data, our_client, steps, tables, wait
 from support.our_client import ClientError
 from support.tables import table
 
-# dm-reverb's server is away for as long as its host takes; both need no more than gRPC's first backoff.
+# dm-reverb's server is down while its host restarts; both clients need no more than gRPC's first backoff.
 RECONNECT_S = 40.0
 
 NUMERIC = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -32,7 +32,8 @@ def everything(seed: int) -> dict:
 
 
 def fill(client, count: int, table_name: str = "replay") -> None:
-    """So many items of one float64 step each, confirmed; value and priority are the number."""
+    """Inserts `count` items of one float64 step each, and waits for confirmation; value and priority are the item's
+    number."""
     client.writer(num_keep_alive_refs=1)
     for value in range(count):
         client.append([np.float64(value)])
@@ -89,8 +90,9 @@ def test_our_client_reads_what_theirs_writes(start, connect):
     assert sample.columns[1].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_gaps_strides_and_repeats_are_what_was_asked_for(start, connect):
-    """dm-reverb's own writer stores the wrong rows for these; its reader gets the right ones from ours."""
+def test_gaps_strides_and_repeats_are_as_requested(start, connect):
+    """dm-reverb's own writer stores the wrong rows for these items; its reader gets the right rows from Relive's
+    writer."""
     server = start(table(), table("squeezed"))
     ours, theirs = connect(server), server.client()
     ours.writer(num_keep_alive_refs=8, chunk_length=4)
@@ -220,7 +222,7 @@ def test_a_signature_is_checked(start, connect):
     assert ours.tables()["replay"]["current_size"] == 1
 
 
-def test_samples_that_do_not_come_in_time(start, connect):
+def test_late_samples_time_out(start, connect):
     ours = connect(start(table(limiter=tables.min_size(2))))
     failure("Timeout", ours.sample, "replay", timeout_ms=100)
     ours.sampler("replay", limiter_timeout_ms=100)
@@ -243,7 +245,7 @@ def test_a_blocked_writer_keeps_its_items(start, connect):
     assert ours.tables()["replay"]["current_size"] == 3
 
 
-def test_a_sampler_with_workers_and_an_end(start, connect):
+def test_a_sampler_with_workers_ends_after_max_samples(start, connect):
     ours = connect(start(tables.queue(size=200)))
     fill(ours, 100, "queue")
     ours.sampler("queue", workers=3, in_flight=7, max_samples=100, max_samples_per_stream=10)
@@ -253,13 +255,13 @@ def test_a_sampler_with_workers_and_an_end(start, connect):
     assert sorted(values) == list(range(100))
 
 
-def test_a_dropped_sampler_takes_nothing_more(start_relive, connect):
-    """dm-reverb's server lets the waiting request of a dead client eat an item."""
+def test_a_dropped_sampler_removes_no_more_items(start_relive, connect):
+    """On dm-reverb's server, the waiting request of a dead client consumes an item."""
     ours = connect(start_relive(tables.queue()))
     ours.sampler("queue", in_flight=4)
     failure("Timeout", ours.next, timeout_ms=200)
     ours.call("drop_sampler")
-    # The cancellation travels like everything else: it counts from when the server has seen it.
+    # A cancellation takes effect once the server has received it.
     wait.until(lambda: not ours.call("status")["waiters"], "the end of the reader's request")
     fill(ours, 3, "queue")
     assert ours.values("queue", 3) == [0, 1, 2]
@@ -305,8 +307,8 @@ def test_patterns(start, connect):
     assert ours.sample("prio")[0].info["priority"] == pytest.approx(0.9 * 60 + 0.1 * 55)
 
 
-def test_a_writer_goes_on_after_a_restart_in_order(start, connect):
-    """dm-reverb's writer sends the items again in any order; ours keeps theirs."""
+def test_a_writer_resumes_in_order_after_a_restart(start, connect):
+    """dm-reverb's writer resends items in any order; Relive's keeps their order."""
     server = start(table())
     ours = connect(server)
     ours.writer(num_keep_alive_refs=2)
@@ -333,7 +335,7 @@ def test_a_writer_goes_on_after_a_restart_in_order(start, connect):
     assert order == [1, 2, 3, 4, 5]
 
 
-def test_a_sampler_goes_on_after_a_restart(start, connect):
+def test_a_sampler_resumes_after_a_restart(start, connect):
     server = start(tables.queue())
     ours = connect(server, timeout_ms=int(RECONNECT_S * 1000))
     fill(ours, 1, "queue")
@@ -355,8 +357,8 @@ def test_a_dead_port(start, connect):
         assert caught.value.kind in ("Timeout", "Unavailable")
 
 
-def test_who_waits_for_what(start_relive, connect):
-    """Our own service: the server names the condition that is not met."""
+def test_status_lists_waiters_with_their_reasons(start_relive, connect):
+    """Relive's own service: the server names the condition that is not met."""
     server = start_relive(table(limiter=tables.min_size(3)))
     ours = connect(server)
     fill(ours, 1)
@@ -366,8 +368,8 @@ def test_who_waits_for_what(start_relive, connect):
     waiting.cancel()
 
 
-def test_dm_reverb_does_not_know_our_service(reverb_servers, connect):
-    """A client that asks a server of dm-reverb for what only ours has gets an error, not a hang."""
+def test_dm_reverb_does_not_implement_the_relive_service(reverb_servers, connect):
+    """A client that requests from dm-reverb's server what only Relive's provides gets an error and does not hang."""
     server = reverb_servers.start(table())
     failure("Unimplemented", connect(server).call, "status")
     server.stop()
@@ -388,7 +390,7 @@ def test_dm_reverb_is_never_sent_another_codec(reverb_servers, connect, codec):
 
 @pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "snappy"])
 def test_clients_of_dm_reverb_read_every_codec(start_relive, connect, codec):
-    """They know Snappy alone, and do not say so: the server codes what they sample anew."""
+    """They only support Snappy, and do not declare it: the server re-encodes what they sample."""
     server = start_relive(table())
     ours, theirs = connect(server), server.client()
     written = [everything(seed) for seed in range(4)]

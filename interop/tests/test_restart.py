@@ -1,4 +1,4 @@
-"""Clients that live longer than the server does."""
+"""Clients that outlive the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import reverb
 from support import steps, tables, wait
 from support.tables import table
 
-# The dm-reverb client looks for its server again after gRPC's backoff, which grows to several seconds.
+# The dm-reverb client reconnects after gRPC's backoff, which grows to several seconds.
 RECONNECT_S = 40.0
 
 
@@ -18,7 +18,7 @@ def fill(writer, value) -> None:
     writer.create_item("replay", 1.0, [writer.history[0][-1:]])
 
 
-def test_a_writer_goes_on_after_a_restart(start):
+def test_a_writer_resumes_after_a_restart(start):
     server = start(table())
     writer = server.client().trajectory_writer(num_keep_alive_refs=3)
     fill(writer, 1)
@@ -35,7 +35,7 @@ def test_a_writer_goes_on_after_a_restart(start):
     writer.close()
 
 
-def test_a_sampler_goes_on_after_a_restart(start):
+def test_a_sampler_resumes_after_a_restart(start):
     server = start(table())
     client = server.client()
     steps.write(client, "replay", 1)
@@ -48,7 +48,7 @@ def test_a_sampler_goes_on_after_a_restart(start):
     assert seen.info.table_size == 1
 
 
-def test_a_blocked_dataset_goes_on_after_a_restart(start):
+def test_a_blocked_dataset_resumes_after_a_restart(start):
     server = start(tables.queue())
     client = server.client()
     iterator = steps.dataset(client, "queue", timeout_ms=-1)
@@ -61,7 +61,7 @@ def test_a_blocked_dataset_goes_on_after_a_restart(start):
     client.server_info()
 
 
-def test_nothing_that_was_confirmed_is_twice_after_a_lost_stream(start):
+def test_resent_items_are_not_duplicated_after_a_lost_stream(start):
     """A client that sends the same item again (its confirmation was lost) must not make a second one."""
     server = start(table())
     client, raw = server.client(), server.raw()

@@ -29,7 +29,8 @@ def fill(raw, name, count, nbytes=40):
 
 
 def test_batches_grow_from_128(start):
-    """128, 256 and the rest; only batches behind one that is still being sent may share a message."""
+    """Batches of 128, of 256 and of the rest; only batches that are queued behind one in transmission may share a
+    message."""
     raw = start(table()).raw()
     fill(raw, "replay", 10)
     stream = raw.sample_stream().ask("replay", 500)
@@ -51,7 +52,7 @@ def test_several_requests_and_tables_share_a_stream(start):
     assert stream.half_close().status() == (Code.OK, "")
 
 
-def test_a_sample_tells_its_circumstances(start):
+def test_a_sample_reports_its_probability_and_table_size(start):
     raw = start(table(sampler=tables.prioritized(1.0))).raw()
     chunk = data.chunk(data.rows(1))
     items = [data.item("replay", chunk, priority=p) for p in (1.0, 3.0)]
@@ -63,7 +64,7 @@ def test_a_sample_tells_its_circumstances(start):
         assert info.item.priority == 4 * info.probability
 
 
-def test_a_sample_that_had_to_wait_is_marked(start):
+def test_a_delayed_sample_is_marked(start):
     raw = start(tables.queue()).raw()
     stream = raw.sample_stream().ask("queue", 1)
     assert stream.is_silent(wait.QUIET_S)
@@ -72,7 +73,7 @@ def test_a_sample_that_had_to_wait_is_marked(start):
     assert entry.info.rate_limited
 
 
-def test_shared_chunks_come_once_per_sample(start):
+def test_shared_chunks_are_sent_once_per_sample(start):
     raw = start(table()).raw()
     chunk, other = data.chunk(data.rows(1, 2, 3)), data.chunk(data.rows(4))
     slices = [(chunk.chunk_key, 0, 1), (other.chunk_key, 0, 1), (chunk.chunk_key, 2, 1)]
@@ -81,7 +82,7 @@ def test_shared_chunks_come_once_per_sample(start):
         assert [c.chunk_key for c in entry.data] == [chunk.chunk_key, other.chunk_key]
 
 
-def test_a_sample_beyond_the_message_limit_goes_over_several(start):
+def test_a_sample_beyond_the_message_limit_is_split(start):
     """Ten chunks of 0.57 MiB: a message is closed once it holds more than 2 MiB."""
     raw = start(table()).raw()
     chunks = [data.chunk(np.full([1, 600_000], i, np.uint8)) for i in range(10)]
@@ -104,7 +105,7 @@ def test_a_sample_beyond_the_message_limit_goes_over_several(start):
 
 
 def test_large_samples_make_small_batches(start):
-    """A batch ends at 1 MiB of chunks, so that a reader gets its first sample soon."""
+    """A batch ends at 1 MiB of chunks, so that a reader gets its first sample early."""
     raw = start(table()).raw()
     fill(raw, "replay", 4, nbytes=700_000)
     stream = raw.sample_stream().ask("replay", 6)
@@ -115,7 +116,7 @@ def test_large_samples_make_small_batches(start):
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_a_request_for_nothing_is_refused(start, count):
+def test_a_request_for_zero_samples_is_refused(start, count):
     raw = start(table()).raw()
     assert raw.sample_stream().ask("replay", count).status()[0] is Code.INVALID_ARGUMENT
 
@@ -126,15 +127,15 @@ def test_an_unknown_table_is_refused(start):
     assert code is Code.NOT_FOUND and "Priority table missing was not found" in text
 
 
-def test_the_end_of_patience_has_its_code_and_text(start):
+def test_a_timeout_has_its_code_and_text(start):
     raw = start(table()).raw()
     code, text = raw.sample_stream().ask("replay", 1, timeout_ms=50).status()
     assert code is Code.DEADLINE_EXCEEDED and TIMEOUT_TEXT in text
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 0, -1])
-def test_no_timeout_waits_for_ever(start, timeout_ms):
-    """Zero, too: an old client that means \"at once\" says so in another way."""
+def test_without_a_timeout_a_sample_waits_forever(start, timeout_ms):
+    """This includes zero: an old client expresses \"at once\" in another way."""
     raw = start(table()).raw()
     stream = raw.sample_stream().ask("replay", 1, timeout_ms)
     assert stream.is_silent(wait.QUIET_S)
@@ -142,7 +143,7 @@ def test_no_timeout_waits_for_ever(start, timeout_ms):
     assert stream.samples(1)[0][0].info.item.key == key
 
 
-def test_what_is_there_comes_before_the_rest_is_waited_for(start):
+def test_available_samples_are_sent_before_waiting_for_more(start):
     raw = start(tables.queue()).raw()
     keys = fill(raw, "queue", 3)
     stream = raw.sample_stream().ask("queue", 5)
@@ -152,7 +153,7 @@ def test_what_is_there_comes_before_the_rest_is_waited_for(start):
     assert [entries[0].info.item.key for entries in stream.samples(2)] == keys
 
 
-def test_waiting_readers_are_served_in_their_order(start):
+def test_waiting_readers_are_served_in_order(start):
     server = start(tables.queue())
     readers = []
     for _ in range(3):
@@ -162,15 +163,16 @@ def test_waiting_readers_are_served_in_their_order(start):
     assert [reader.samples(1)[0][0].info.item.key for reader in readers] == keys
 
 
-def test_a_reader_that_gave_up_takes_nothing(start_relive):
-    """dm-reverb hands the next item to a reader that is long gone, and it is lost."""
+def test_a_withdrawn_reader_removes_nothing(start_relive):
+    """dm-reverb sends the next item to a reader that is gone, and the item is lost."""
     raw = start_relive(tables.queue()).raw()
     for _ in range(3):
         gone = raw.sample_stream().ask("queue", 5)
         assert gone.is_silent(wait.QUIET_S)
         gone.cancel()
         gone.status()
-    # The server hears of a cancel a moment after the client does: what the same connection carries next comes later.
+    # The server receives a cancellation a moment after the client; a later call on the same connection arrives after
+    # it.
     raw.call("ServerInfo")
     timed_out = raw.sample_stream().ask("queue", 1, timeout_ms=50)
     assert timed_out.status()[0] is Code.DEADLINE_EXCEEDED
@@ -179,7 +181,7 @@ def test_a_reader_that_gave_up_takes_nothing(start_relive):
     assert raw.size("queue") == 0
 
 
-def test_a_stream_without_messages_ends_well(start):
+def test_a_stream_without_messages_ends_with_ok(start):
     assert start(table()).raw().sample_stream().half_close().status() == (Code.OK, "")
 
 
@@ -195,7 +197,7 @@ def test_foreign_clients_get_no_pointer(start):
 
 
 def test_no_client_gets_a_pointer(start_relive):
-    """Also when its process id happens to be the server's, as in two containers."""
+    """This holds even if its process id equals the server's, as may happen in two containers."""
     server = start_relive(table())
     stream = server.raw().initialize_stream()
     stream.send(protocol.InitializeConnectionRequest(pid=server.handle.pid, table_name="replay"))

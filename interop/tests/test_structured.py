@@ -1,4 +1,4 @@
-"""Items that patterns make."""
+"""Items that patterns create."""
 
 from __future__ import annotations
 

@@ -12,20 +12,20 @@ from support import steps, tables
 from support.tables import table
 
 
-def test_fifo_gives_the_oldest_item(start):
+def test_fifo_returns_the_oldest_item(start):
     client = start(table()).client()
     steps.write(client, "replay", 3, 1, 2)
     assert steps.values(client, "replay", 3) == [3, 3, 3]
 
 
-def test_lifo_gives_the_newest_item(start):
+def test_lifo_returns_the_newest_item(start):
     client = start(table(sampler=tables.lifo())).client()
     steps.write(client, "replay", 3, 1, 2)
     assert steps.values(client, "replay", 3) == [2, 2, 2]
 
 
 @pytest.mark.parametrize("sampler, wanted", [(tables.min_heap(), -1), (tables.max_heap(), 7)], ids=["min", "max"])
-def test_heaps_give_the_extreme_priority(start, sampler, wanted):
+def test_heaps_return_the_extreme_priority(start, sampler, wanted):
     client = start(table(sampler=sampler)).client()
     steps.write(client, "replay", 3, -1, 7, 2)
     [sample] = steps.samples(client, "replay")
@@ -33,14 +33,14 @@ def test_heaps_give_the_extreme_priority(start, sampler, wanted):
 
 
 @pytest.mark.parametrize("sampler", [tables.min_heap(), tables.max_heap()], ids=["min", "max"])
-def test_heaps_give_the_least_recently_touched_of_equals(start, sampler):
+def test_heaps_return_the_least_recently_changed_of_equal_items(start, sampler):
     client = start(table(sampler=sampler, max_times_sampled=1)).client()
     for value in (1, 2, 3):
         steps.write(client, "replay", value, priority=5.0)
     assert steps.values(client, "replay", 3) == [1, 2, 3]
 
 
-def test_an_update_makes_an_item_of_a_heap_the_youngest(start):
+def test_an_updated_heap_item_counts_as_the_most_recent(start):
     client = start(table(sampler=tables.min_heap())).client()
     steps.write(client, "replay", 1, priority=5.0)
     [first] = steps.samples(client, "replay")
@@ -49,12 +49,12 @@ def test_an_update_makes_an_item_of_a_heap_the_youngest(start):
     assert steps.values(client, "replay") == [2]
 
 
-def test_uniform_gives_each_item_with_its_probability(start):
+def test_uniform_returns_each_item_with_its_probability(start):
     client = start(table(sampler=tables.uniform())).client()
     steps.write(client, "replay", *range(10))
     samples = steps.samples(client, "replay", 2000)
     counts = collections.Counter(float(sample.data[0][0]) for sample in samples)
-    # 200 expected each, standard deviation 13.4: ten of them are out of reach.
+    # 200 are expected for each, with standard deviation 13.4: ten deviations do not occur by chance.
     assert set(counts) == set(range(10)) and all(abs(count - 200) < 134 for count in counts.values())
     assert {sample.info.probability for sample in samples} == {0.1}
     assert {sample.info.table_size for sample in samples} == {10}
@@ -93,8 +93,8 @@ REMOVERS = [
 
 
 @pytest.mark.parametrize("remover, left", [r[1:] for r in REMOVERS], ids=[r[0] for r in REMOVERS])
-def test_a_full_table_loses_what_its_remover_chooses(start, remover, left):
-    """The item that just came in may be the one: always for Lifo."""
+def test_a_full_table_evicts_by_its_remover(start, remover, left):
+    """The evicted item may be the newly inserted one; for Lifo, it always is."""
     client = start(table(max_size=3, remover=remover, max_times_sampled=1)).client()
     steps.write(client, "replay", 1, 5, 2, 4, 3)
     assert client.server_info()["replay"].current_size == 3
@@ -134,7 +134,7 @@ def test_tables_share_chunks_and_one_writer(start):
     assert sizes == {"short": 16, "long": 9, "two": 8}
     [newest] = steps.samples(client, "long")
     assert newest.data[0][:, 0].tolist() == list(range(8, 16))
-    # Every other table goes away; what this one refers to must stay.
+    # The other tables are emptied; the chunks of this table's items must stay.
     client.reset("short")
     client.reset("long")
     pairs = [sample.data[0][:, 7].tolist() for sample in steps.samples(client, "two", 8)]

@@ -1,4 +1,4 @@
-"""Our own configuration format, seen through the dm-reverb client."""
+"""Relive's own configuration format, as seen by the dm-reverb client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_table_of_a_kind_works(start_toml):
 
 
 @pytest.mark.parametrize("line, named", [("sampler = \"best\"", "best"), ("max_size = 0", "max_size"),
-                                         ("colour = 1", "colour"), ("name = \"replay\"", "replay")])
-def test_mistakes_are_named_with_their_line(start_toml, line, named):
+                                         ("color = 1", "color"), ("name = \"replay\"", "replay")])
+def test_configuration_errors_name_their_line(start_toml, line, named):
     with pytest.raises(ServerFailed, match=rf"(?s)server\d+\.toml:\d+.*{named}"):
         start_toml(f'[[table]]\nname = "replay"\n\n[[table]]\n{line}\n' + ("" if "name" in line else 'name = "b"\n'))

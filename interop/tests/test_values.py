@@ -1,4 +1,4 @@
-"""What goes in comes out: every dtype, shape and nesting, through each of the writers."""
+"""Values are read as they were written: every dtype, shape and nesting, with each of the writers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sample_one(client, name="replay"):
 
 
 @pytest.mark.parametrize("dtype", NUMERIC)
-def test_numbers_of_every_dtype_and_shape_come_back(start, dtype):
+def test_numbers_of_every_dtype_and_shape_round_trip(start, dtype):
     server = start(table())
     client = server.client()
     steps = [{str(shape): some(dtype, shape, seed) for shape in SHAPES} for seed in range(5)]
@@ -53,7 +53,7 @@ def test_numbers_of_every_dtype_and_shape_come_back(start, dtype):
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_special_numbers_come_back_bit_by_bit(start):
+def test_special_numbers_are_returned_bit_for_bit(start):
     client = start(table()).client()
     values = np.asarray([np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7976931348623157e308])
     singles = np.asarray([np.nan, -np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4028235e38], np.float32)
@@ -62,7 +62,7 @@ def test_special_numbers_come_back_bit_by_bit(start):
         assert got[0].tobytes() == wanted.tobytes()
 
 
-def test_strings_come_back(start):
+def test_strings_are_returned_as_bytes(start):
     client = start(table()).client()
     values = [b"x", "yä€", "", "z" * 70_000, b"\x00\xff"]
     wanted = [b"x", "yä€".encode(), b"", b"z" * 70_000, b"\x00\xff"]
@@ -75,7 +75,7 @@ def test_strings_come_back(start):
     assert matrices.tolist() == [[[value, b"tail"]] for value in wanted]
 
 
-def test_a_large_step_comes_back(start):
+def test_a_large_step_round_trips(start):
     client = start(table()).client()
     data = np.random.default_rng(0).integers(0, 256, 5 << 20, np.uint8)
     client.insert([data], {"replay": 1.0})
@@ -85,7 +85,7 @@ def test_a_large_step_comes_back(start):
 Point = collections.namedtuple("Point", ["y", "x"])
 
 
-def test_nested_structures_come_back_in_their_order(start):
+def test_nested_structures_are_returned_in_order(start):
     """Flattened by sorted key in dicts and by position elsewhere, then rebuilt from the table's signature."""
     import tensorflow as tf
 
@@ -111,7 +111,7 @@ def test_nested_structures_come_back_in_their_order(start):
 
 @pytest.mark.parametrize("delta_encoded", [False, True])
 def test_the_older_writer(start, delta_encoded):
-    """All columns in one chunk; delta coding changes what is stored, not what is read."""
+    """All columns in one chunk; delta encoding changes what is stored, not what is read."""
     client = start(table()).client()
     steps = [[some("uint8", (2, 4), i), some("int16", (3,), i), np.float32(i), np.int64(i), f"step {i}"]
              for i in range(11)]
@@ -162,7 +162,7 @@ def test_partial_steps_and_missing_columns(start):
     assert rare.tolist() == [[0, 0], [2, -2], [4, -4]]
 
 
-def test_columns_of_different_lengths_and_squeezed_ones(start):
+def test_columns_of_different_lengths_and_squeezed_columns(start):
     client = start(table()).client()
     with client.trajectory_writer(num_keep_alive_refs=5) as writer:
         for step in range(5):
@@ -176,7 +176,7 @@ def test_columns_of_different_lengths_and_squeezed_ones(start):
 
 
 def test_items_across_episodes(start):
-    """`clear_buffers=False` lets a trajectory reach back over the end of an episode."""
+    """With `clear_buffers=False`, a trajectory may extend back beyond the end of an episode."""
     client = start(table()).client()
     with client.trajectory_writer(num_keep_alive_refs=4) as writer:
         for step in range(2):
@@ -190,7 +190,7 @@ def test_items_across_episodes(start):
 
 
 def test_chunks_are_cut_by_the_auto_tuner(start):
-    """Long enough for the writer to change its chunk length several times; every item still reads back."""
+    """Long enough for the writer to change its chunk length several times; every item can still be read."""
     server = start(table(max_size=300))
     client = server.client()
     with client.trajectory_writer(num_keep_alive_refs=10) as writer:

@@ -1,6 +1,6 @@
 """Relive: an experience-replay data server, and clients for it.
 
-The names are those of dm-reverb: ``import relive as reverb`` runs programs written for it, and needs no TensorFlow.
+The API uses dm-reverb's names: ``import relive as reverb`` runs programs written for dm-reverb, without TensorFlow.
 Relive adds :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),
 :meth:`TrajectoryWriter.append_sequence`, :class:`ReplayBuffer` (for one process), :mod:`relive.torch`,
 :mod:`relive.jax` and :mod:`relive.gymnasium`.
@@ -112,7 +112,7 @@ def __dir__() -> list[str]:
 
 
 _native.install_logging()
-# Sends the items that writers still hold at exit. The handler registered last runs first.
+# At exit, these handlers send the items that writers still hold. The handler registered last runs first.
 atexit.register(_native.flush_logs)
 atexit.register(_native.end_writers)
 atexit.register(_native.end_runs)

@@ -24,9 +24,9 @@ class ArraySpec:
     """Shape, data type and name of an array.
 
     Args:
-      shape: the sizes, with ``None`` for a size that is not fixed; ``None`` instead of a shape if the number of
-        dimensions is not fixed, either.
-      dtype: anything that numpy accepts as a data type. Strings, of bytes or of text, are ``object``.
+      shape: the sizes, with ``None`` for a size that is not fixed; or ``None`` instead of a shape if the number of
+        dimensions is not fixed.
+      dtype: a value that numpy accepts as a data type. Byte strings and text strings are ``object``.
       name: the name of the array, if any.
 
     Raises:
@@ -47,7 +47,8 @@ class ArraySpec:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
 
     def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
-        """Whether arrays of that shape and data type match. A size of ``None`` matches any size, on either side."""
+        """Whether arrays of that shape and data type match the spec. A size of ``None``, in the spec or in the
+        argument, matches any size."""
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
     def with_name(self, name: str | None) -> ArraySpec:

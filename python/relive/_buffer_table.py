@@ -66,7 +66,7 @@ class BufferTable:
         self._is_flushed = False
 
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
-        """Adds ``count`` steps as one item each; ``count`` is the leading dimension of each column."""
+        """Adds ``count`` steps, each as one item; the leading dimension of each column is ``count``."""
         if self._server is None:
             self._columns = set(rows)
             self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))

@@ -18,7 +18,7 @@ from relive.specs import ArraySpec
 
 _log = logging.getLogger("relive")
 
-# How long an iterator waits for the table's signature before it continues without a comparison.
+# How long an iterator waits for the table's signature before it continues without comparing specs.
 _SIGNATURE_TIMEOUT_SECONDS = 30.0
 
 _INFO_DTYPES: tuple[Any, ...] = (np.uint64, np.float64, np.int64, np.float64, np.int32)
@@ -113,7 +113,7 @@ class SampleDataset:
         Args:
           server_address: as for the constructor, like all arguments that are not listed here.
           get_signature_timeout_secs: seconds to wait for the server; ``None`` waits indefinitely.
-          get_signature_timeout_ms: the same in milliseconds, as Acme passes it.
+          get_signature_timeout_ms: the same timeout in milliseconds, as Acme passes it.
 
         Raises:
           ValueError: the table does not exist, or has no signature.

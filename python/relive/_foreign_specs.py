@@ -1,4 +1,4 @@
-"""Specs of other packages, recognised by their attributes, so that none of the packages is imported."""
+"""Specs of other packages, recognized by their attributes, so that none of the packages is imported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def convert(leaf: Any) -> specs.ArraySpec:
 
 
 def _has_names_and_bounds(leaf: Any) -> bool:
-    """Whether ``name``, ``minimum`` and ``maximum`` describe the value; tensors may have methods of these names."""
+    """Whether ``name``, ``minimum`` and ``maximum`` are attributes that describe the value; tensors may have methods of
+    these names."""
     return specs.is_tensorflow_spec(leaf) or _module_is(leaf, "dm_env")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
-    """Converts numpy arrays to those of ``"numpy"``, ``"torch"`` or ``"jax"``.
+    """Converts numpy arrays to arrays of the framework ``to``: ``"numpy"``, ``"torch"`` or ``"jax"``.
 
     Raises:
       ValueError: ``to`` is none of these.

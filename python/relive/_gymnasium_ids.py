@@ -13,7 +13,7 @@ _OTHERS = (
     "control/cartpole-swingup", "control/pendulum-swingup", "pixels/catch",
 )  # fmt: skip
 
-# bsuite's families, and the number of settings of each.
+# bsuite's families, and the number of settings of each family.
 _SETTINGS = {
     "bandit": 20, "bandit_noise": 20, "bandit_scale": 20, "cartpole": 20, "cartpole_noise": 20, "cartpole_scale": 20,
     "cartpole_swingup": 20, "catch": 20, "catch_noise": 20, "catch_scale": 20, "deep_sea": 21, "deep_sea_stochastic": 21,
@@ -35,7 +35,8 @@ def gymnasium_id(name: str) -> str:
 
 
 def register() -> None:
-    """Registers all native environments with Gymnasium. Their modules are imported when the first one is created."""
+    """Registers all native environments with Gymnasium. Their modules are imported when the first environment is
+    created."""
     for name in native_names():
         gymnasium.register(
             gymnasium_id(name),

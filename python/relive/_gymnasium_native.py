@@ -16,7 +16,8 @@ from relive.rl.environments import NativeEnvironment
 
 
 class NativeEnv(AsGymnasium):
-    """The environment of ``gymnasium.make("relive/catch-0")``. ``reset(seed=…)`` starts anew with that seed."""
+    """The environment of ``gymnasium.make("relive/catch-0")``. ``reset(seed=…)`` restarts the environment with that
+    seed."""
 
     def __init__(self, name: str, render_mode: None = None) -> None:
         super().__init__(NativeEnvironment(name, seed=_any_seed()))
@@ -33,8 +34,8 @@ class NativeEnv(AsGymnasium):
 
 
 class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """The vector of ``gymnasium.make_vec("relive/catch-0", num_envs=8)``; its environments reset at the step after
-    their episodes' last step."""
+    """The vector of ``gymnasium.make_vec("relive/catch-0", num_envs=8)``; each environment resets at the step after the
+    last step of its episode."""
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
 
@@ -62,7 +63,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
-        """Takes one step in all environments; where an episode has ended, the action is ignored and a new one
+        """Takes one step in all environments; where an episode has ended, the action is ignored and a new episode
         starts."""
         answers = [environment._native.step(action) for environment, action in zip(self._environments, actions, strict=True)]
         kinds, rewards, discounts, observations = zip(*answers, strict=True)

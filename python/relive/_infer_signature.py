@@ -85,7 +85,7 @@ def _same_trailing(first: Shape | None, second: Shape | None) -> bool:
 
 
 def _common(first: Shape | None, second: Shape | None) -> Shape | None:
-    """The narrowest shape that covers both."""
+    """The narrowest shape that covers both shapes."""
     if first is None or second is None:
         return None
     return tuple(one if one == other else None for one, other in zip(first, second, strict=True))

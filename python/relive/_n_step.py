@@ -14,7 +14,8 @@ from relive import nest
 # The fields with which a step reports the end of its episode.
 _DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
 
-# Columns with the values after the last step of a window; other columns have the values before the first.
+# Columns whose names begin with this prefix have the values after the last step of a window; other columns have the
+# values before the first step.
 _NEXT = "next_"
 
 
@@ -22,9 +23,10 @@ class NStep:
     """Creates transitions over up to ``n_step`` steps from the parallel steps of many environments.
 
     A window of m steps that starts at step t has the columns of step t, with these exceptions: ``reward`` is the sum of
-    γ^k r_{t+k} for k from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_`` are
-    those of its last step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and Barto,
-    Reinforcement Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an episode.
+    γ^k r_{t+k} for k from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_``
+    come from the window's last step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and
+    Barto, Reinforcement Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an
+    episode.
     """
 
     def __init__(self, n_step: int, discount: float) -> None:

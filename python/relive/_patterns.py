@@ -19,7 +19,7 @@ class ReferenceNode:
     """A placeholder for a column of a step; indexing it selects steps of the column, from the newest back.
 
     ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
-    two before the newest, ``node[-6::2]`` every other one of six.
+    two before the newest, ``node[-6::2]`` every second of the newest six.
     """
 
     __slots__ = ("_column",)
@@ -68,7 +68,7 @@ def create_config(
     """Returns a configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
     Args:
-      pattern: a nest of results of indexing a reference step; items get its structure.
+      pattern: a nest of results of indexing a reference step; the items have the structure of this nest.
       table: the table of the items.
       conditions: conditions that must all hold for a step to create an item; see ``Condition``.
       priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
@@ -110,7 +110,7 @@ def td_error(
 ) -> Any:
     """Returns the priority w max|x| + (1 - w) mean|x| of a column x of temporal-difference errors.
 
-    That is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning"
+    This is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning"
     (2019).
 
     Args:
@@ -120,7 +120,7 @@ def td_error(
 
     Raises:
       ValueError: w out of its range.
-      TypeError: the selection is not one leaf of the step.
+      TypeError: the selection is not a single leaf of the step.
     """
     if not 0 <= max_priority_weight <= 1:
         raise ValueError(f"max_priority_weight must be from 0 to 1, got {max_priority_weight}")

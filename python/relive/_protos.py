@@ -1,10 +1,10 @@
 """dm-reverb's message types, created at run time from the descriptors in ``relive._native``.
 
-They have their own descriptor pool, so that they cannot clash with other packages' protobuf files. They are created at
-first use: ``import relive`` does not import protobuf.
+The types have their own descriptor pool, so that they cannot clash with other packages' protobuf files. They are
+created at first use: ``import relive`` does not import protobuf.
 
-``share_with_tensorflow`` puts them into the default pool instead, on top of TensorFlow's own message types, so that a
-message of TensorFlow can be part of one of dm-reverb's.
+``share_with_tensorflow`` puts the types into the default pool instead, on top of TensorFlow's own message types, so
+that a TensorFlow message can be part of a dm-reverb message.
 """
 
 from __future__ import annotations

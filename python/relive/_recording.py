@@ -20,7 +20,7 @@ Priority = float | Callable[[Any], float]
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """An action, in memory of its own, and its result."""
+    """An action, stored in its own memory, and the result of the action."""
 
     action: Any
     reward: float
@@ -70,10 +70,10 @@ class Items:
 
 
 class Rows(abc.ABC):
-    """Converts an episode to rows of the writer's history, and to items of them.
+    """Converts an episode to rows of the writer's history, and creates items from these rows.
 
-    The row of an observation is started when the observation arrives, before the environment may overwrite it, and
-    completed by the action.
+    A row starts when its observation arrives, before the environment may overwrite the observation; the action
+    completes the row.
     """
 
     @abc.abstractmethod
@@ -106,8 +106,8 @@ class TransitionRows(Rows):
         self._num_steps += 1
         lengths = self._complete_windows(step.is_last)
         outcomes = [self._outcome(length, step.terminated) for length in lengths]
-        at_hand, later = outcomes[:1], outcomes[1:]
-        self._items.append({"action": step.action, **_only(at_hand)})
+        before, later = outcomes[:1], outcomes[1:]
+        self._items.append({"action": step.action, **_only(before)})
         self._items.append({"observation": observation, **_only(later[:1])}, partial=not step.is_last)
         for outcome in later[1:]:
             self._items.append(outcome)
@@ -115,7 +115,8 @@ class TransitionRows(Rows):
             self._create(start=now + 1 - length, end=now + 1, outcome=now + index)
 
     def _complete_windows(self, is_last: bool) -> list[int]:
-        """The lengths of the windows that end now: the full one, and at the end of an episode also all shorter ones."""
+        """The lengths of the windows that end now: the full length, and at the end of an episode also all shorter
+        lengths."""
         if is_last:
             return list(range(len(self._rewards), 0, -1))
         return [len(self._rewards)] if len(self._rewards) == self._rewards.maxlen else []
@@ -181,7 +182,8 @@ class _StepRows(Rows):
 
 
 class SequenceRows(_StepRows):
-    """One item for every complete window of rows, and at the end of an episode one that is completed by padding."""
+    """One item for every complete window of rows, and at the end of an episode, one item that is completed by
+    padding."""
 
     def __init__(self, items: Items, columns: dict[str, Any], kind: Sequences) -> None:
         super().__init__(items, columns)
@@ -209,7 +211,7 @@ class SequenceRows(_StepRows):
 
 
 class EpisodeRows(_StepRows):
-    """One item of all rows, at the end of an episode."""
+    """One item with all rows, at the end of an episode."""
 
     def __init__(self, items: Items, columns: dict[str, Any], max_length: int) -> None:
         super().__init__(items, columns)

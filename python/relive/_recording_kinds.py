@@ -64,8 +64,8 @@ class Sequences:
       length: the number of rows in a sequence, at least 1.
       period: the number of rows from the start of a sequence to the start of the next, from 1 to ``length``, the
         default.
-      pad: whether steps at the end of an episode that no sequence contains yet are written as one that is padded with
-        rows of zeros. If false, they are dropped.
+      pad: whether steps at the end of an episode that no sequence contains yet are written as a sequence that is padded
+        with rows of zeros. If false, these steps are dropped.
       state: a nest of array specs of the state that the agent carries from step to step, such as the state of its LSTM
         before it saw o_t. Set the state before each step: ``recorder.agent_state = …``; a learner starts with the state
         of the first row.
@@ -88,7 +88,7 @@ class Episodes:
     """One item per episode, with the columns of :class:`Sequences` and one more row than the episode has steps.
 
     Args:
-      max_length: the largest number of steps in an episode; by default that of the environment's specification.
+      max_length: the largest number of steps in an episode; by default the length in the environment's specification.
       state: as for :class:`Sequences`.
     """
 

@@ -11,7 +11,7 @@ import traceback
 # How often a process checks that its parent is alive.
 _LOOK_SECONDS = 1.0
 
-Told = tuple[Exception, str]
+RemoteError = tuple[Exception, str]
 """An exception, and its traceback as text."""
 
 
@@ -26,9 +26,9 @@ class RemoteTraceback(Exception):
         return f"\n\n{self.text}"
 
 
-def told(error: BaseException) -> Told:
-    """Prepares an exception for another process: a RuntimeError with its text if it cannot be sent, or would end that
-    process."""
+def describe_error(error: BaseException) -> RemoteError:
+    """Prepares an exception for another process. If the exception cannot be sent, or would end that process, the result
+    is a RuntimeError with its text."""
     text = "".join(traceback.format_exception(error))
     if not isinstance(error, Exception):
         return RuntimeError(f"{type(error).__name__}: {error}"), text
@@ -39,7 +39,7 @@ def told(error: BaseException) -> Told:
     return error, text
 
 
-def raised(of: Told, where: str) -> Exception:
+def raised(of: RemoteError, where: str) -> Exception:
     """The exception to raise in this process, with its original location as the cause."""
     error, text = of
     error.__cause__ = RemoteTraceback(f"{where}:\n{text}")
@@ -50,9 +50,9 @@ def end_with_parent() -> None:
     """Ends this process when its parent is gone, even while this process is busy."""
     parent = os.getppid()
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_SECONDS)
         os._exit(0)
 
-    threading.Thread(target=look, name="relive parent", daemon=True).start()
+    threading.Thread(target=watch_parent, name="relive parent", daemon=True).start()

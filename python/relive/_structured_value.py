@@ -189,8 +189,7 @@ def _dtype_of(number: int) -> np.dtype[Any]:
 
 
 def _array_of(tensor: Any) -> npt.NDArray[Any]:
-    """Converts a tensor message to an array; if the message contains a single value, it is the value of all
-    elements."""
+    """Converts a tensor message to an array; if the message contains a single value, all elements have this value."""
     dtype = _dtype_of(tensor.dtype)
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     if tensor.tensor_content:

@@ -45,12 +45,12 @@ class Structure:
 
 
 def packed(structure: Structure | None, columns: list[Any]) -> Any:
-    """Returns the columns in their structure, or as a list if that is unknown."""
+    """Returns the columns in their structure, or as a list if the structure is unknown."""
     return columns if structure is None else structure.pack(columns)
 
 
 def timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
-    """Returns one sample per step; all have the same information."""
+    """Returns one sample per step; all samples have the same information."""
     shapes = [np.shape(column) for column in columns]
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or () in lengths:

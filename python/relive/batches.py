@@ -83,8 +83,9 @@ class BatchIterator:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
         self._table = table
         self._structure: Structure | None = None
-        # The names of the previous batch: the same object as long as they do not change. Initially there was no batch.
-        self._names: Any = _NOTHING_CAME
+        # The names of the previous batch, which stay the same object as long as they do not change. Initially, there is
+        # no previous batch.
+        self._names: Any = _NO_BATCH_YET
         self._out = out
         given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]
         self._out_is_complete = given is not None and all(leaf is not None for _, leaf in given)
@@ -105,11 +106,11 @@ class BatchIterator:
         return Batch(SampleInfo._make(info), data, ragged)
 
     def _take_names(self, names: Any, columns: int) -> None:
-        """Lets the first batch fix the names that later batches must have.
+        """Records the names of the first batch, which later batches must also have.
 
         Raises ``ValueError`` if a later batch has other names.
         """
-        if self._names is _NOTHING_CAME:
+        if self._names is _NO_BATCH_YET:
             self._structure = None if names is None else Structure(names, is_promised=True)
             self._check_out(columns)
         elif self._structure is not None and names is not None and not _same(self._structure.nest, names):
@@ -151,7 +152,7 @@ class BatchIterator:
 
 
 # The value of `_names` before the first batch; `None` is a valid value after it.
-_NOTHING_CAME = object()
+_NO_BATCH_YET = object()
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Checkpointers: where a server writes its checkpoints, and which one it loads when it starts."""
+"""Checkpointers determine where a server writes its checkpoints, and which checkpoint it loads when it starts."""
 
 from __future__ import annotations
 
@@ -49,15 +49,16 @@ class CheckpointerBase(abc.ABC):
 class DefaultCheckpointer(CheckpointerBase):
     """Checkpoints in a folder or a bucket.
 
-    The server loads the newest checkpoint there, whatever its format. It writes a new one when a client asks
-    (:meth:`relive.Client.checkpoint`), at the interval ``every``, and when it stops. Only one server at a time may
+    The server loads the newest checkpoint there, in either format. It writes a new checkpoint when a client requests
+    one (:meth:`relive.Client.checkpoint`), at the interval ``every``, and when it stops. Only one server at a time may
     write to a folder.
 
     Args:
       path: the folder, which is created if it does not exist, or the URL of a bucket (``s3://bucket/run``, ``gs://…``,
-        ``az://…``). The path of a single checkpoint loads that one instead of the newest.
+        ``az://…``). The path of a single checkpoint loads that checkpoint instead of the newest.
       group: must stay empty.
-      fallback_checkpoint_path: a checkpoint of either format, or a folder of them, that is loaded if ``path`` has none.
+      fallback_checkpoint_path: a checkpoint of either format, or a folder of checkpoints, that is loaded if ``path``
+          has no checkpoint.
       format: the format of new checkpoints: ``"relive"``, in which successive checkpoints share their data, or
         ``"reverb"``, which dm-reverb's servers can read.
       keep: the number of checkpoints to keep, at least 1.

@@ -36,19 +36,19 @@ class Client:
     """A client of one server at ``server_address``, ``host:port``, or of many servers.
 
     For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
-    addresses of a name. The client uses them as one; see ``docs/many-servers.md``. A server that does not answer is
-    left out until it answers again, and no call waits for it; :meth:`servers` and :meth:`server_changes` report the
-    state of the servers.
+    addresses of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does
+    not answer until the server answers again, and no call waits for that server; :meth:`servers` and
+    :meth:`server_changes` report the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
-    server in this process; ``"shm"`` receives batches in memory shared with a server of the same machine and user;
-    ``"unix"`` uses a socket to such a server; ``"tcp"``; ``"auto"`` is the first of these that is available. The
-    property :attr:`transport` returns the one in use. Clients can be pickled. After a fork they open connections of
-    their own.
+    server in this process; ``"shm"`` receives batches in memory shared with a server on the same machine, of the same
+    user; ``"unix"`` uses a socket to such a server; ``"tcp"``; ``"auto"`` is the first of these that is available. The
+    property :attr:`transport` returns the transport in use. Clients can be pickled. After a fork, they open their own
+    connections.
 
     Every call that waits can be interrupted with Ctrl-C, lets other threads run, and takes a timeout in seconds.
-    ``timeout`` is the default for calls without one. Without any timeout, a call waits indefinitely and logs what it is
-    waiting for to the logger ``relive`` of :mod:`logging`.
+    ``timeout`` is the default for calls that do not pass a timeout. Without any timeout, a call waits indefinitely and
+    logs what it is waiting for to the logger ``relive`` of :mod:`logging`.
 
     ``token`` is sent to a server that requires one. All traffic uses TLS if ``tls`` is given, or if the address is
     ``https://host:port``; the latter trusts the system's certificate authorities.
@@ -68,7 +68,7 @@ class Client:
     >>> server.stop()
     """
 
-    # Whether it behaves like dm-reverb's client where this package differs: how lists of numbers are interpreted, the
+    # Whether the client behaves like dm-reverb's where this package differs: how lists of numbers are interpreted, the
     # texts of some errors, waiting for a stopped server of this process, and closing writers that have unsent items.
     _as_reverb = False
     # Whether the columns of an inserted step must have the names of the table's columns.
@@ -145,7 +145,7 @@ class Client:
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
             or a step whose column names differ from the table's.
-          TypeError: a value of the step is not a tensor; ``None`` is not one, either.
+          TypeError: a value of the step is not a tensor; ``None`` is not a tensor, either.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
         if not priorities:
@@ -227,7 +227,7 @@ class Client:
                 codec=codec,
             )
         )
-        writer._tells_of_loss = not self._as_reverb
+        writer._reports_loss = not self._as_reverb
         return writer
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
@@ -262,8 +262,8 @@ class Client:
           num_samples: the number of items, at least 1.
           emit_timesteps: whether to return an item as a list of one :class:`ReplaySample` per step, or as one
             :class:`ReplaySample` whose columns have a leading dimension.
-          unpack_as_table_signature: whether data has the structure of the table's signature (without a signature, that
-            of the first item written) or is a list of columns.
+          unpack_as_table_signature: whether data has the structure of the table's signature (without a signature, of
+            the first item written) or is a list of columns.
           timeout: the number of seconds to wait for each item.
 
         Raises:
@@ -308,11 +308,11 @@ class Client:
             network.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
-          pad: whether to pad items of different lengths with zeros to the longest of the batch; their lengths are in
-            ``batch.lengths``. Without it, different lengths are an error.
+          pad: whether to pad items of different lengths with zeros to the longest item of the batch; the original
+            lengths are in ``batch.lengths``. Without ``pad``, different lengths are an error.
           out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest.
             They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no
-            memory; with ``pad`` they may have room for more steps. ``None`` in place of an array allocates a new one
+            memory; with ``pad`` they may have room for more steps. ``None`` in place of an array allocates a new array
             for that column; columns of strings require this. The interpreter lock is released while they are written
             to, so other threads must not access them until the next batch is returned.
 
@@ -331,7 +331,7 @@ class Client:
     def items(self, table: str, *, timeout: float | None = None) -> Iterator[ItemInfo]:
         """Returns all items of ``table`` in insertion order, without their data and without sampling them.
 
-        It reads page by page; items that are inserted or deleted in the meantime may or may not appear.
+        The iterator reads page by page; items that are inserted or deleted in the meantime may or may not appear.
         """
         cursor: int | None = None
         while True:
@@ -481,7 +481,7 @@ class Client:
         """Drops ``table`` with all its items. Calls that wait for it fail. The last table cannot be dropped.
 
         Raises:
-          ValueError: an unknown table, or the only one.
+          ValueError: an unknown table, or the server's only table.
           NotImplementedError: the server is not a Relive server.
         """
         self._native.drop_table(table, timeout)
@@ -505,13 +505,14 @@ class Client:
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
         """Returns the state of a Relive server: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name,
-        each with its bytes and its ``waiters``: which callers wait, for what, and since when.
+        each with its bytes and its ``waiters``: the callers that wait, the conditions that they wait for, and the start
+        of each wait.
 
         For all chunks it reports ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several
         tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is the server's memory
         bound for chunks, ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the
         server's process. ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is
-        ``None`` if it succeeded or spilling is off. ``codecs`` names the codecs that writers may choose.
+        ``None`` if that attempt succeeded or spilling is off. ``codecs`` names the codecs that writers may choose.
         ``connections`` counts the open connections, and ``changes`` lists the last changes of tables in use, oldest
         first, as :class:`relive.LoggedChange`.
 
@@ -527,8 +528,8 @@ class Client:
     def checkpoint(self, *, timeout: float | None = None) -> str:
         """Makes the server write a checkpoint, and returns its path on the server's machine.
 
-        The checkpoint contains everything that was confirmed before the call; the server keeps serving. Concurrent
-        calls share checkpoints. An interrupted call, or one that times out, does not stop the checkpoint.
+        The checkpoint contains every item that was confirmed before the call; the server keeps serving. Concurrent
+        calls share checkpoints. A call that is interrupted or times out does not stop the checkpoint.
 
         Raises:
           ValueError: the server has no location for checkpoints.
@@ -537,8 +538,8 @@ class Client:
         return self._native.checkpoint(timeout)
 
     def checkpoint_status(self, *, timeout: float | None = None) -> CheckpointStatus:
-        """Returns the state of the server's checkpoints: the progress of the current one, the result of the last one,
-        and the time until the next one.
+        """Returns the state of the server's checkpoints: the progress of the current checkpoint, the result of the last
+        one, and the time until the next one.
 
         Raises:
           NotImplementedError: the server is not a Relive server.
@@ -551,7 +552,7 @@ class Client:
         return self._native.sampler(table, **options)
 
     def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Structure | None:
-        """The structure of the items of ``table``; ``None`` if it is not known."""
+        """The structure of the items of ``table``; ``None`` if the structure is not known."""
         known = self._structures.get(table)
         if known is None:
             infos = self.server_info(timeout)

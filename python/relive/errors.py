@@ -26,11 +26,11 @@ class ReverbError(Exception):
     """Base class of all errors of this package."""
 
 
-def _lets_flush(error: BaseException | None) -> bool:
+def _allows_flush(error: BaseException | None) -> bool:
     """Whether a writer whose ``with`` block ends with ``error`` still sends its remaining items.
 
-    A refused argument says nothing about earlier items. An error of the server or the connection would occur again, and
-    a user who interrupts the program does not want to wait.
+    A refused argument does not affect earlier items. An error of the server or the connection would occur again, and a
+    user who interrupts the program does not want to wait.
     """
     if isinstance(error, ReverbError):
         return isinstance(error, ValueError)
@@ -42,7 +42,7 @@ class DeadlineExceededError(ReverbError, TimeoutError):
 
 
 class InvalidArgumentError(ReverbError, ValueError):
-    """An argument that can never work, whatever the state of the server."""
+    """An argument that can never work, in any state of the server."""
 
 
 class NotFoundError(ReverbError, RuntimeError, ValueError):
@@ -71,7 +71,7 @@ class DataLossError(ReverbError, RuntimeError):
 
 
 class ProtocolError(ReverbError, RuntimeError):
-    """The other side violated the protocol."""
+    """The peer violated the protocol."""
 
 
 class PermissionDeniedError(ReverbError, RuntimeError):

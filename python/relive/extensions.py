@@ -14,7 +14,7 @@ from relive.tables import TableExtensionBase
 __all__ = ["InsertOnFirstSample", "PriorityDiffusion", "TableExtensionBase"]
 
 # Each insert and update changes up to this many priorities while the table is locked.
-_MAX_NEIGHBOURS = 1024
+_MAX_NEIGHBORS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +41,16 @@ class InsertOnFirstSample(TableExtensionBase):
 
 @dataclasses.dataclass(frozen=True)
 class PriorityDiffusion(TableExtensionBase):
-    """Raises the priorities of neighbours when an item is inserted or updated.
+    """Raises the priorities of neighbors when an item is inserted or updated.
 
-    The priority of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same
-    episode that start immediately before or after the item. If only preceding neighbours are used, this is prioritized
+    The priority of the n-th neighbor becomes at least ``priority * decay**n``. Neighbors are the items of the same
+    episode that start immediately before or after the item. If only preceding neighbors are used, this is prioritized
     sequence experience replay (Brittain et al. 2019, section 4), which also replays the steps that led to a surprise.
 
     Args:
-      decay: the factor per neighbour, from 0 to 1.
-      before: the number of neighbours before an item, at most 1024.
-      after: the number of neighbours after it, at most 1024.
+      decay: the factor per neighbor, from 0 to 1.
+      before: the number of neighbors before an item, at most 1024.
+      after: the number of neighbors after an item, at most 1024.
 
     Raises:
       ValueError: a number out of range.
@@ -64,8 +64,8 @@ class PriorityDiffusion(TableExtensionBase):
         if not 0 <= self.decay <= 1:
             raise ValueError(f"decay must be from 0 to 1, got {self.decay}")
         for name, value in (("before", self.before), ("after", self.after)):
-            if not 0 <= value <= _MAX_NEIGHBOURS:
-                raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBOURS}, got {value}")
+            if not 0 <= value <= _MAX_NEIGHBORS:
+                raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBORS}, got {value}")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
         """The extensions that the server runs."""

@@ -6,8 +6,8 @@ The kind defines the items: :class:`Transitions`, :class:`Sequences` or :class:`
 >>> table = relive.Table("replay", ..., signature=signature(env, kind))  # doctest: +SKIP
 >>> env = Recorder(env, client, "replay", kind)  # doctest: +SKIP
 
-After that, call ``env.reset()`` and ``env.step(action)`` as before. Each observation is stored only once, no matter how
-many items contain it. Composite spaces (``Dict``, ``Tuple``) become nests.
+After that, call ``env.reset()`` and ``env.step(action)`` as before. Each observation is stored only once, regardless of
+the number of items that contain it. Composite spaces (``Dict``, ``Tuple``) become nests.
 
 Importing this module also registers the native environments with Gymnasium: ``gymnasium.make("relive/catch-0")`` is
 ``relive.rl.make("catch/0")``, and ``gymnasium.make_vec("relive/CartPole-v1", num_envs=8)`` steps eight at once.
@@ -47,13 +47,13 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose steps are written to a table.
 
     When ``step`` reports the end of an episode, the episode's items are in the table. Items that are complete before
-    then are sent earlier; :meth:`flush` waits for them. If ``reset`` or ``close`` abandons an episode before its end,
-    only the items that are already complete are written.
+    the end are sent earlier; :meth:`flush` waits for their confirmation. If ``reset`` or ``close`` abandons an episode
+    before its end, only the items that are already complete are written.
 
     Values are converted to the data types of the spaces.
 
     Args:
-      env: one environment. For a vector of environments, give each its own recorder:
+      env: one environment. For a vector of environments, give each environment its own recorder:
         ``gymnasium.vector.SyncVectorEnv([lambda: Recorder(make(), client, table)] * 8)``.
       client: the client of the server.
       table: the table.
@@ -66,7 +66,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     Raises:
       TypeError: a vector of environments, or a ``kind`` that is not a kind of item.
-      ValueError: a space whose values have no fixed shape and type; no bound for the length of episodes.
+      ValueError: a space whose values have no fixed shape and type, or no bound on the length of episodes.
       DeadlineExceededError: from ``step``, ``reset``, ``flush`` and ``close``: the items were not confirmed in time.
         They are still being sent.
     """
@@ -105,7 +105,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def agent_state(self) -> Any:
-        """The state that the agent carries from step to step, for kinds with a ``state``; it is recorded with the next
+        """For kinds with a ``state``, the state that the agent carries from step to step; it is recorded with the next
         step.
 
         It is zero initially and keeps its value until it is set again.
@@ -241,7 +241,7 @@ def _parts(space: gymnasium.Space[Any]) -> Any:
 def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
     """The number of most recent rows that items can refer to."""
     if isinstance(kind, Transitions):
-        # A window with its next observation and, after the end of an episode, the rows of the shorter windows.
+        # The rows of a window with its next observation and, after the end of an episode, of the shorter windows.
         return 2 * kind.n_steps + 1
     return (kind.length if isinstance(kind, Sequences) else _max_length(env, kind)) + 1
 

@@ -83,11 +83,12 @@ class WithoutReplacementSelector(ItemSelector):
 class PrioritizedSelector(ItemSelector):
     """Item i with probability p_i^e / sum_k p_k^e, where p are the priorities and e is the exponent.
 
-    That is equation 1 of Schaul et al., "Prioritized Experience Replay" (2016), whose alpha is the exponent. Items of
+    This is equation 1 of Schaul et al., "Prioritized Experience Replay" (2016), whose alpha is the exponent. Items of
     priority 0 are drawn only if all items have priority 0. Priorities must be finite and not negative.
 
     Args:
-      priority_exponent: 0 weights all positive priorities equally; 1 is proportional to the priority.
+      priority_exponent: with 0, all positive priorities have equal weight; with 1, the weight is proportional to the
+          priority.
 
     Raises:
       TypeError: the exponent is not a number.
@@ -108,9 +109,9 @@ class PrioritizedSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HeapSelector(ItemSelector):
-    """The item of the lowest or of the highest priority, with probability 1.
+    """The item with the lowest or the highest priority, with probability 1.
 
-    Among items of equal priority, it chooses the one that was inserted or updated longest ago.
+    Among items of equal priority, it chooses the item that was inserted or updated longest ago.
 
     Args:
       min_heap: whether to choose the lowest priority.
@@ -125,7 +126,8 @@ class HeapSelector(ItemSelector):
     def __repr__(self) -> str:
         return f"HeapSelector(sign={1 if self.min_heap else -1})"
 
-    # Instances of different subclasses can be equal, too, since the subclasses only name the two values.
+    # Instances of different subclasses can also be equal, since the subclasses only name the two values of
+    # ``min_heap``.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HeapSelector) and self.min_heap == other.min_heap
 
@@ -134,14 +136,14 @@ class HeapSelector(ItemSelector):
 
 
 class MinHeap(HeapSelector):
-    """The item of the lowest priority."""
+    """The item with the lowest priority."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
 class MaxHeap(HeapSelector):
-    """The item of the highest priority."""
+    """The item with the highest priority."""
 
     def __init__(self) -> None:
         super().__init__(False)

@@ -62,7 +62,7 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
-    """Returns (path, leaf) for each leaf in order. The path of a structure that is itself a leaf is ``()``."""
+    """Returns (path, leaf) for each leaf, in order. The path of a structure that is itself a leaf is ``()``."""
     return list(iterate(structure))
 
 
@@ -91,7 +91,7 @@ def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
 def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
     """Returns the number of leaves, and a function that applies ``unflatten_as`` to a sequence of that length.
 
-    It inspects the structure once, which makes repeated calls about ten times as fast.
+    The structure is inspected only once, which makes repeated calls about ten times as fast.
 
     >>> count, fill = filler({"b": (0, 0), "a": 0})
     >>> count, fill([3, 1, 2])
@@ -101,9 +101,9 @@ def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
 
 
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
-    """Returns ``function(leaf, *leaves of the others)`` for each leaf, in a structure like the first one.
+    """Returns ``function(leaf, *leaves of the other structures)`` for each leaf, in a structure like the first one.
 
-    Raises ``ValueError``, naming the path, if the others do not have the structure of the first.
+    Raises ``ValueError``, naming the path, if the other structures differ from the first.
     """
     return map_structure_with_path(lambda _, *leaves: function(*leaves), structure, *others)
 
@@ -170,8 +170,8 @@ def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], 
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    """Like ``iterate``, without the paths, which account for most of its cost. Writers call this function for each
-    step."""
+    """Like ``iterate``, but without the paths, which account for most of the cost of ``iterate``. Writers call this
+    function for each step."""
     if not is_nested(structure):
         leaves.append(structure)
         return

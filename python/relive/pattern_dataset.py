@@ -24,7 +24,7 @@ class PatternDataset:
     ``input_dataset``.
 
     Args:
-      input_dataset: the steps: nests of tensors. The dataset can be iterated as often as this input can.
+      input_dataset: the steps: nests of tensors. The dataset can be iterated as often as ``input_dataset``.
       configs: configurations from ``relive.structured.create_config`` with one table and one structure of patterns.
       respect_episode_boundaries: whether items must not contain steps of two episodes.
       is_end_of_episode: a function that returns whether a step is the last one of its episode.

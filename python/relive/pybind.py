@@ -55,7 +55,7 @@ def create_default_checkpointer(
 
 
 def selector_from_proto(options: bytes) -> ItemSelector:
-    """Returns the selector of a serialised ``KeyDistributionOptions`` message.
+    """Returns the selector of a serialized ``KeyDistributionOptions`` message.
 
     Raises:
       ValueError: the message names a selector that is switched off.

@@ -19,7 +19,7 @@ from typing import Any
 
 _log = logging.getLogger("relive")
 
-# dm-reverb's value for "no bound", so that it looks the same in both packages.
+# dm-reverb's value for "no bound", so that bounds look the same in both packages.
 _NO_BOUND = sys.float_info.max
 
 
@@ -60,7 +60,7 @@ class RateLimiter:
 
     @property
     def internal_limiter(self) -> RateLimiter:
-        """The limiter itself; in dm-reverb this is a separate object."""
+        """The limiter itself; in dm-reverb, this attribute is a separate object."""
         return self
 
     def __repr__(self) -> str:
@@ -95,8 +95,8 @@ class SampleToInsertRatio(RateLimiter):
     Args:
       samples_per_insert: the target average, above 0.
       min_size_to_sample: the number of items that the table must hold before it can be sampled.
-      error_buffer: how many samples too few or too many are allowed, counted from the moment at which the table first
-        holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
+      error_buffer: the number of samples by which the table may lag behind or exceed the target, counted from the
+        moment at which it first holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
 
     Raises:
       ValueError: a number out of its range, or an ``error_buffer`` that would block all calls.

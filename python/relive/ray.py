@@ -5,10 +5,10 @@ sets the resources of each worker::
 
     result = rl.run(agent, env, on=relive.ray.Workers(num_cpus=2), actors=64, steps=1_000_000)
 
-``python -m relive.ray --join ADDRESS --actors 64`` does the same for a run of
-``relive rl train … --listen ADDRESS --no-spawn``.
+``python -m relive.ray --join ADDRESS --actors 64`` starts the workers for a run of ``relive rl train … --listen ADDRESS
+--no-spawn``.
 
-:func:`replay` serves tables to a Ray program of your own.
+:func:`replay` serves tables to your own Ray program.
 
 All machines need Relive and the same version of ``ray``. A run calls Ray to start and end workers, and to query free
 resources while a worker waits to be placed. It makes no calls to Ray while all workers act.
@@ -31,14 +31,14 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
 from relive import _native
-from relive._remote import Told, end_with_parent, raised, told
+from relive._remote import RemoteError, end_with_parent, raised, describe_error
 from relive.client import Client
 from relive.rl._local_workers import Processes
 from relive.rl._workers import Supervisor, work
 from relive.server import Server
 from relive.tables import Table
 
-# A worker that has not been placed is reported each time that this interval passes.
+# The interval at which a worker that has not been placed is reported.
 _PLACE_SECONDS = 10.0
 # Strategies of placement groups; single actors do not support them.
 _GROUPS = ("STRICT_SPREAD", "PACK", "STRICT_PACK")
@@ -51,8 +51,8 @@ class Workers:
       num_cpus: the number of CPUs of each worker; Ray counts them and does not enforce them.
       num_gpus: the number of GPUs of each worker, or a fraction of one.
       resources: other resources of each worker, by their names in the cluster.
-      strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine before the next; or a scheduling
-        strategy of Ray, such as that of a placement group.
+      strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine before the next; or a Ray
+        scheduling strategy, such as a placement group's.
       workers_per_node: the number of workers in each Ray actor. The actor is then a node: it runs the workers as its
         own processes, requests the resources of all of them, and passes weights on. By default each worker is its own
         Ray actor. With this option, ``strategy`` may also be one for placement groups: ``"STRICT_SPREAD"``, ``"PACK"``
@@ -182,8 +182,8 @@ def _bundle(options: dict[str, Any]) -> dict[str, float]:
 
 
 class Replay:
-    """Tables on this machine for a Ray program of your own. Its tasks and actors connect to them directly; items do not
-    travel through Ray calls.
+    """Tables on this machine for your own Ray program. Its tasks and actors connect to the tables directly; items do
+    not travel through Ray calls.
 
     ::
 
@@ -203,7 +203,7 @@ class Replay:
         self.client = Client(f"{where}:{self.server.port}", token=token)
 
     def stop(self) -> None:
-        """Stops the server. Later calls of its clients fail, or wait until their timeouts."""
+        """Stops the server. Later calls by its clients fail, or wait until they time out."""
         self.server.stop()
 
     def __enter__(self) -> Replay:
@@ -232,11 +232,11 @@ def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None
 class _Worker:
     """A Ray actor that is, or will become, a worker or a node."""
 
-    def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[Told | None]], told: tuple[str, dict[str, Any]]) -> None:
-        self._ray, (self._name, self._needs) = ray, told
+    def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[RemoteError | None]], description: tuple[str, dict[str, Any]]) -> None:
+        self._ray, (self._name, self._needs) = ray, description
         self._host, self._placed, self._ended = of
         self.begun = 0.0
-        self._told_at = time.monotonic() + _PLACE_SECONDS
+        self._next_log_at = time.monotonic() + _PLACE_SECONDS
         self._placed.add_done_callback(self._begin)
 
     def _begin(self, placed: Future[str]) -> None:
@@ -245,15 +245,15 @@ class _Worker:
 
     def ended(self) -> str | None:
         if not self._ended.done():
-            self._tell_wait()
+            self._log_wait()
             return None
         error = self._ended.exception()
         return "" if error is None else f"{type(error).__name__}: {first_line(error)}"
 
-    def _tell_wait(self) -> None:
-        if self._placed.done() or time.monotonic() < self._told_at:
+    def _log_wait(self) -> None:
+        if self._placed.done() or time.monotonic() < self._next_log_at:
             return
-        self._told_at = time.monotonic() + _PLACE_SECONDS
+        self._next_log_at = time.monotonic() + _PLACE_SECONDS
         print(f"relive: {self._name} is waiting for Ray to schedule {self._needs}; free in the cluster: "
               f"{free_in(self._ray)}", file=sys.stderr)
 
@@ -273,7 +273,7 @@ class _Worker:
         try:
             self._ended.result(seconds)
         except Exception:
-            pass # It was killed, or did not notice the end of the run; its error was raised before.
+            pass # The worker was killed, or did not notice the end of the run; its error was raised before.
         self._ray.kill(self._host)
 
 
@@ -284,12 +284,12 @@ class _Host:
         """Returns the address of its machine."""
         return str(imported().util.get_node_ip_address())
 
-    def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> Told | None:
-        """Works until the run is over; returns its error, if any."""
+    def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> RemoteError | None:
+        """Works until the run is over; returns the worker's error, if any."""
         try:
             work(*agent_and_environment, address, number, token)
         except BaseException as error:
-            return told(error)
+            return describe_error(error)
         return None
 
 
@@ -300,8 +300,8 @@ class _Node:
         """Returns the address of its machine."""
         return str(imported().util.get_node_ip_address())
 
-    def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> Told | None:
-        """Runs that many workers until the run is over; returns the error of one, if any."""
+    def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> RemoteError | None:
+        """Runs that many workers until the run is over; returns a worker's error, if any."""
         try:
             workers = _NodeWorkers(agent_and_environment, address, token)
             name = f"{socket.gethostname()}-{os.getpid()}"
@@ -311,7 +311,7 @@ class _Node:
             finally:
                 workers.supervisor.close()
         except BaseException as error:
-            return told(error)
+            return describe_error(error)
         return None
 
 

@@ -1,4 +1,4 @@
-"""A replay buffer for single-process programs, which takes three lines and is built on a server's tables."""
+"""A replay buffer for single-process programs. It takes three lines of code, and is built on a server's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relive.security import ServerTls
 from relive.server import Server
 from relive.tables import Table
 
-# The additional entries in a sample of a prioritized buffer.
+# The additional entries in a sample from a prioritized buffer.
 _WEIGHTS, _KEYS = "weights", "keys"
 
 
@@ -38,16 +38,16 @@ class ReplayBuffer:
       capacity: the number of transitions that are kept; the oldest are evicted.
       batch_size: the number of transitions in a batch, unless given to :meth:`sample`.
       prioritized: the exponent α of prioritized replay (Schaul et al., 2016): transitions are sampled in proportion to
-        priority^α, and new ones get the highest priority so far. ``None``: uniform sampling.
+        priority^α, and new transitions get the highest priority so far. ``None``: uniform sampling.
       beta: the exponent β of the importance weights; the attribute may be changed at any time.
-      n_step: the number of steps that a transition covers. More than one requires ``discount``.
+      n_step: the number of steps that a transition covers. More than one step requires ``discount``.
       discount: γ. With it, steps must have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
         truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
         terminated, so that ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the
         discounted sum over the m steps. Columns whose name begins with ``next_`` are taken from the last of these
         steps.
-      seed: the seed of the random choices; the same calls then give the same batches.
-      table: the table's name, for clients of :meth:`serve`.
+      seed: the seed of the random choices; with the same seed, the same calls give the same batches.
+      table: the table's name, for clients that connect after :meth:`serve`.
 
     Raises:
       ValueError: a number out of its range.
@@ -145,7 +145,8 @@ class ReplayBuffer:
         return data
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
-        """Sets the priorities of the transitions ``keys``, as returned by :meth:`sample`. Evicted ones are ignored.
+        """Sets the priorities of the transitions ``keys``, as returned by :meth:`sample`. Evicted transitions are
+        ignored.
 
         Transitions of priority 0 are never sampled again, so programs usually add a small constant to the errors.
 
@@ -166,7 +167,8 @@ class ReplayBuffer:
 
     @property
     def server(self) -> Server:
-        """The underlying server, with one table. Its signature is that of the first step, if one was added before."""
+        """The underlying server, with one table. The table has the signature of the first step, or none if this
+        property is read before any step is added."""
         return self._table.server
 
     def save(self, path: str | os.PathLike[str]) -> None:

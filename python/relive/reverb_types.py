@@ -91,7 +91,7 @@ class TableInfo:
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
-        """Parses a serialised ``TableInfo`` message.
+        """Parses a serialized ``TableInfo`` message.
 
         Raises ``ValueError`` if the signature has a leaf that is not a tensor.
         """
@@ -173,7 +173,7 @@ class TableInfo:
         return selector_from_options(getattr(self, f"{role}_options"))
 
     def _raw(self) -> dict[str, Any]:
-        """The values of the compiled module, if the info comes from it."""
+        """The values from the compiled module, if the info comes from that module."""
         raw: dict[str, Any] = vars(self).get("_native", {})
         return raw
 

@@ -39,7 +39,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
     Args:
       buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
       observation_space, action_space, device, n_envs: as passed by Stable-Baselines3.
-      optimize_memory_usage: must be false: a table has no neighbouring rows that could share observations, and
+      optimize_memory_usage: must be false: a table has no neighboring rows that could share observations, and
         compresses them instead.
       handle_timeout_termination: whether an episode that was ended by a time limit counts as not terminated, so that
         its target bootstraps.
@@ -109,7 +109,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         return _rows(observations, self.n_envs, self.obs_shape, self.observation_space.dtype)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples | DictReplayBufferSamples:  # type: ignore[override]
-        """Returns a batch of transitions; ``env`` normalises observations and rewards."""
+        """Returns a batch of transitions; ``env`` normalizes observations and rewards."""
         data = self.replay.sample(batch_size)
         observations, following = (self._normalize_obs(data[name], env) for name in ("observation", "next_observation"))
         columns: dict[str, Any] = {

@@ -265,7 +265,7 @@ def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None
     temporary folder at the first checkpoint."""
     if checkpointer is None:
         return None
-    told = checkpointer.internal_checkpointer()
-    if not isinstance(told, Checkpointer):
-        raise TypeError(f"internal_checkpointer() must return a relive.checkpointers.Checkpointer, got {told!r}")
-    return dataclasses.asdict(told)
+    internal = checkpointer.internal_checkpointer()
+    if not isinstance(internal, Checkpointer):
+        raise TypeError(f"internal_checkpointer() must return a relive.checkpointers.Checkpointer, got {internal!r}")
+    return dataclasses.asdict(internal)

@@ -31,7 +31,7 @@ from relive._patterns import (
     td_error,
     unpack_pattern,
 )
-from relive.writer import LETTING_GO_S, flush_while_there
+from relive.writer import CLOSE_TIMEOUT_S, flush_while_there
 
 if TYPE_CHECKING:
     from relive import _native
@@ -167,7 +167,7 @@ class StructuredWriter:
         if client is None or self._closed:
             return
         try:
-            flush_while_there(self._writer.flush, client, LETTING_GO_S)
+            flush_while_there(self._writer.flush, client, CLOSE_TIMEOUT_S)
         except Exception:
             # No caller could catch it.
             logging.getLogger("relive").warning("a writer was dropped without flush(), so items were lost", exc_info=True)
@@ -179,7 +179,7 @@ class StructuredWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if errors._lets_flush(error):
+            if errors._allows_flush(error):
                 self.flush()
         finally:
             self.close()

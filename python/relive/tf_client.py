@@ -193,7 +193,7 @@ def _in_graph(
             return [str(error).encode(), *nothing]
 
     missing, *results = tf.compat.v1.py_func(run, arguments, [tf.string, *dtypes], stateful=True, name=name)
-    # An assertion is not optimised away, unlike an operation whose result is unused.
+    # An assertion is not optimized away, unlike an operation whose result is unused.
     is_there = tf.equal(operations.raise_not_found(missing), "")
     with tf.control_dependencies([tf.raw_ops.Assert(condition=is_there, data=[missing])]):
         return [tf.identity(result) for result in results] if results else tf.no_op()

@@ -142,8 +142,8 @@ class Storage(TensorStorage):
 class Sampler(PrioritizedSampler):
     """Draws batches of a :class:`Storage`, by priority if the storage has priorities.
 
-    Their importance weights are ``"priority_weight"``, normalised by the largest weight in the batch; torchrl
-    normalises by the largest in the buffer.
+    Their importance weights are ``"priority_weight"``, normalized by the largest weight in the batch; torchrl
+    normalizes by the largest in the buffer.
 
     Args:
       beta: the exponent β of the weights; the attribute may be changed at any time.

@@ -44,7 +44,7 @@ class TrajectoryWriter:
     """
 
     # Whether :meth:`close` raises if items are lost.
-    _tells_of_loss = False
+    _reports_loss = False
 
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
         if not isinstance(internal_writer, _native.TrajectoryWriter):
@@ -210,7 +210,7 @@ class TrajectoryWriter:
         """
         # An error that is already being raised is more important than its consequence, which is logged.
         is_failing = sys.exc_info()[0] is not None
-        self._writer.close(tell=self._tells_of_loss and not is_failing)
+        self._writer.close(report_loss=self._reports_loss and not is_failing)
 
     def __enter__(self) -> TrajectoryWriter:
         return self
@@ -218,5 +218,5 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if errors._lets_flush(error):
+        if errors._allows_flush(error):
             self.flush()

@@ -24,7 +24,7 @@ _UNBOUNDED_ITEMS = 1_000_000
 _PATIENCE_S = 1.0
 
 # The time for which a deleted writer waits for the confirmation of its items.
-LETTING_GO_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 
 
 class Writer:
@@ -177,7 +177,7 @@ class Writer:
         if getattr(self, "_closed", True):
             return
         try:
-            self.close(retry_on_unavailable=False, timeout=LETTING_GO_S)
+            self.close(retry_on_unavailable=False, timeout=CLOSE_TIMEOUT_S)
         except Exception:
             # No caller could catch it.
             logging.getLogger("relive").warning("a writer was dropped without close(), so items were lost", exc_info=True)
@@ -202,15 +202,15 @@ class Writer:
                 raise
         columns = _Columns(self._make())
         columns.add(data, leaves, steps, is_sequence)
-        self._settle_former(None)
+        self._finish_previous(None)
         self._former, self._columns = self._columns, columns
 
     def _flush(self, left: int, timeout_ms: int | None) -> None:
         until = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        self._settle_former(timeout_ms)
+        self._finish_previous(timeout_ms)
         self._columns.writer.flush(left, None if until is None else _milliseconds(until - time.monotonic()))
 
-    def _settle_former(self, timeout_ms: int | None) -> None:
+    def _finish_previous(self, timeout_ms: int | None) -> None:
         """Waits until the items of earlier kinds of columns are confirmed."""
         if self._former is not None:
             self._former.writer.flush(0, timeout_ms)
@@ -265,11 +265,11 @@ def flush_while_there(
         try:
             return flush(0, _milliseconds(min(left, _PATIENCE_S)))
         except errors.DeadlineExceededError:
-            if left <= _PATIENCE_S or not _is_there(client):
+            if left <= _PATIENCE_S or not _is_reachable(client):
                 raise
 
 
-def _is_there(client: _native.Client) -> bool:
+def _is_reachable(client: _native.Client) -> bool:
     try:
         client.server_info(_PATIENCE_S)
     except errors.ReverbError:

@@ -1,5 +1,5 @@
-"""Members of rings, each in a process of its own: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. What one has found
-is printed as JSON."""
+"""Members of rings, each in its own process: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. Each prints its results
+as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def calls(ring: rl.AllReduce) -> Any:
 
 
 def wait(ring: rl.AllReduce) -> Any:
-    """The first waits for the others, which do not come, and counts what another thread does meanwhile."""
+    """The first member waits for the others, which never join, and counts what another thread does in the meantime."""
     ticks = [0]
     is_over = threading.Event()
 
@@ -90,7 +90,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Learns beside others: by PyTorch's own means, or by a ring."""
+    """Learns together with others: with PyTorch's own distributed training, or with a ring."""
 
     def __init__(self, module: nn.Module, ring: rl.AllReduce | None) -> None:
         self.module = module
@@ -133,7 +133,7 @@ class Agent:
 
 
 def agent(ring: rl.AllReduce | None, rank: int) -> Any:
-    """A run of this rank; a digest of the weights that its learner has come to, and its episodes."""
+    """Executes the run of this rank; returns a digest of its learner's final weights, and its episodes."""
     own = Agent(ring)
     result = rl.run(own, "CartPole-v1", steps=100_000, learner_steps=16, seed=rank + 1)
     assert own.made is not None

@@ -1,4 +1,4 @@
-"""A headless Chromium, told what to do over a pipe by the DevTools protocol: nothing but Debian's package is needed."""
+"""A headless Chromium, controlled over a pipe with the DevTools protocol; requires only Debian's package."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ os.dup2(pipes[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
-# Longer than anything takes unless it hangs.
+# Longer than any operation takes unless it hangs.
 _PATIENCE_S = 60.0
 
 
 def program() -> str:
-    """The browser; installed from Debian's package where that is allowed and it is missing."""
+    """The path of the browser. If it is missing and the user may install it, installs Debian's package."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None and (apt := shutil.which("apt-get")):
         _install(apt)
@@ -91,7 +91,7 @@ class Page:
         return reply
 
     def _note(self, event: dict[str, Any]) -> None:
-        """Keeps what a console would show in red."""
+        """Collects the errors that a console would show."""
         method, about = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(about["exceptionDetails"]))
@@ -101,24 +101,24 @@ class Page:
             self.complaints.append(about["entry"]["text"])
 
     def show(self, width: int, height: int, scheme: str) -> None:
-        """Sets the size of the window, and whether the user likes it ``light`` or ``dark``."""
+        """Sets the size of the window, and the preferred color scheme, ``light`` or ``dark``."""
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, url: str) -> None:
-        """Goes to a page."""
+        """Opens a page."""
         self._call("Page.navigate", url=url)
 
     def value(self, expression: str) -> Any:
-        """What a piece of JavaScript gives."""
+        """Evaluates JavaScript and returns its value."""
         result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def until(self, expression: str) -> Any:
-        """The same, once it is true."""
+        """Evaluates JavaScript until its value is true, and returns the value."""
         deadline = time.monotonic() + _PATIENCE_S
         while not (value := self.value(expression)):
             assert time.monotonic() < deadline, f"{expression} stays {value!r}; {self.complaints}"
@@ -133,7 +133,7 @@ class Page:
 
 @contextlib.contextmanager
 def browse() -> Iterator[Page]:
-    """A page of a browser that ends with the block."""
+    """A page of a browser that is closed at the end of the block."""
     browser = program()
     (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

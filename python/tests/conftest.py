@@ -1,4 +1,4 @@
-"""What tests share: servers that stop, and clients by every way there is."""
+"""Shared fixtures: servers that are stopped after a test, and clients over every transport."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 import relive
 
-# Longer than anything takes unless it hangs.
+# Longer than any operation takes unless it hangs.
 PATIENCE_S = 30.0
 
 TRANSPORTS = ("in-process", "tcp", "unix", "shm")
 
 
 def uniform_table(name: str = "table", **rules: object) -> relive.Table:
-    """A table of uniform sampling that opens with its first item."""
+    """A table with uniform sampling that can be sampled from its first item on."""
     arguments: dict[str, object] = {
         "sampler": relive.selectors.Uniform(),
         "remover": relive.selectors.Fifo(),
@@ -27,7 +27,7 @@ def uniform_table(name: str = "table", **rules: object) -> relive.Table:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., relive.Server]]:
-    """Starts servers of the tables given; all stop at the end of the test."""
+    """Starts servers with the given tables; all are stopped at the end of the test."""
     servers: list[relive.Server] = []
 
     def start(*tables: relive.Table) -> relive.Server:
@@ -41,13 +41,13 @@ def serve() -> Iterator[Callable[..., relive.Server]]:
 
 @pytest.fixture(params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> str:
-    """Every way to a server."""
+    """Every transport to a server."""
     return str(request.param)
 
 
 @pytest.fixture
 def connect(serve: Callable[..., relive.Server], transport: str) -> Callable[..., relive.Client]:
-    """A client of a fresh server with the tables given, by the way of `transport`."""
+    """Creates clients of a new server with the given tables, over `transport`."""
 
     def start(*tables: relive.Table) -> relive.Client:
         return relive.Client(f"localhost:{serve(*tables).port}", transport=transport)

@@ -1,4 +1,4 @@
-"""Stores of trajectories, as the tests of `relive.gpu` use them."""
+"""Stores of trajectories for the tests of `relive.gpu`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from gymnasium import spaces
 
 
 class Line(dm_env.Environment):
-    """Ten steps on a line to the left or to the right; the reward at the end is the place. Observations are nests."""
+    """Ten steps to the left or to the right on a line; the reward at the end is the position. Observations are
+    nests."""
 
     def __init__(self) -> None:
         self._place = 0
@@ -44,7 +45,7 @@ class Line(dm_env.Environment):
 
 
 class Spaces(gymnasium.Env[Any, Any]):
-    """Episodes of three steps in any spaces, which end as told; observations are samples."""
+    """Episodes of three steps in any spaces, which end as specified; observations are samples of the space."""
 
     def __init__(self, observation: Any, action: Any, *, truncates: bool = False) -> None:
         self.observation_space = observation

@@ -1,5 +1,4 @@
-"""The agents of examples/python/agents learn, in a short form, and go on with the same numbers when they are
-resumed."""
+"""The agents of examples/python/agents learn in short runs, and produce the same results when they are resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "
 
 
 def example(name: str) -> Any:
-    """The module of an example, under a name of its own."""
+    """Imports an example as a module with a unique name."""
     known = f"example_agent_{name}"
     if known not in sys.modules:
         spec = importlib.util.spec_from_file_location(known, FOLDER / f"{name}.py")
@@ -31,7 +30,7 @@ def example(name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """More only slow networks as small as these down."""
+    """More threads only slow down networks as small as these."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -40,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
-    """Recordings of catch: of who always catches, and of who acts at random."""
+    """Recordings of catch: one of an expert, and one of a random policy."""
     folder, environment, rng = tmp_path_factory.mktemp("data"), rl.make("catch/0", seed=1), np.random.default_rng(1)
 
     def catch(observation: Any) -> int:
@@ -55,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
 SMALL = rl.Transitions(batch_size=64, min_size=300)
 EPISODES = rl.Sequences(length=10, batch_size=16, samples_per_insert=16, min_size=50)
 
-# In a form that is quick: the agent, where it learns, steps, and the return that it has to reach.
+# Short runs: the agent, its environment, the steps, and the return that it must reach.
 SHORT: dict[str, tuple[Any, str, int, float]] = {
     "dqn": (lambda m: m.DQN(width=32, epsilon=0.1), "catch/0", 2500, 0.4),
     "ppo": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),
@@ -63,7 +62,7 @@ SHORT: dict[str, tuple[Any, str, int, float]] = {
     "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 5000, -500.0),
     "r2d2": (lambda m: m.R2D2(width=32), "memory_len/3", 2500, 0.7),
     "bc": (lambda m: m.BC(width=32), "catch/0", 300, 0.8),
-    # Its actor takes longer; its model has a test of its own.
+    # Its actor takes longer to learn; its model has a separate test.
     "world_model": (lambda m: m.Dreamer(width=64, horizon=3, experience=EPISODES), "catch/0", 2500, -1.0),
     "decision_transformer": (lambda m: m.DecisionTransformer(width=32, layers=1), "catch/0", 250, 0.7),
 }
@@ -80,7 +79,7 @@ def run(name: str, steps: int, data: dict[str, pathlib.Path], **options: Any) ->
 
 
 class Losses:
-    """A logger that keeps what the world model's learner tells."""
+    """A logger that stores the reports of the world model's learner."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -96,25 +95,25 @@ class Losses:
 def test_the_world_model_explains_more_as_it_learns(data: dict[str, pathlib.Path]) -> None:
     losses = Losses()
     run("world_model", 2500, data, loggers=[losses])
-    # What is learned is told at least once a second, so that a slow machine tells more.
+    # The learner reports at least once a second, so a slow machine reports more often.
     assert len(losses.values) >= 2 and losses.values[-1] < 0.95 * losses.values[0]
 
 
 @pytest.mark.parametrize("name", sorted(SHORT.keys() - {"world_model"}))
-def test_it_learns(name: str, data: dict[str, pathlib.Path]) -> None:
+def test_an_example_agent_learns(name: str, data: dict[str, pathlib.Path]) -> None:
     _, _, steps, least = SHORT[name]
     result = run(name, steps, data, evaluate_every=steps, evaluation_episodes=20)
-    # SAC draws well before the middle of what it draws does well.
+    # SAC's sampled actions are good earlier than its mean actions.
     returns = result.episodes.returns[-3:] if name == "sac" else result.evaluation.returns
     assert returns.mean() > least
 
 
-# Steps of a run that learns for a while, and where it is left in between.
+# Numbers of steps: where the run is interrupted, and where it ends.
 PARTS = {"ppo": (1100, 3000), "ppo_jax": (1100, 3000), "dqn": (1100, 1300), "sac": (400, 600), "r2d2": (900, 1100), "bc": (15, 40), "world_model": (500, 600)}
 
 
 @pytest.mark.parametrize("name", sorted(SHORT))
-def test_a_resumed_run_has_the_same_numbers(name: str, data: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+def test_a_resumed_example_gives_identical_results(name: str, data: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
     part, whole = PARTS.get(name, (6, 12))
 
     def policy(folder: str, *parts: int) -> bytes:

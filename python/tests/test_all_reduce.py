@@ -1,4 +1,4 @@
-"""relive.rl.AllReduce, and learners of PyTorch side by side, in processes of their own."""
+"""relive.rl.AllReduce, and several PyTorch learners, in separate processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def free_address() -> str:
 
 @contextlib.contextmanager
 def members(mode: str, ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """The processes of a ring, which end with the block."""
+    """The processes of a ring, which are ended with the block."""
     address = free_address()
     processes = [
         subprocess.Popen(
@@ -48,12 +48,12 @@ def members(mode: str, ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def found(mode: str, ranks: int) -> list[Any]:
-    """What all members have found."""
+    """The results of all members."""
     with members(mode, ranks) as processes:
         return [json.loads(process.communicate(timeout=SECONDS)[0]) for process in processes]
 
 
-def test_each_call_gives_all_members_the_same() -> None:
+def test_each_call_gives_all_members_the_same_result() -> None:
     expected = {
         "mean": [[2.0] * 3] * 2,
         "sum": [[3.0, 3.0], [[30.0, 30.0]] * 3],
@@ -63,7 +63,7 @@ def test_each_call_gives_all_members_the_same() -> None:
     assert found("calls", 3) == [expected] * 3
 
 
-def test_half_batches_of_two_learners_give_the_weights_of_the_whole_batch() -> None:
+def test_two_learners_with_half_batches_match_one_with_the_whole_batch() -> None:
     first, second = found("regression", 2)
     assert first == second
     (alone,) = found("regression", 1)
@@ -76,12 +76,12 @@ def test_learners_of_two_runs_hold_the_same_weights(mode: str) -> None:
     first, second = found(mode, 2)
     assert first["weights"] == second["weights"]
     assert first["steps"] == second["steps"] == 16
-    # Each has learned from episodes of its own.
+    # Each member has learned from its own episodes.
     assert first["episodes"] != second["episodes"]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_member_that_is_gone_is_named_to_those_who_wait(sent: signal.Signals) -> None:
+def test_a_lost_member_is_named_to_waiting_members(sent: signal.Signals) -> None:
     with members("wait", 3) as processes:
         for process in processes:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
@@ -92,11 +92,11 @@ def test_a_member_that_is_gone_is_named_to_those_who_wait(sent: signal.Signals) 
     assert told["seconds"] < 30
 
 
-def test_ctrl_c_ends_a_call_that_waits_and_other_threads_go_on_meanwhile() -> None:
+def test_ctrl_c_ends_a_waiting_call_that_lets_other_threads_run() -> None:
     with members("wait", 2) as processes:
         for process in processes:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        # Until other threads have had their turns while it waits.
+        # The member waits until other threads have run.
         with pytest.raises(subprocess.TimeoutExpired):
             processes[0].wait(timeout=0.5)
         processes[0].send_signal(signal.SIGINT)
@@ -105,7 +105,7 @@ def test_ctrl_c_ends_a_call_that_waits_and_other_threads_go_on_meanwhile() -> No
     assert told["ticks"] > 20
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_all_reduce_reports_misuse() -> None:
     with rl.AllReduce(0, 1, "127.0.0.1:0") as ring:
         own = np.ones(3, np.float32)
         ring.mean(own)

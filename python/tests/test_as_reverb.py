@@ -1,4 +1,4 @@
-"""The module `reverb` keeps to dm-reverb where this package does otherwise."""
+"""The module `reverb` behaves like dm-reverb where this package differs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ else:
 """
 
 
-def test_what_the_module_reverb_keeps() -> None:
+def test_the_module_reverb_keeps_the_behavior_of_dm_reverb() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={**os.environ, "PYTHONPATH": str(STAND_IN)},

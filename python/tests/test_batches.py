@@ -51,7 +51,7 @@ def test_columns_are_stacked(connect: Connect) -> None:
     assert batch.lengths is None
 
 
-def test_what_is_known_of_the_items(connect: Connect) -> None:
+def test_batches_have_item_infos(connect: Connect) -> None:
     client = connect(signed_table())
     write(client, 4)
     info = next(client.batches("table", 8, timeout=PATIENCE_S)).info
@@ -77,7 +77,7 @@ def test_numbers_out_of_range(connect: Connect, arguments: dict[str, int]) -> No
         connect().batches("table", **arguments)
 
 
-def test_exact_batches_take_what_they_give(connect: Connect) -> None:
+def test_exact_batches_remove_only_the_items_they_return(connect: Connect) -> None:
     client = connect(relive.Table.queue("table", 100, signature=SIGNATURE))
     keys = write(client, 30)
     with client.batches("table", 4, prefetch=0, timeout=PATIENCE_S) as batches:
@@ -97,7 +97,7 @@ def test_a_timeout_loses_nothing(connect: Connect) -> None:
     assert next(batches).info.key.tolist() == keys
 
 
-def test_an_exact_batch_that_is_late_takes_nothing(connect: Connect) -> None:
+def test_a_timed_out_exact_batch_removes_nothing(connect: Connect) -> None:
     client = connect(relive.Table.queue("table", 100, signature=SIGNATURE))
     with client.batches("table", 2, prefetch=0, timeout=0.2) as batches:
         with pytest.raises(relive.DeadlineExceededError):
@@ -107,7 +107,7 @@ def test_an_exact_batch_that_is_late_takes_nothing(connect: Connect) -> None:
     assert [sample.info.key for sample in client.sample("table", 2, emit_timesteps=False, timeout=PATIENCE_S)] == keys
 
 
-def test_prefetch_can_be_seen(serve: Serve) -> None:
+def test_prefetched_batches_are_counted(serve: Serve) -> None:
     client = relive.Client(f"localhost:{serve(signed_table()).port}", transport="tcp")
     write(client, 4)
     batches = client.batches("table", 4, prefetch=3, timeout=PATIENCE_S)
@@ -123,7 +123,7 @@ def test_items_of_different_lengths(connect: Connect) -> None:
     client = connect(signed_table(sampler=relive.selectors.Fifo(), max_times_sampled=1))
     write(client, 1, length=2)
     write(client, 1, length=4)
-    # Nothing is asked for ahead: what is, and comes when the iterator has gone, counts as sampled.
+    # Nothing is prefetched: prefetched items that arrive after the iterator is gone would count as sampled.
     batch = next(client.batches("table", 2, pad=True, prefetch=0, timeout=PATIENCE_S))
     assert batch.data["obs"].shape == (2, 4, 2)
     assert batch.lengths["obs"].tolist() == [2, 4] and batch.lengths["reward"] is None
@@ -135,8 +135,8 @@ def test_items_of_different_lengths(connect: Connect) -> None:
         next(client.batches("table", 2, prefetch=0, timeout=PATIENCE_S))
 
 
-def test_arrays_are_the_caller_s(connect: Connect) -> None:
-    """Memory is used again only when nobody refers to it any more."""
+def test_arrays_are_owned_by_the_caller(connect: Connect) -> None:
+    """Memory is reused only when no reference to it remains."""
     client = connect(signed_table())
     write(client, 50)
     kept = []
@@ -189,7 +189,7 @@ def out_arrays(batch_size: int = 4, length: int = 3) -> dict[str, np.ndarray]:
     return {"obs": np.zeros((batch_size, length, 2), np.float32), "reward": np.zeros(batch_size)}
 
 
-def test_batches_are_gathered_into_given_arrays(connect: Connect) -> None:
+def test_batches_are_gathered_into_output_arrays(connect: Connect) -> None:
     client = connect(signed_table())
     write(client, 10)
     out = out_arrays()
@@ -204,7 +204,7 @@ def test_batches_are_gathered_into_given_arrays(connect: Connect) -> None:
     assert seen == set(map(float, range(2, 12)))
 
 
-def test_columns_without_an_array_get_new_ones(connect: Connect) -> None:
+def test_columns_without_an_output_array_get_new_arrays(connect: Connect) -> None:
     client = connect(signed_table())
     write(client, 3)
     out = {"obs": None, "reward": np.zeros(4)}
@@ -215,7 +215,7 @@ def test_columns_without_an_array_get_new_ones(connect: Connect) -> None:
     np.testing.assert_array_equal(second.data["obs"][:, -1, 0], out["reward"])
 
 
-def test_given_arrays_may_have_room_for_padding(connect: Connect) -> None:
+def test_output_arrays_may_have_room_for_padding(connect: Connect) -> None:
     client = connect(uniform_table())
     with client.trajectory_writer(3) as writer:
         for step in range(1, 4):
@@ -230,7 +230,7 @@ def test_given_arrays_may_have_room_for_padding(connect: Connect) -> None:
         next(small)
 
 
-def test_given_arrays_with_strings_beside_them(connect: Connect) -> None:
+def test_output_arrays_besides_string_columns(connect: Connect) -> None:
     client = connect(uniform_table())
     with client.trajectory_writer(1) as writer:
         writer.append({"name": b"x", "value": 1.5})
@@ -246,7 +246,7 @@ def test_given_arrays_with_strings_beside_them(connect: Connect) -> None:
     ([1, 2], r"out\['obs'\]\[0\] must be a numpy array or None, got a <class 'int'>"),
     (np.zeros((4, 3, 2), object), r"out\['obs'\] has the data type object"),
 ])
-def test_what_is_no_array_is_refused(connect: Connect, bad: object, message: str) -> None:
+def test_output_values_that_are_not_arrays_are_refused(connect: Connect, bad: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         connect(signed_table()).batches("table", 4, out={"obs": bad, "reward": None})
 
@@ -266,7 +266,7 @@ def readonly() -> np.ndarray:
     (np.frombuffer(bytearray(97), np.uint8)[1:].view(np.float32).reshape(4, 3, 2), "not aligned"),
     (readonly(), "read-only"),
 ])
-def test_arrays_that_cannot_be_written_to_are_refused(connect: Connect, bad: np.ndarray, message: str) -> None:
+def test_read_only_output_arrays_are_refused(connect: Connect, bad: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         connect(signed_table()).batches("table", 4, out={"obs": bad, "reward": None})
 
@@ -278,7 +278,7 @@ def test_arrays_that_cannot_be_written_to_are_refused(connect: Connect, bad: np.
     ({"other": out_arrays()["obs"], "reward": np.zeros(4)}, "structure of the items of table 'table'.*'other'"),
     (list(out_arrays().values()), "structure of the items"),
 ])
-def test_arrays_of_another_kind_than_the_items_are_refused(connect: Connect, out: object, message: str) -> None:
+def test_output_arrays_that_differ_from_the_items_are_refused(connect: Connect, out: object, message: str) -> None:
     client = connect(signed_table())
     write(client, 3)
     batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
@@ -293,7 +293,7 @@ def test_arrays_that_share_memory_are_refused(connect: Connect) -> None:
         connect(signed_table()).batches("table", 4, out={"obs": array[:4], "reward": array.reshape(-1)[:4]})
 
 
-def test_a_given_array_may_not_change_its_kind(connect: Connect) -> None:
+def test_an_output_array_may_not_change_its_dtype_or_shape(connect: Connect) -> None:
     client = connect(signed_table())
     write(client, 3)
     out = out_arrays()
@@ -306,8 +306,8 @@ def test_a_given_array_may_not_change_its_kind(connect: Connect) -> None:
     next(batches)
 
 
-def test_given_arrays_are_written_to_by_one_call_at_a_time(connect: Connect) -> None:
-    """Threads that share arrays get an error or a whole batch, and the arrays are free again afterwards."""
+def test_output_arrays_are_written_by_one_call_at_a_time(connect: Connect) -> None:
+    """Threads that share arrays get an error or a complete batch, and the arrays can be used again afterwards."""
     client = connect(signed_table())
     write(client, 20)
     out = out_arrays(256)

@@ -24,7 +24,7 @@ def serve(url: str) -> relive.Server:
     return relive.Server([table], checkpointer=relive.checkpointers.DefaultCheckpointer(url, keep=2))
 
 
-def test_a_server_goes_on_where_its_bucket_left_off(url: str) -> None:
+def test_a_server_resumes_from_its_bucket(url: str) -> None:
     with serve(url) as server:
         client = server.localhost_client()
         for step in range(3):
@@ -39,11 +39,11 @@ def test_a_server_goes_on_where_its_bucket_left_off(url: str) -> None:
         assert [float(sample[0].data[0]) for sample in samples] == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_a_second_server_is_told_who_writes_to_the_bucket(url: str) -> None:
+def test_a_second_server_is_refused_with_the_owner_of_the_bucket(url: str) -> None:
     with serve(url), pytest.raises(relive.errors.ReverbError, match=f"process {os.getpid()} .*writes its checkpoints here"):
         serve(url)
 
 
-def test_a_bucket_that_is_not_there_is_named() -> None:
+def test_a_missing_bucket_is_named() -> None:
     with pytest.raises(relive.errors.ReverbError, match="there is no bucket `relive-nowhere`: create it first"):
         serve("s3://relive-nowhere/run")

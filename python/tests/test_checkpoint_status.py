@@ -1,4 +1,4 @@
-"""Checkpoints of a running server: what is told of them."""
+"""The checkpoint status of a running server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Serve = Callable[..., relive.Server]
 
 @pytest.fixture(params=["tcp", "in-process"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> relive.Client:
-    """A client of a server that keeps checkpoints."""
+    """A client of a server that writes checkpoints."""
     server = relive.Server(tables=[uniform_table()], checkpointer=checkpointers.DefaultCheckpointer(tmp_path))
     request.addfinalizer(server.stop)
     return relive.Client(f"localhost:{server.port}", transport=request.param, timeout=PATIENCE_S)
 
 
-def test_the_status_tells_of_the_last_checkpoint(client: relive.Client) -> None:
+def test_the_status_reports_the_last_checkpoint(client: relive.Client) -> None:
     before = client.checkpoint_status()
     assert before == relive.CheckpointStatus(
         enabled=True, running=None, queued=False, last=None, last_saved=None, next_due_s=None, loaded=None
@@ -45,7 +45,7 @@ def test_the_status_tells_of_the_last_checkpoint(client: relive.Client) -> None:
         status.last.path = "elsewhere"  # type: ignore[misc]
 
 
-def test_a_failure_is_told_and_the_one_before_stays(client: relive.Client, tmp_path: Path) -> None:
+def test_a_failure_is_reported_and_the_last_checkpoint_is_remembered(client: relive.Client, tmp_path: Path) -> None:
     path = client.checkpoint()
     for file in sorted(tmp_path.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
@@ -60,7 +60,7 @@ def test_a_failure_is_told_and_the_one_before_stays(client: relive.Client, tmp_p
     assert status.last_saved.path == path
 
 
-def test_threads_that_ask_at_once_share_checkpoints(client: relive.Client) -> None:
+def test_concurrent_requests_share_checkpoints(client: relive.Client) -> None:
     paths: list[str] = []
     threads = [threading.Thread(target=lambda: paths.append(client.checkpoint())) for _ in range(16)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Checkpointers: what is written and read, in which format, and what becomes of servers that are killed."""
+"""Checkpointers: what they write and read, the formats, and servers that are killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Begin = Callable[..., relive.Server]
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Starts servers with a checkpointer of these options; all stop at the end of the test."""
+    """Starts servers with a checkpointer with these options; all are stopped at the end of the test."""
     servers: list[relive.Server] = []
 
     def start(table: relive.Table | None = None, path: object = None, **options: Any) -> relive.Server:
@@ -47,13 +47,13 @@ def write(server: relive.Server, *values: float) -> relive.Client:
 
 
 def values(server: relive.Server) -> list[float]:
-    """What is in the table, in the order of insertion."""
+    """The contents of the table, in order of insertion."""
     client = relive.Client(f"localhost:{server.port}", timeout=PATIENCE_S)
     return [item.priority for item in client.items("table")]
 
 
 @pytest.mark.parametrize("format", ["relive", "reverb"])
-def test_a_server_goes_on_from_its_newest_checkpoint(begin: Begin, tmp_path: Path, format: str) -> None:
+def test_a_server_resumes_from_its_newest_checkpoint(begin: Begin, tmp_path: Path, format: str) -> None:
     server = begin(format=format)
     path = write(server, 1, 2).checkpoint()
     assert os.path.dirname(path) == str(tmp_path / "root")
@@ -104,7 +104,7 @@ def test_a_fallback_is_read_while_there_is_no_checkpoint(begin: Begin, tmp_path:
     assert values(begin(path=tmp_path / "other", fallback_checkpoint_path=tmp_path / "nowhere")) == []
 
 
-def test_checkpoints_are_kept_and_one_can_be_named(begin: Begin, tmp_path: Path) -> None:
+def test_checkpoints_are_kept_and_one_can_be_chosen(begin: Begin, tmp_path: Path) -> None:
     server = begin(keep=2)
     paths = [write(server, value).checkpoint() for value in range(4)]
     assert [Path(path).exists() for path in paths] == [False, False, True, True]
@@ -116,7 +116,7 @@ def test_checkpoints_are_kept_and_one_can_be_named(begin: Begin, tmp_path: Path)
     assert values(begin()) == [0, 1, 2, 9]
 
 
-def test_checkpoints_are_written_by_the_clock_and_at_the_end(begin: Begin) -> None:
+def test_checkpoints_are_written_periodically_and_at_shutdown(begin: Begin) -> None:
     server = begin(every=datetime.timedelta(seconds=1), at_shutdown=True)
     client = write(server, 1)
     paths = set()
@@ -128,7 +128,7 @@ def test_checkpoints_are_written_by_the_clock_and_at_the_end(begin: Begin) -> No
     assert values(begin()) == [1, 2]
 
 
-def test_the_rules_are_the_checkpoints_or_the_codes(begin: Begin) -> None:
+def test_rules_come_from_the_checkpoint_or_the_code(begin: Begin) -> None:
     server = begin()
     write(server, 1, 2, 3).checkpoint()
     server.stop()
@@ -169,7 +169,7 @@ def test_a_folder_belongs_to_one_server_until_that_is_stopped(begin: Begin, tmp_
     again = begin()
     assert values(again) == [1]
     again.stop()
-    # dm-reverb's format may be read by many, and is written by one.
+    # Several servers may read dm-reverb's format, but only one may write it.
     one, other = begin(format="reverb"), begin(format="reverb")
     write(one, 2).checkpoint()
     assert (values(one), values(other)) == ([1, 2], [1])
@@ -207,7 +207,7 @@ print("done")
 """
 
 
-def test_a_fork_neither_keeps_nor_gives_away_a_folder() -> None:
+def test_a_fork_neither_keeps_nor_releases_a_folder_lock() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
@@ -228,7 +228,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_fork_does_not_keep_the_folder_of_a_server_that_is_killed() -> None:
+def test_a_fork_does_not_keep_the_folder_lock_of_a_killed_server() -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", KILLED],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -240,7 +240,7 @@ def test_a_fork_does_not_keep_the_folder_of_a_server_that_is_killed() -> None:
         relive.Server([uniform_table()], checkpointer=DefaultCheckpointer(path)).stop()
 
 
-def test_a_server_tells_which_checkpoint_it_began_with(begin: Begin) -> None:
+def test_a_server_reports_the_checkpoint_it_started_from(begin: Begin) -> None:
     server = begin()
     path = write(server, 1).checkpoint()
     assert server.localhost_client().checkpoint_status().loaded is None
@@ -249,7 +249,7 @@ def test_a_server_tells_which_checkpoint_it_began_with(begin: Begin) -> None:
     assert (status.loaded, status.last) == (path, None)
 
 
-def test_options_that_have_no_such_value_are_refused(tmp_path: Path) -> None:
+def test_invalid_checkpoint_options_are_refused(tmp_path: Path) -> None:
     for options, told in (
         ({"format": "zip"}, "format must be one of"),
         ({"config": "both"}, "config must be one of"),
@@ -269,7 +269,7 @@ def test_buckets_keep_relives_format_only() -> None:
         relive.Server([uniform_table()], checkpointer=DefaultCheckpointer("ftp://bucket/run"))
 
 
-def test_a_checkpointer_that_tells_something_else_is_refused() -> None:
+def test_a_checkpointer_that_returns_something_else_is_refused() -> None:
     class Own(relive.checkpointers.CheckpointerBase):
         def internal_checkpointer(self) -> relive.checkpointers.Checkpointer:
             return "/tmp"  # type: ignore[return-value]
@@ -307,7 +307,7 @@ def free_port() -> int:
 
 
 class Loop(threading.Thread):
-    """Does something again and again, and counts; what it raises is told by `check`."""
+    """Repeats an operation and counts the repetitions; `check` raises its exceptions."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -341,7 +341,7 @@ class Loop(threading.Thread):
         self.join(2 * PATIENCE_S)
 
 
-def test_clients_go_on_by_themselves_when_their_server_is_killed_and_started_again(tmp_path: Path) -> None:
+def test_clients_recover_when_their_server_is_killed_and_restarted(tmp_path: Path) -> None:
     port = free_port()
     process = serve_elsewhere(port, tmp_path / "root")
     client = relive.Client(f"localhost:{port}", timeout=2 * PATIENCE_S)
@@ -361,7 +361,7 @@ def test_clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
     )
     loops: list[Loop] = []
     try:
-        # The table has an item before anybody samples, so that all items look alike.
+        # The table has an item before the first sample, so that all items have the same structure.
         work[0]()
         writer.flush()
         loops = [Loop(one) for one in work]

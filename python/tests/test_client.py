@@ -17,8 +17,8 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port that nobody serves, nor did before: servers of earlier tests had ports that the system chose, and those
-    begin at 32768."""
+    """A port that no server uses or has used: servers of earlier tests had ports that the system assigned, which are
+    32768 or above."""
     for port in range(20_000, 32_000):
         with socket.socket() as listener:
             try:
@@ -29,12 +29,12 @@ def dead_port() -> int:
     pytest.fail("every port from 20,000 to 31,999 is in use")
 
 
-def test_a_checkpoint_is_not_waited_for_where_no_server_is(dead_port: int) -> None:
+def test_a_checkpoint_request_fails_at_once_without_a_server(dead_port: int) -> None:
     with pytest.raises(RuntimeError, match="checkpoint"):
         relive.Client(f"localhost:{dead_port}").checkpoint()
 
 
-def test_a_call_may_take_longer_than_the_client_says(dead_port: int) -> None:
+def test_a_call_timeout_overrides_the_client_timeout(dead_port: int) -> None:
     client = relive.Client(f"localhost:{dead_port}", timeout=0.01)
     calls = [
         lambda: client.change_table("t", max_size=1, timeout=0.2),
@@ -61,7 +61,7 @@ def fill(client: relive.Client, count: int, table: str = "table") -> list[int]:
     return keys
 
 
-def test_the_transport_can_be_seen_and_chosen(connect: Connect, transport: str) -> None:
+def test_the_transport_is_reported_and_can_be_chosen(connect: Connect, transport: str) -> None:
     client = connect()
     assert client.transport == transport
     assert relive.Client(client.server_address).transport == "in-process"
@@ -69,14 +69,14 @@ def test_the_transport_can_be_seen_and_chosen(connect: Connect, transport: str) 
         relive.Client("localhost:1", transport="pigeon")
 
 
-def test_a_client_without_a_server_in_this_process_is_told(dead_port: int) -> None:
+def test_an_in_process_client_without_a_server_is_refused(dead_port: int) -> None:
     client = relive.Client(f"localhost:{dead_port}", transport="in-process")
     with pytest.raises(ValueError, match=f"this process has no server at localhost:{dead_port}"):
         client.server_info()
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:http", ":80", "grpc://localhost:80"])
-def test_addresses_that_cannot_be(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     with pytest.raises(ValueError, match="address"):
         relive.Client(address).server_info(timeout=PATIENCE_S)
 
@@ -96,7 +96,7 @@ def test_a_client_is_its_address(connect: Connect) -> None:
 
 
 class Agent(relive.Client):
-    """A client of a program's own class, which takes the address alone."""
+    """A client of a program's own subclass, which takes only the address."""
 
     def __init__(self, server_address: str) -> None:
         super().__init__(server_address)
@@ -128,7 +128,7 @@ def test_server_info_after_inserts(connect: Connect) -> None:
     assert info["a"].num_episodes == 1
 
 
-def test_status_tells_of_bytes(connect: Connect) -> None:
+def test_status_reports_bytes(connect: Connect) -> None:
     client = connect()
     client.insert(np.zeros(1_000, np.float32), {"table": 1.0})
     status = client.status(timeout=PATIENCE_S)
@@ -139,7 +139,7 @@ def test_status_tells_of_bytes(connect: Connect) -> None:
     assert status["tables"]["table"].waiters == []
 
 
-def test_a_dead_server_runs_into_the_deadline(dead_port: int) -> None:
+def test_a_call_to_a_dead_server_exceeds_the_deadline(dead_port: int) -> None:
     client = relive.Client(f"localhost:{dead_port}")
     for call in (
         lambda: client.server_info(timeout=1),
@@ -182,7 +182,7 @@ def test_insert_needs_a_table() -> None:
         relive.Client("localhost:1").insert(1.0, None)  # type: ignore[arg-type]
 
 
-def test_insert_says_what_the_server_refuses(connect: Connect) -> None:
+def test_insert_reports_refusals_of_the_server(connect: Connect) -> None:
     client = connect(prioritized())
     with pytest.raises(ValueError, match="-1"):
         client.insert(1.0, {"table": -1.0})

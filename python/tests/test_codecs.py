@@ -27,7 +27,7 @@ def stored_bytes(client: relive.Client) -> int:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_gives_the_same_back(connect: Connect, codec: str) -> None:
+def test_every_codec_returns_the_same_data(connect: Connect, codec: str) -> None:
     client = connect(fifo_table())
     assert codec in ("auto", *client.status()["codecs"])
     with client.trajectory_writer(3, chunk_length=3, codec=codec) as writer:
@@ -42,7 +42,7 @@ def test_every_codec_gives_the_same_back(connect: Connect, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_other_writers_choose_as_well(connect: Connect, codec: str) -> None:
+def test_other_writers_support_codecs_as_well(connect: Connect, codec: str) -> None:
     client = connect(fifo_table())
     config = structured.create_config(structured.pattern_from_transform([None], lambda steps: steps[0][-2:]), "table")
     with client.structured_writer([config], codec=codec) as writer:

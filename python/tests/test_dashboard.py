@@ -1,4 +1,4 @@
-"""The dashboard in a browser, and the metrics beside what the server says of itself."""
+"""The dashboard in a browser, and the metrics compared with the server's own status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
 
 @pytest.fixture
 def server() -> Iterator[relive.Server]:
-    """A server with a dashboard, a table, and a queue at which somebody waits."""
+    """A server with a dashboard, a table, and a queue with a waiting call."""
     ratio = relive.rate_limiters.SampleToInsertRatio(2.0, 10, 20.0)
     tables = [uniform_table("replay", rate_limiter=ratio), relive.Table.queue("queue", 5)]
     with relive.Server(tables=tables, http="127.0.0.1:0") as server:
@@ -29,7 +29,7 @@ def server() -> Iterator[relive.Server]:
 
 
 def read(server: relive.Server, path: str) -> tuple[int, str]:
-    """Status and text of a page."""
+    """The status and the text of a page."""
     try:
         with urllib.request.urlopen(f"http://{server.http_address}{path}", timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode()
@@ -45,7 +45,7 @@ def fill(server: relive.Server) -> relive.Client:
     return client
 
 
-def test_metrics_say_what_the_server_says(server: relive.Server) -> None:
+def test_metrics_match_the_server_status(server: relive.Server) -> None:
     fill(server)
     assert read(server, "/healthz") == (200, "ok\n")
     assert read(server, "/readyz") == (200, "serving\n")
@@ -62,14 +62,14 @@ def test_metrics_say_what_the_server_says(server: relive.Server) -> None:
     assert read(server, "/nothing")[0] == 404
 
 
-def test_it_ends_with_the_server(server: relive.Server) -> None:
+def test_the_dashboard_ends_with_the_server(server: relive.Server) -> None:
     assert server.http_address is not None
     server.stop()
     with pytest.raises(urllib.error.URLError):
         read(server, "/healthz")
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(ValueError, match="http must be an address such as"):
         relive.Server(tables=[uniform_table()], http="9090")
 
@@ -87,7 +87,7 @@ def test_the_dashboard_in_a_browser(server: relive.Server, tmp_path: Path) -> No
                 page.show(width, height, scheme)
                 page.open(f"http://{server.http_address}/")
                 page.until("document.body?.dataset.ready === 'yes'")
-                # A histogram of priorities, and of ages.
+                # A histogram of priorities, and one of ages.
                 page.until("document.querySelectorAll('[data-table=replay] rect.bar').length > 3")
                 check_numbers(page, client)
                 assert page.value("document.documentElement.scrollWidth") <= width, "nothing is cut off"
@@ -118,7 +118,7 @@ def check_numbers(page: browser.Page, client: relive.Client) -> None:
 
 
 def live(page: browser.Page, client: relive.Client) -> None:
-    """What changes is seen without anybody doing anything."""
+    """The page shows changes without user interaction."""
     client.insert(np.full(100, 99, np.float32), {"replay": 1.0})
     page.until("document.querySelector('[data-table=replay] [data-field=items][data-value]').dataset.value === '15'")
     client.add_table(uniform_table("new"))

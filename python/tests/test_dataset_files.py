@@ -1,4 +1,4 @@
-"""Data sets in files of other formats, which become episodes of a store and tables of agents."""
+"""Data sets in files of other formats, which are loaded into stores and into agents' tables."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def table(by_episode: bool) -> Any:
     return pyarrow.table(columns)
 
 
-def test_columns_that_nobody_asked_for_are_not_read(tmp_path: pathlib.Path) -> None:
+def test_unused_columns_are_not_read(tmp_path: pathlib.Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -127,7 +127,7 @@ def test_tables_of_arrow(tmp_path: pathlib.Path, by_episode: bool) -> None:
             assert len(store) == 3
 
 
-def test_tables_that_are_no_data_sets() -> None:
+def test_tables_that_are_not_data_sets_are_refused() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     good = table(False)
     for column, values, text in (
@@ -143,7 +143,7 @@ def test_tables_that_are_no_data_sets() -> None:
         rl.arrays_of(by_episode.set_column(1, "actions", pyarrow.array([[1], [2], [3]])))
 
 
-def test_agents_learn_from_such_a_file(tmp_path: pathlib.Path) -> None:
+def test_agents_learn_from_a_parquet_file(tmp_path: pathlib.Path) -> None:
     environment = rl.make("catch/0", seed=1)
     spec = rl.make_environment_spec(environment)
     shape = (12, *spec.observations.shape)
@@ -155,6 +155,6 @@ def test_agents_learn_from_such_a_file(tmp_path: pathlib.Path) -> None:
     assert rl.run(rl.DQN(min_replay_size=4), "catch/0", data=path, learner_steps=3, progress=False).learner_steps == 3
 
 
-def test_other_endings(tmp_path: pathlib.Path) -> None:
+def test_other_file_extensions_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match=r"the extension of a data set must be one of .hdf5, .h5, .parquet"):
         rl.arrays_of(tmp_path / "data.csv")

@@ -28,7 +28,7 @@ def server() -> Iterator[relive.Server]:
 
 def write(server: relive.Server, table: str, trajectories: list[Any]) -> None:
     """Writes items whose columns are the rows of arrays; a column that is given as a tuple is squeezed."""
-    # Tables for single steps have signatures of single steps, which no item of several steps fits.
+    # Tables for single steps have signatures of single steps, which items of several steps do not match.
     with server.localhost_client().trajectory_writer(10, validate_items=False) as writer:
         for trajectory in trajectories:
             leaves = relive.nest.flatten(trajectory)
@@ -44,7 +44,7 @@ def write(server: relive.Server, table: str, trajectories: list[Any]) -> None:
 
 
 class Squeezed(np.ndarray[Any, Any]):
-    """One row, whose leading dimension the item does not get."""
+    """One row, without its leading dimension."""
 
     @staticmethod
     def of(value: Any) -> "Squeezed":
@@ -98,13 +98,13 @@ class TestArguments:
         assert spec.data == {"a": (ArraySpec(None, "int8"), ArraySpec((None, 2), "float32"))}
         assert [leaf.dtype for leaf in spec.info] == INFO_DTYPES
 
-    def test_nothing_is_connected_ahead(self) -> None:
+    def test_datasets_connect_lazily(self) -> None:
         relive.TrajectoryDataset("localhost:1", "t", np.int8, (), 1)
 
 
 class TestFromTableSignature:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_takes_types_and_shapes(self, server: relive.Server, kind: Any) -> None:
+    def test_types_and_shapes_come_from_the_signature(self, server: relive.Server, kind: Any) -> None:
         made = kind.from_table_signature(f"localhost:{server.port}", "signed", 2, get_signature_timeout_secs=10)
         assert made.element_spec.data == {"a": SIGNATURE["a"], "b": tuple(SIGNATURE["b"])}
 
@@ -168,7 +168,7 @@ class TestTrajectories:
 
 
 class TestComparison:
-    """Requests against signatures, and samples against both."""
+    """Checks requests against signatures, and samples against both."""
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ class TestComparison:
         with pytest.raises(errors.InvalidArgumentError, match=said):
             next(iter(dataset(server, "signed", dtypes, shapes, kind)))
 
-    def test_requests_may_say_less(self, server: relive.Server) -> None:
+    def test_requests_may_be_less_specific(self, server: relive.Server) -> None:
         made = dataset(server, "signed", {"a": np.float32, "b": [np.int32]}, {"a": None, "b": [()]})
         assert list(made) == []
 
@@ -209,7 +209,7 @@ class TestComparison:
         with pytest.raises(ValueError, match=said):
             next(iter(dataset(server, "plain", dtypes, shapes)))
 
-    def test_a_server_that_tells_no_signature(
+    def test_a_server_without_signatures_is_tolerated(
         self, server: relive.Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def late(_: Any, timeout: Any = None) -> Any:

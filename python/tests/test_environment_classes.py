@@ -1,4 +1,4 @@
-"""Classes of environments are given as they are: runs make one for each row."""
+"""Environment classes can be passed directly: a run creates one environment for each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEN = np.zeros(2, np.float32)
 
 
 class Walk(gymnasium.Env[Any, Any]):
-    """Three steps each; remembers with what it was made and reset."""
+    """Episodes of three steps; records the arguments of its constructor and of resets."""
 
     observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space: spaces.Space[Any] = spaces.Discrete(2)
@@ -39,7 +39,7 @@ class Walk(gymnasium.Env[Any, Any]):
 
 
 class Sized(Walk):
-    """Its first argument is no seed."""
+    """An environment whose first argument is not a seed."""
 
     def __init__(self, size: int = 4) -> None:
         super().__init__(size)
@@ -51,7 +51,7 @@ class Needy(Walk):
 
 
 class Line(dm_env.Environment):
-    """One step each, with dm_env's interface."""
+    """Episodes of one step, with dm_env's interface."""
 
     seeds: list[int] = []
 
@@ -86,7 +86,7 @@ def trained(environment: Any, **options: Any) -> rl.TrainingResult:
     return rl.DQN(min_replay_size=10, batch_size=4).train(environment, steps=40, progress=False, **options)
 
 
-def test_a_class_is_made_without_arguments_and_seeded_by_its_reset() -> None:
+def test_a_class_is_constructed_without_arguments_and_seeded_by_reset() -> None:
     result = trained(Sized, seed=3)
     assert result.env_steps == 40 and set(Walk.made) == {(4, None)}
     assert Walk.seeds[0] is not None
@@ -103,14 +103,14 @@ def test_several_environments_of_a_class_differ_in_their_seeds() -> None:
     assert len(seeds) >= 2
 
 
-def test_a_class_that_takes_a_seed_by_this_name_gets_it() -> None:
+def test_a_class_with_a_seed_parameter_gets_the_seed() -> None:
     trained(Walk)
     assert {size for size, _ in Walk.made} == {4} and None not in {seed for _, seed in Walk.made}
     trained(Line)
     assert Line.seeds
 
 
-def test_a_class_that_needs_more_is_told_with_what_to_give() -> None:
+def test_a_class_with_required_arguments_is_refused_with_advice() -> None:
     with pytest.raises(TypeError, match="Needy is a class.*missing a required argument: 'size'; give a function from a seed: lambda seed: Needy"):
         trained(Needy)
     assert rl.evaluate(lambda _: 1, Sized, episodes=2).lengths.tolist() == [3, 3]

@@ -1,4 +1,4 @@
-"""The kinds of errors, and what else they are."""
+"""The kinds of errors, and their base classes."""
 
 import pickle
 
@@ -24,7 +24,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("kind", "builtin"), KINDS.items(), ids=lambda kind: kind.__name__)
-def test_each_kind_is_caught_as_dm_reverbs_users_catch_it(kind: type[Exception], builtin: type[Exception]) -> None:
+def test_each_kind_is_caught_like_the_errors_of_dm_reverb(kind: type[Exception], builtin: type[Exception]) -> None:
     for wanted in (errors.ReverbError, builtin):
         with pytest.raises(wanted, match="what happened"):
             raise kind("what happened")
@@ -35,12 +35,12 @@ def test_every_kind_is_listed_here() -> None:
     assert declared == {errors.ReverbError, *KINDS}
 
 
-def test_an_unknown_table_is_what_dm_reverb_raises_when_sampling_and_when_writing() -> None:
+def test_the_error_of_an_unknown_table_matches_dm_reverb() -> None:
     assert issubclass(errors.NotFoundError, RuntimeError)
     assert issubclass(errors.NotFoundError, ValueError)
 
 
-def test_a_deadline_is_no_runtime_error() -> None:
+def test_a_deadline_error_is_not_a_runtime_error() -> None:
     # dm-reverb's users tell the two apart by the order of their except clauses.
     assert not issubclass(errors.DeadlineExceededError, RuntimeError)
 

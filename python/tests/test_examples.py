@@ -1,4 +1,4 @@
-"""The examples run, and so do the snippets of the documents."""
+"""The examples and the snippets in the documents run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
 DOCUMENTS = ["coming-from.md", "flow.md", "gpu.md", "migrating-from-reverb.md", "python-agents.md", "python.md"]
 
-# A slow machine with other work on it; each takes seconds, the training loop a minute or two.
+# Long enough for a slow and busy machine; each example takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
 
-# The limit above ends them with what they said.
+# The limit above ends them first, and shows their output.
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 
 
@@ -36,13 +36,13 @@ def run(arguments: list[str], folder: pathlib.Path = ROOT, **extra_environment: 
     return done.stdout
 
 
-# What starts processes that run the program's main module again, and so stands for itself.
+# Blocks with this text start processes that import the main module again, so they must be separate programs.
 ALONE = "learners=2"
 
 
 def snippets(document: str) -> list[str]:
-    """The Python blocks of a document as programs, each on the lines where it stands: all together as the first, but
-    those that stand for themselves."""
+    """The Python blocks of a document as programs, each on its original lines: all together as the first program,
+    except the blocks that must be separate."""
     blocks: list[list[str]] = [[]]
     inside, lines = False, (ROOT / "docs" / document).read_text().splitlines()
     for number, line in enumerate(lines):
@@ -69,7 +69,7 @@ def test_example(example: pathlib.Path) -> None:
     assert run([str(example)]).strip(), "an example says what it found"
 
 
-def test_there_are_examples() -> None:
+def test_examples_are_found() -> None:
     assert len(EXAMPLES) >= 11
 
 
@@ -77,9 +77,9 @@ def test_there_are_examples() -> None:
 def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
     programs = snippets(document)
     assert programs[0].strip()
-    # The stand-in of the module name `reverb`, for the snippets that use it.
+    # Adds the stand-in module `reverb`, for the snippets that use it.
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
-    # As torchrun starts a process, for the snippet that is begun by it: here as the only one.
+    # Sets the variables of torchrun, for the snippet that it would start; here with a single process.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
@@ -89,7 +89,7 @@ def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
         run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path), **alone)
 
 
-def test_snippets_are_cut_out_of_documents() -> None:
+def test_snippets_are_extracted_from_documents() -> None:
     (program,) = snippets("python.md")
     assert "import relive" in program and "```" not in program
     together, alone = snippets("python-agents.md")

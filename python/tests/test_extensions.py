@@ -1,4 +1,4 @@
-"""relive.extensions: what they do to the items of a table."""
+"""relive.extensions: their effects on the items of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(name: str, *extensions: TableExtensionBase) -> relive.Table:
 
 
 def fill(client: relive.Client, name: str, priorities: list[float]) -> list[int]:
-    """An item for each step of one episode; gives their keys."""
+    """Inserts an item for each step of one episode; returns their keys."""
     with client.trajectory_writer(num_keep_alive_refs=1) as writer:
         keys = []
         for step, priority in enumerate(priorities):
@@ -45,7 +45,7 @@ def test_a_sampled_item_is_copied_once(connect: Callable[..., relive.Client]) ->
     assert client.server_info()["target"].current_size == 1
 
 
-def test_priorities_spread_to_neighbours(connect: Callable[..., relive.Client]) -> None:
+def test_priorities_spread_to_neighbors(connect: Callable[..., relive.Client]) -> None:
     client = connect(table("steps", PriorityDiffusion(decay=0.5, before=2, after=1)))
     keys = fill(client, "steps", [0.0] * 6)
     client.update_priorities("steps", keys[3:4], [8.0])
@@ -75,7 +75,7 @@ def test_an_extension_is_a_description() -> None:
     table("second", extension).replace()
 
 
-def test_other_extensions_build_on_these() -> None:
+def test_custom_extensions_can_subclass_these() -> None:
     asked: list[str] = []
 
     class Both(TableExtensionBase):

@@ -1,4 +1,4 @@
-"""Dataflow of Python's objects: ``relive.flow``."""
+"""Dataflow of Python objects: ``relive.flow``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from relive import flow
 from relive.flow import LocalIterator
 
-# What threads and one thread give alike.
+# For tests with the same result on several threads and on one.
 HERE = pytest.mark.parametrize("on", ["threads", "serial"])
 EVERYWHERE = pytest.mark.parametrize("on", ["threads", "serial", "processes"])
 
@@ -57,7 +57,7 @@ def local(*items: Any) -> LocalIterator[Any]:
 
 
 @EVERYWHERE
-def test_what_was_seen_of_ray(on: Any) -> None:
+def test_operators_match_the_behavior_of_ray(on: Any) -> None:
     pair = [[0, 1, 2, 3], [0, 1]]
     assert list(flow.from_iterators(pair, on=on).gather_sync()) == [0, 0, 1, 1, 2, 3]
     assert list(flow.from_iterators(pair, on=on).batch_across_shards()) == [[0, 0], [1, 1], [2], [3]]
@@ -67,7 +67,7 @@ def test_what_was_seen_of_ray(on: Any) -> None:
     assert list(letters.gather_sync()) == ["a", "x", "b", "c"]
 
 
-def test_unions_are_those_of_ray() -> None:
+def test_unions_match_ray() -> None:
     assert list(local(1, 2, 3).union(local(4, 5, 6), deterministic=True)) == [1, 4, 2, 5, 3, 6]
     ones, twos, threes = [1] * 3, [2] * 3, [3] * 3
     weighted = [([2, 1], [ones, twos], [1, 1, 2, 1, 2, 2]), ([1, "*"], [ones, twos], [1, 2, 2, 2, 1, 1]),
@@ -120,7 +120,7 @@ def test_operators_of_streams() -> None:
     assert list(local(None, 0)) == [None, 0]
 
 
-def test_an_iterator_has_ended_for_good() -> None:
+def test_an_ended_iterator_stays_ended() -> None:
     items = local(1)
     assert next(items) == 1
     assert [next(items, None), next(items, None)] == [None, None]
@@ -128,7 +128,7 @@ def test_an_iterator_has_ended_for_good() -> None:
 
 
 @HERE
-def test_iterating_twice_goes_on_with_the_same_items(on: Any) -> None:
+def test_iterating_twice_over_iterators_continues_and_over_lists_restarts(on: Any) -> None:
     shards = flow.from_iterators([iter(range(10))], on=on).for_each(double)
     assert (shards.take(3), shards.take(2)) == ([0, 2, 4], [6, 8])
     lists = flow.from_items(range(4), num_shards=1, on=on)
@@ -152,7 +152,7 @@ def test_show_prints(capsys: Any) -> None:
 
 
 class Counter(flow.ParallelIteratorWorker):
-    """A shard with a state that others change."""
+    """A shard whose state messages change."""
 
     def __init__(self, step: int) -> None:
         self.step, self.at, self.has_three = step, 0, threading.Event()
@@ -167,7 +167,7 @@ class Counter(flow.ParallelIteratorWorker):
 
 
 @HERE
-def test_messages_between_rounds_hold_for_the_next_round(on: Any) -> None:
+def test_calls_between_rounds_apply_to_the_next_round(on: Any) -> None:
     counters = [Counter(1), Counter(10)]
     items = flow.from_actors(counters, on=on).gather_sync().zip_with_source_actor()
     seen = []
@@ -184,20 +184,20 @@ def test_messages_between_rounds_hold_for_the_next_round(on: Any) -> None:
 
 @HERE
 @pytest.mark.parametrize(("resubmit", "expected"), [("after", [1, 2, 102]), ("before", [1, 2, 3, 103])])
-def test_when_a_shard_begins_its_next_item_can_be_chosen(on: Any, resubmit: Any, expected: list[int]) -> None:
+def test_resubmit_chooses_when_a_shard_starts_its_next_item(on: Any, resubmit: Any, expected: list[int]) -> None:
     counter = Counter(1)
     items = flow.from_actors([counter], on=on).gather_async(resubmit=resubmit)
     seen = [next(items), next(items)]
     if resubmit == "before" and on == "threads":
-        # The shard makes the third meanwhile.
+        # The shard makes the third item in the meantime.
         assert counter.has_three.wait(60)
     counter.step = 100
-    # In one thread nothing is made before somebody pulls.
+    # In one thread, no item is made before a pull.
     expected = [1, 2, 102] if on == "serial" else expected
     assert [*seen, *(next(items) for _ in expected[2:])] == expected
 
 
-def test_metrics_are_those_of_the_graph() -> None:
+def test_metrics_cover_the_whole_graph() -> None:
     def count(x: int) -> int:
         metrics = LocalIterator.get_metrics()
         metrics.counters["seen"] += 1
@@ -221,7 +221,7 @@ def test_metrics_are_those_of_the_graph() -> None:
 
 
 @HERE
-def test_functions_behind_the_gathering_know_the_shard_of_their_item(on: Any) -> None:
+def test_functions_after_gathering_see_the_shard_of_their_item(on: Any) -> None:
     counters = [Counter(1), Counter(10)]
 
     def whose(_: int) -> Any:
@@ -230,14 +230,14 @@ def test_functions_behind_the_gathering_know_the_shard_of_their_item(on: Any) ->
     assert flow.from_actors(counters, on=on).gather_sync().for_each(whose).take(4) == counters * 2
 
 
-def test_two_streams_keep_step() -> None:
+def test_two_flows_keep_a_ratio() -> None:
     joined = flow.ratio(LocalIterator.of(["i"] * 10), LocalIterator.of(["s"] * 40), samples_per_insert=3, min_inserted=2)
-    # Three more for each, from the second on.
+    # Three further items for each one, from the second item on.
     assert "".join(joined.take(19)) == "ii" + 4 * "isss" + "i"
 
 
 @EVERYWHERE
-def test_exceptions_come_with_their_traceback_and_place_and_the_stream_goes_on(on: Any) -> None:
+def test_exceptions_have_traceback_and_position_and_the_flow_continues(on: Any) -> None:
     items = flow.from_range(8, num_shards=1, on=on).for_each(fails_at_five).gather_sync()
     assert items.take(5) == [0, 1, 2, 3, 4]
     with pytest.raises(LookupError, match="five") as caught:
@@ -256,14 +256,14 @@ def test_errors_of_streams_name_the_item() -> None:
         assert caught.value.__notes__ == ["for_each(fails_at_five) failed at item 5: LookupError: five"]
 
 
-def test_a_shard_whose_process_is_killed_is_told() -> None:
+def test_a_killed_shard_process_is_reported() -> None:
     items = flow.from_range(8, num_shards=1, on="processes").for_each(kills_itself_at_five).gather_sync()
     assert items.take(5) == [0, 1, 2, 3, 4]
     with pytest.raises(RuntimeError, match="the process of shard 0 ended with signal 9"):
         next(items)
 
 
-def test_shards_are_other_processes_and_end_with_their_stream() -> None:
+def test_shard_processes_end_with_their_flow() -> None:
     import multiprocessing
 
     items = flow.from_range(100, num_shards=2, on="processes").for_each(pid).gather_async()
@@ -275,14 +275,14 @@ def test_shards_are_other_processes_and_end_with_their_stream() -> None:
         assert child.exitcode == 0
 
 
-def test_what_cannot_go_to_another_process_is_refused() -> None:
+def test_unpicklable_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
         flow.from_range(8, on="processes").for_each(lambda x: x).gather_sync()
     with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
         flow.from_iterators([(x for x in [1])], on="processes").gather_sync()
 
 
-def test_an_item_is_waited_for_as_long_as_one_likes() -> None:
+def test_an_item_is_awaited_for_the_given_timeout() -> None:
     gate = threading.Event()
 
     def waits() -> Iterator[int]:
@@ -311,7 +311,7 @@ def test_a_graph_is_shown_and_stepped_through() -> None:
         LocalIterator.of([1]).step(to="learn")
 
 
-def test_names_say_what_was_built() -> None:
+def test_the_repr_names_the_operators() -> None:
     shards = flow.from_range(4, num_shards=2).for_each(double).batch(2)
     assert repr(shards) == "ParallelIterator[from_range[4, shards=2].for_each().batch(2)]"
     assert repr(flow.from_items([1], num_shards=1, repeat=True)) == "ParallelIterator[from_items[int, 1, shards=1, repeat=True]]"
@@ -336,12 +336,12 @@ def test_names_say_what_was_built() -> None:
         (lambda: list(local(1).combine(double)), TypeError, "not iterable"),
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_flows_are_refused(wrong: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         wrong()
 
 
-def test_a_copy_alone_gets_no_further_ahead_than_it_may() -> None:
+def test_a_single_copy_stays_within_its_lead() -> None:
     one, other = local(0, 1, 2).duplicate(2)
     assert next(one) == 0
     with pytest.raises(RuntimeError, match="copy"):
@@ -349,7 +349,7 @@ def test_a_copy_alone_gets_no_further_ahead_than_it_may() -> None:
     assert next(other) == 0 and next(one) == 1
 
 
-def test_an_iterator_that_is_part_of_another_is_used_no_more() -> None:
+def test_an_iterator_used_in_another_cannot_be_read() -> None:
     items = local(1, 2)
     items.for_each(double)
     with pytest.raises(ValueError, match=r"already part of another one.*duplicate\(\) splits one"):
@@ -358,7 +358,7 @@ def test_an_iterator_that_is_part_of_another_is_used_no_more() -> None:
 
 @pytest.mark.parametrize("gathered", ["gather_async()", "gather_async().prefetch(2)", "gather_sync()"])
 @pytest.mark.parametrize("on", ["threads", "processes"])
-def test_a_program_ends_while_its_streams_are_there(gathered: str, on: str, tmp_path: pathlib.Path) -> None:
+def test_a_program_can_exit_with_open_flows(gathered: str, on: str, tmp_path: pathlib.Path) -> None:
     script = tmp_path / "ends.py"
     script.write_text(
         "import math\nfrom relive import flow\n"
@@ -392,7 +392,7 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_pulls(strea
     assert (done.returncode, done.stderr) == (7, "")
 
 
-def test_copies_that_wait_for_each_other_say_so() -> None:
+def test_copies_that_deadlock_report_it() -> None:
     one, other = local(*range(100)).duplicate(2)
     joined = one.prefetch(2).union(other, round_robin_weights=[3, 1])
     with pytest.raises(RuntimeError, match=r"copy 0 of 2: this copy is ahead by the limit \(1\).*nothing pulls copy 1 of 2"):
@@ -411,7 +411,7 @@ def test_copies_that_wait_for_each_other_say_so() -> None:
         list(other)
 
 
-def test_items_that_cannot_leave_their_process_are_told() -> None:
+def test_unpicklable_items_are_reported() -> None:
     items = flow.from_range(3, num_shards=1, on="processes").for_each(as_generator).gather_sync()
     with pytest.raises(TypeError, match="items are pickled in the process of their shard"):
         next(items)
@@ -422,7 +422,7 @@ def as_generator(x: int) -> Any:
 
 
 @HERE
-def test_many_shards_of_which_one_is_slow_do_not_starve(on: Any) -> None:
+def test_one_slow_shard_does_not_starve_the_others(on: Any) -> None:
     gate = threading.Event()
 
     def slow() -> Iterator[str]:
@@ -438,7 +438,7 @@ def test_many_shards_of_which_one_is_slow_do_not_starve(on: Any) -> None:
     assert collections.Counter([*seen, *items]) == {"fast": 310, "slow": 1}
 
 
-def test_a_function_that_raises_stop_iteration_ends_nothing() -> None:
+def test_a_function_that_raises_stop_iteration_does_not_end_the_flow() -> None:
     def ends(number: int) -> int:
         if number == 1:
             raise StopIteration("mine")

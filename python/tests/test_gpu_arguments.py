@@ -1,4 +1,4 @@
-"""What is given wrongly to the trajectory store, and what is taken though it is not of the very type."""
+"""Invalid arguments of the trajectory store, and arguments that it accepts although their type differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def store(**options: Any) -> gpu.Store:
     return made
 
 
-def test_lists_take_the_type_of_their_column() -> None:
+def test_lists_are_converted_to_the_dtype_of_their_column() -> None:
     with store() as made:
         place = made.insert({"x": [0.1, float("nan")], "action": [np.float64(3.0), 4]})
         batch = made.collect([place.index], {"x": gpu.Window(-2, 2), "action": gpu.Window(-2, 2)})
@@ -42,12 +42,12 @@ def test_lists_take_the_type_of_their_column() -> None:
         ([1, 2], r"the trajectory is a list; give a mapping from the names of the columns, \['x', 'action'\]"),
     ],
 )
-def test_trajectories_of_other_things(trajectory: Any, text: str) -> None:
+def test_invalid_trajectories_are_refused(trajectory: Any, text: str) -> None:
     with store() as made, pytest.raises(errors.InvalidArgumentError, match=text):
         made.insert(trajectory)
 
 
-def test_numbers_beyond_a_column_are_refused_in_data_sets_and_steps_too() -> None:
+def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
     with store() as made:
         with pytest.raises(errors.InvalidArgumentError, match="episode 0: values of 'observations' of float64 do not fit float32"):
             gpu.Store({"observations": "float32"}, capacity=1, max_steps=1).insert_dataset({"observations": np.array([1e300]), "terminals": [1]})
@@ -80,7 +80,7 @@ def test_numbers_beyond_a_column_are_refused_in_data_sets_and_steps_too() -> Non
         (lambda made: gpu.Store.load("nowhere", removal="fifo", capacity=1), "removal is 'fifo'; give the function that the store had"),
     ],
 )
-def test_arguments_that_are_none(call: Callable[[gpu.Store], object], text: str) -> None:
+def test_invalid_arguments_are_refused(call: Callable[[gpu.Store], object], text: str) -> None:
     with store() as made, pytest.raises(errors.InvalidArgumentError, match=text):
         call(made)
 
@@ -93,7 +93,7 @@ def test_windows_in_bfloat16_by_name() -> None:
         assert made.collect([0], {"x": window}, steps=[0]).data["x"].dtype == ml_dtypes.bfloat16
 
 
-def test_a_writer_without_a_trajectory_says_what_to_call() -> None:
+def test_a_writer_without_a_trajectory_names_the_call_to_make() -> None:
     calls: list[Callable[[gpu.Writer], object]] = [
         lambda writer: writer.finish(), lambda writer: writer.write({"x": 1.0}), lambda writer: writer.append({"x": 1.0, "action": 1}),
         lambda writer: writer.ask("x"),
@@ -116,7 +116,7 @@ def test_a_writer_without_a_trajectory_says_what_to_call() -> None:
 ABOVE = "trajectory 1 has the weight 70000, which is above max_weight, 65536; give the loader max_weight="
 
 
-def test_weights_above_the_largest_are_told_with_the_argument() -> None:
+def test_too_large_weights_are_reported_with_max_weight() -> None:
     with store() as made:
         made.insert({"x": X, "action": ACTIONS}, weight=70_000)
         with pytest.raises(errors.InvalidArgumentError, match=ABOVE):
@@ -133,7 +133,7 @@ def test_weights_above_the_largest_are_told_with_the_argument() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "fifo", "lifo"])
-def test_draws_that_do_not_depend_on_weights_take_any(sampling: str) -> None:
+def test_draws_independent_of_weights_accept_any_weight(sampling: str) -> None:
     with store() as made:
         made.insert({"x": X, "action": ACTIONS}, weight=1e30)
         made.insert({"x": X, "action": ACTIONS}, weight=0.0)

@@ -1,4 +1,4 @@
-"""Stores and loaders that are saved and loaded."""
+"""Saving and loading stores and loaders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relive import errors, gpu
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized", "without_replacement"])
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_loader_goes_on_with_the_same_bits(sampling: str, prefetch: int, tmp_path: pathlib.Path) -> None:
+def test_a_loader_resumes_bit_identically(sampling: str, prefetch: int, tmp_path: pathlib.Path) -> None:
     store = simple(capacity=30)
     for value in range(30):
         put(store, value, weight=1 + value, length=1 + value % 5)
@@ -41,7 +41,7 @@ def test_a_loader_goes_on_with_the_same_bits(sampling: str, prefetch: int, tmp_p
     assert train(again, other) == expected
 
 
-def test_states_of_others_are_refused() -> None:
+def test_states_of_other_loaders_are_refused() -> None:
     store = simple()
     put(store, 1)
     loader = store.loader(2, {"x": gpu.Window()})
@@ -58,7 +58,7 @@ def test_states_of_others_are_refused() -> None:
         empty.loader(2, {"x": gpu.Window()}).restore(state)
 
 
-def test_a_damaged_checkpoint_is_found(tmp_path: pathlib.Path) -> None:
+def test_a_damaged_checkpoint_is_detected(tmp_path: pathlib.Path) -> None:
     store = simple()
     put(store, 1)
     store.save(tmp_path)
@@ -72,7 +72,7 @@ def test_a_damaged_checkpoint_is_found(tmp_path: pathlib.Path) -> None:
         gpu.Store.load(tmp_path / "nothing")
 
 
-def test_a_store_with_a_function_is_loaded_with_one(tmp_path: pathlib.Path) -> None:
+def test_a_store_with_a_removal_function_is_loaded_with_one(tmp_path: pathlib.Path) -> None:
     store = simple(capacity=1, removal=lambda candidates: 0)
     put(store, 1)
     store.save(tmp_path)

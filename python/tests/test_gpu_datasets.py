@@ -20,8 +20,8 @@ def rows(terminals: list[int], timeouts: list[int] | None = None) -> dict[str, A
     return data if timeouts is None else {**data, "timeouts": np.array(timeouts, bool)}
 
 
-def test_datasets_are_cut_into_episodes_and_nothing_is_lost(tmp_path: pathlib.Path) -> None:
-    """GEAR's loader moves the last step of each episode into the next one, and drops one that has not ended."""
+def test_datasets_are_split_into_episodes_without_loss(tmp_path: pathlib.Path) -> None:
+    """GEAR's loader moves the last step of each episode into the next one, and drops an episode that has not ended."""
     data = rows([0, 0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0])
     np.savez(tmp_path / "data.npz", **data)
     for given in (data, tmp_path / "data.npz"):
@@ -65,7 +65,7 @@ def test_recorded_episodes_and_files_of_d4rl(tmp_path: pathlib.Path) -> None:
         ({"actions": "bool"}, 9, 9, "do not fit bool"),
     ],
 )
-def test_datasets_that_do_not_fit(columns: Any, capacity: int, max_steps: int, text: str) -> None:
+def test_datasets_that_do_not_fit_are_refused(columns: Any, capacity: int, max_steps: int, text: str) -> None:
     store = gpu.Store(columns, capacity=capacity, max_steps=max_steps)
     with pytest.raises(errors.InvalidArgumentError, match=text):
         store.insert_dataset(rows([0, 1, 0, 0]))

@@ -1,4 +1,4 @@
-"""Each of the 24 known defects of GEAR's released source has a test: docs/gpu.md says which."""
+"""Each of the 24 known defects of GEAR's released source has a test, which docs/gpu.md names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relive import _native
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def test_each_defect_has_tests_that_are_there() -> None:
+def test_each_defect_names_existing_tests() -> None:
     section = (ROOT / "docs/gpu.md").read_text().split("## Defects that have tests")[1]
     rows = re.findall(r"^\| (\d+) \|.*\| (.*) \|$", section, re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 25))
@@ -24,8 +24,8 @@ def test_each_defect_has_tests_that_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["GpuStore", "GpuReader", "GpuWriter", "GpuLoader"])
-def test_the_extension_has_what_python_asks_for(name: str) -> None:
-    """Defect 12: the type checker sees what is declared, and this that it is all there is."""
+def test_the_extension_has_every_declared_member(name: str) -> None:
+    """Defect 12: the type checker sees the declarations, and this test checks that they are complete."""
     declared = ast.parse((ROOT / "python/relive/_native.pyi").read_text())
     (described,) = (node for node in declared.body if isinstance(node, ast.ClassDef) and node.name == name)
     methods = {node.name for node in described.body if isinstance(node, ast.FunctionDef)} - {"__new__", "__len__"}

@@ -1,4 +1,4 @@
-"""The examples that train from the store of trajectories learn, in a short form."""
+"""The examples that train from the store of trajectories learn in short runs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def example(name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """More only slow networks as small as these down."""
+    """More threads only slow down networks as small as these."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
 
-def test_behaviour_cloning(tmp_path: pathlib.Path) -> None:
-    module, environment = example("behaviour_cloning"), rl.make("catch/0", seed=1)
+def test_behavior_cloning(tmp_path: pathlib.Path) -> None:
+    module, environment = example("behavior_cloning"), rl.make("catch/0", seed=1)
     recorded.save(tmp_path / "expert", module.expert_episodes(40, seed=1))
     network = module.train(tmp_path / "expert", environment, steps=400, seed=1)
     assert module.mean_return(network, environment, episodes=40) >= 0.8
@@ -65,16 +65,16 @@ def test_command_lines(tmp_path: pathlib.Path) -> None:
     numbers = {"observations": np.zeros((40, 3)), "actions": np.zeros((40, 1)), "timeouts": np.arange(40) % 20 == 19}
     np.savez(tmp_path / "pendulum.npz", **numbers)
     for command in (
-        ("behaviour_cloning",),
-        ("behaviour_cloning", "FrozenLake-v1", "--data", str(tmp_path / "lake")),
-        ("behaviour_cloning", "Pendulum-v1", "--data", str(tmp_path / "pendulum.npz")),
+        ("behavior_cloning",),
+        ("behavior_cloning", "FrozenLake-v1", "--data", str(tmp_path / "lake")),
+        ("behavior_cloning", "Pendulum-v1", "--data", str(tmp_path / "pendulum.npz")),
         ("decision_transformer",),
         ("decision_transformer", "--data", str(tmp_path / "catch"), "--length", "9", "--target-return", "0.5"),
     ):
         done = run(*command)
         assert done.returncode == 0 and "mean return of 50 episodes" in done.stdout, done.stderr
     for command, text in (
-        (("behaviour_cloning", "CartPole-v1"), "give --data"),
+        (("behavior_cloning", "CartPole-v1"), "give --data"),
         (("decision_transformer", "--data", str(tmp_path / "catch"), "--length", "5"), "has 9 steps.*give --length 9"),
         (("decision_transformer", "Pendulum-v1"), "this network is for discrete ones"),
     ):

@@ -1,4 +1,4 @@
-"""What users, states and other programs give a trajectory store that it must not take silently."""
+"""Invalid input from users, saved states and other programs, which a trajectory store must not accept silently."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shares(batch: gpu.Batch, count: int) -> list[float]:
 
 @pytest.mark.parametrize("prefetch", [0, 1, 3])
 @pytest.mark.parametrize("attached", [False, True])
-def test_a_weight_above_the_largest_is_told_until_it_is_gone(prefetch: int, attached: bool) -> None:
+def test_a_too_large_weight_is_reported_until_it_is_removed(prefetch: int, attached: bool) -> None:
     name = f"hostile-{os.getpid()}-{prefetch}-{attached}"
     with store_of(1, 1, 1, 1, name=name) as store, contextlib.ExitStack() as stack:
         source: gpu.Store | gpu.Reader = stack.enter_context(gpu.attach(name)) if attached else store
@@ -48,7 +48,7 @@ def test_a_weight_above_the_largest_is_told_until_it_is_gone(prefetch: int, atta
         assert set(next(loader).indices.tolist()) == {2}
 
 
-def test_what_was_drawn_ahead_is_handed_out_though_there_is_nothing_more_to_draw() -> None:
+def test_prefetched_batches_are_returned_after_the_last_draw() -> None:
     store = store_of(1, 1)
     with store.loader(2, WINDOWS, prefetch=2) as loader:
         next(loader)
@@ -60,7 +60,7 @@ def test_what_was_drawn_ahead_is_handed_out_though_there_is_nothing_more_to_draw
 
 
 @pytest.mark.parametrize("alpha", [2.0, 3.0])
-def test_draws_have_their_chances_or_are_refused(alpha: float) -> None:
+def test_draws_match_their_probabilities_or_are_refused(alpha: float) -> None:
     weights = np.array([0.01, 0.02, 0.05, 0.1])
     store = store_of(*weights)
     with store.loader(10_000, WINDOWS, sampling=gpu.Weighted(alpha)) as loader:
@@ -81,7 +81,7 @@ def test_positive_weights_stay_positive() -> None:
     assert (store.weights() > 0).all()
 
 
-def test_files_of_others_stay(tmp_path: pathlib.Path) -> None:
+def test_foreign_files_are_kept(tmp_path: pathlib.Path) -> None:
     name = f"hostile-file-{os.getpid()}"
     path = pathlib.Path("/dev/shm") / name
     path.write_bytes(b"\x07" * (1 << 16))
@@ -106,7 +106,7 @@ def test_files_of_others_stay(tmp_path: pathlib.Path) -> None:
         ([2], "step 2, but steps must be from 0 to"),
     ],
 )
-def test_steps_that_are_none(steps: Any, text: str) -> None:
+def test_invalid_steps_are_refused(steps: Any, text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=text):
         store_of(1).collect([0], WINDOWS, steps=steps)
 
@@ -141,7 +141,7 @@ def test_states_that_are_damaged_are_refused() -> None:
 
 
 @pytest.mark.parametrize("beta", [float("nan"), -3.0, 17.0])
-def test_a_beta_that_is_none(beta: float) -> None:
+def test_an_invalid_beta_is_refused(beta: float) -> None:
     store = store_of(1)
     with pytest.raises(errors.InvalidArgumentError, match=r"beta (of Prioritized )?is"):
         store.loader(1, WINDOWS, sampling=gpu.Prioritized(beta=beta))
@@ -151,7 +151,7 @@ def test_a_beta_that_is_none(beta: float) -> None:
         next(loader)
 
 
-def test_capacities_that_are_none() -> None:
+def test_invalid_capacities_are_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="max_selectable is 3; it must be 1 to 2"):
         gpu.Store({"x": "int64"}, capacity=2, max_steps=1, max_selectable=3)
     three = np.arange(3)
@@ -162,8 +162,8 @@ def test_capacities_that_are_none() -> None:
         gpu.Store.of_dataset(data, max_steps=0)
 
 
-def test_ctrl_c_within_a_removal_ends_the_wait_for_room() -> None:
-    """What a function of the user's raises, a signal's handler within it included, is raised at once."""
+def test_ctrl_c_in_a_removal_function_ends_the_wait_for_room() -> None:
+    """Exceptions of user functions, including those of signal handlers that run in them, are raised at once."""
     calls: list[int] = []
 
     def keep_all(candidates: gpu.Candidates) -> None:

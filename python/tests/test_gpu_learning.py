@@ -1,5 +1,5 @@
-"""Agents learn from a store: those of Python from the batches of its loader, those in Rust from its trajectories as a
-data set."""
+"""Agents learn from a store: Python agents from the batches of its loader, Rust agents from its trajectories as a data
+set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relive.rl import recorded
 
 
 def expert(observation: Any) -> int:
-    """Moves the paddle, the last row, below the ball."""
+    """Moves the paddle, which is in the last row, below the ball."""
     ball = int(observation[:-1].sum(0).argmax()) if observation[:-1].any() else int(observation[-1].argmax())
     return int(np.sign(ball - int(observation[-1].argmax()))) + 1
 
@@ -43,7 +43,7 @@ def features(observations: Any) -> Any:
 
 
 class Cloning:
-    """Logistic regression on what was done, which is enough to catch some balls."""
+    """Logistic regression on the recorded actions, which is enough to catch some balls."""
 
     def __init__(self, priorities: bool = False) -> None:
         self.priorities, self.batches = priorities, []
@@ -87,7 +87,7 @@ def test_an_agent_learns_from_a_loader() -> None:
         assert result.env_steps == 0
 
 
-def test_priorities_go_back_to_the_store() -> None:
+def test_priorities_are_written_back_to_the_store() -> None:
     with store() as made, made.loader(8, NOW, sampling="prioritized", seed=3, prefetch=0) as loader:
         agent = Cloning(priorities=True)
         rl.run(agent, "catch/0", data=loader, learner_steps=5, progress=False)
@@ -95,7 +95,7 @@ def test_priorities_go_back_to_the_store() -> None:
         assert np.flatnonzero(made.weights() == 7.0).tolist() == drawn
 
 
-def test_a_run_goes_on_with_the_same_batches(tmp_path: pathlib.Path) -> None:
+def test_a_run_resumes_with_the_same_batches(tmp_path: pathlib.Path) -> None:
     with store() as made:
         straight, first, second = Cloning(), Cloning(), Cloning()
         for agent, steps, folder in ((straight, 40, "a"), (first, 25, "b"), (second, 40, "b")):
@@ -106,7 +106,7 @@ def test_a_run_goes_on_with_the_same_batches(tmp_path: pathlib.Path) -> None:
 
 
 class ByLoss(Cloning):
-    """Gives each step its loss as the priority of its trajectory."""
+    """Sets the priority of each trajectory to the loss of its step."""
 
     def learn(self, batch: gpu.Batch) -> Any:
         before = self.matrix
@@ -115,11 +115,11 @@ class ByLoss(Cloning):
         return rl.Learnt(metrics, priorities=batch.steps + 1.0 + changed)
 
 
-def test_a_run_by_priorities_goes_on_with_the_same_numbers_on_a_new_store(tmp_path: pathlib.Path) -> None:
+def test_a_prioritized_run_resumes_identically_on_a_new_store(tmp_path: pathlib.Path) -> None:
     straight, first, second = ByLoss(), ByLoss(), ByLoss()
     ends = []
     for agent, steps, folder in ((straight, 40, "a"), (first, 25, "b"), (second, 40, "b")):
-        # As in a new process: the store is made anew, with its first weights.
+        # As in a new process, the store is created again, with its initial weights.
         with store() as made, made.loader(16, NOW, sampling="prioritized", seed=4) as loader:
             rl.run(agent, "catch/0", data=loader, learner_steps=steps, checkpoint_dir=tmp_path / folder, progress=False)
             ends.append(made.weights())
@@ -128,7 +128,7 @@ def test_a_run_by_priorities_goes_on_with_the_same_numbers_on_a_new_store(tmp_pa
     np.testing.assert_array_equal(ends[2], ends[0])
 
 
-def test_a_state_that_is_restored_on_other_trajectories_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_restoring_a_state_on_other_trajectories_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     columns = {"x": "float32"}
     with gpu.Store(columns, capacity=4, max_steps=1) as made, gpu.Store(columns, capacity=4, max_steps=1) as other:
         for number in range(3):
@@ -157,7 +157,7 @@ def test_negative_priorities_are_refused() -> None:
         assert (made.weights() == 9).all()
 
 
-def test_what_does_not_go_together_is_refused(tmp_path: pathlib.Path) -> None:
+def test_incompatible_run_options_are_refused(tmp_path: pathlib.Path) -> None:
     with store() as made, made.loader(8, NOW) as loader:
         with pytest.raises(TypeError, match="give a data set, such as a relive.gpu.Store"):
             rl.run(rl.DQN(), "catch/0", data=loader, learner_steps=1)
@@ -185,7 +185,7 @@ def test_a_store_is_a_data_set() -> None:
         assert result.learner_steps == 50
 
 
-def test_a_trajectory_that_has_not_terminated_ends_by_time() -> None:
+def test_an_unterminated_trajectory_ends_by_truncation() -> None:
     columns = {"observations": "float32", "actions": "int64", "rewards": "float32", "terminals": "bool"}
     with gpu.Store(columns, capacity=100, max_steps=4) as made:
         for number in range(100):

@@ -1,4 +1,4 @@
-"""Ranks that share no memory read each other's trajectories over a network, here over the loopback device."""
+"""Ranks without shared memory read each other's trajectories over a network, here the loopback device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NETWORK = gpu.Network(host="127.0.0.1", shared_memory=False)
 
 @pytest.mark.parametrize("sampling", ["weighted", gpu.Prioritized(0.7, 0.5), "top_k"], ids=str)
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_network_changes_no_bit(sampling: Any, prefetch: int) -> None:
+def test_batches_over_a_network_are_bit_identical(sampling: Any, prefetch: int) -> None:
     alone = together(1, lambda group: batches(group, sampling, 6))[0]
 
     def work(group: gpu.Group) -> list[gpu.Batch]:
@@ -46,7 +46,7 @@ def test_a_network_changes_no_bit(sampling: Any, prefetch: int) -> None:
 
 
 def test_some_ranks_share_memory_and_some_do_not() -> None:
-    """As two machines of two ranks each: who is told apart by `shared_memory` is reached over the network."""
+    """Simulates two machines with two ranks each: ranks that differ in `shared_memory` are reached over the network."""
 
     def work(group: gpu.Group) -> Any:
         network = gpu.Network(host="127.0.0.1", shared_memory=group.rank < 2)
@@ -67,7 +67,7 @@ def test_some_ranks_share_memory_and_some_do_not() -> None:
         np.testing.assert_array_equal(valid, expected.valid["x"])
 
 
-def test_ranks_without_shared_memory_ask_for_a_network() -> None:
+def test_ranks_without_shared_memory_require_a_network() -> None:
     def work(group: gpu.Group) -> None:
         filled(group, network=NETWORK if group.rank == 1 else None)
 
@@ -75,7 +75,7 @@ def test_ranks_without_shared_memory_ask_for_a_network() -> None:
         together(2, work)
 
 
-def test_a_host_that_is_none_is_told_to_all() -> None:
+def test_an_invalid_host_is_reported_to_all_ranks() -> None:
     texts: list[str] = []
 
     def work(group: gpu.Group) -> None:
@@ -123,12 +123,12 @@ def test_over_tls(tmp_path: pathlib.Path) -> None:
         ({"tls": ServerTls(cert=pathlib.Path("a"), key=pathlib.Path("b"))}, "give both tls and client_tls"),
     ],
 )
-def test_networks_that_make_no_sense(options: Any, text: str) -> None:
+def test_invalid_networks_are_refused(options: Any, text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=text):
         gpu.Network(host="localhost", **options)
 
 
-def test_a_network_belongs_to_a_group() -> None:
+def test_a_network_requires_a_group() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="give group="):
         gpu.Store({"x": "int64"}, capacity=1, max_steps=1, network=NETWORK)
     with pytest.raises(errors.InvalidArgumentError, match="network is a str"):
@@ -154,7 +154,7 @@ def other_rank(name: str) -> subprocess.Popen[str]:
     text=True)
 
 
-def test_a_rank_that_is_killed_is_named() -> None:
+def test_a_killed_rank_is_named() -> None:
     name = f"network-killed-{os.getpid()}"
     process = other_rank(name)
     network = gpu.Network(host="127.0.0.1", shared_memory=False, timeout=20.0)
@@ -170,7 +170,7 @@ def test_a_rank_that_is_killed_is_named() -> None:
 
 
 def connections() -> Iterator[tuple[int, socket.socket]]:
-    """A copy of each connection over TCP that this process has, and the number of its inode."""
+    """A duplicate of each TCP connection of this process, and its inode number."""
     for number in os.listdir("/proc/self/fd"):
         try:
             if "socket:" not in os.readlink(f"/proc/self/fd/{number}"):
@@ -179,12 +179,12 @@ def connections() -> Iterator[tuple[int, socket.socket]]:
                 if copy.family == socket.AF_INET and not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                     yield os.fstat(copy.fileno()).st_ino, copy
         except OSError:
-            # It was closed meanwhile.
+            # It was closed in the meantime.
             continue
 
 
 def cut_all_but(others: set[int]) -> int:
-    """Ends connections, as a network that fails does; how many."""
+    """Breaks connections, as a network failure does; returns their number."""
     ended = 0
     for inode, connection in connections():
         if inode not in others:
@@ -196,8 +196,8 @@ def cut_all_but(others: set[int]) -> int:
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 3])
-def test_ranks_go_on_after_connections_were_cut(prefetch: int) -> None:
-    """The batches are those of ranks whose connections last, and no rank falls behind."""
+def test_ranks_continue_after_cut_connections(prefetch: int) -> None:
+    """The batches are the same as without lost connections, and no rank falls behind."""
     others = {inode for inode, _ in connections()}
 
     def work(group: gpu.Group, cuts: bool) -> list[gpu.Batch]:
@@ -235,6 +235,6 @@ def test_ctrl_c_ends_a_wait_for_another_rank() -> None:
         finally:
             timer.join()
             process.send_signal(signal.SIGCONT)
-        # The connection is made anew.
+        # The connection is reestablished.
         assert store.collect([3], {"x": gpu.Window()}, steps=[0]).data["x"].tolist() == [[11]]
     process.communicate("")

@@ -47,7 +47,7 @@ def test_another_process_reads() -> None:
         gpu.attach(name)
 
 
-def test_a_child_of_a_fork_does_no_harm() -> None:
+def test_a_forked_child_does_no_harm() -> None:
     program = """
         import os
         from relive import errors, gpu
@@ -74,7 +74,7 @@ def test_a_child_of_a_fork_does_no_harm() -> None:
 
 
 def test_writers_and_a_loader_at_the_same_time() -> None:
-    """Rows that are replaced while they are drawn never show two trajectories in one."""
+    """Rows that are replaced while they are drawn never mix two trajectories."""
     store = gpu.Store({"x": ("float32", (32,))}, capacity=8, max_steps=16)
     stop = threading.Event()
     for value in range(8):
@@ -98,7 +98,7 @@ def test_writers_and_a_loader_at_the_same_time() -> None:
         writer.join()
 
 
-def test_relive_is_imported_without_it() -> None:
+def test_relive_gpu_is_imported_lazily() -> None:
     program = "import sys, relive; assert 'relive.gpu' not in sys.modules; relive.gpu.Store"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

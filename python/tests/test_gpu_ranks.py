@@ -1,4 +1,4 @@
-"""Several ranks draw from all of their stores what one rank with all trajectories would draw."""
+"""Several ranks draw from their stores what a single rank with all trajectories would draw."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOWS = {"x": gpu.Window(-2, 3), "length": gpu.Window()}
 
 
 class Threads(gpu.Group):
-    """Ranks that are threads of this process."""
+    """Communication between ranks that are threads of this process."""
 
     def __init__(self, rank: int, board: list[bytes], barrier: threading.Barrier, **share: int) -> None:
         super().__init__(rank, len(board), **share)
@@ -38,7 +38,7 @@ class Threads(gpu.Group):
 
 
 def together(ranks: int, work: Callable[[gpu.Group], Any], replicas: int | None = None) -> list[Any]:
-    """What each of so many ranks returns; what one raises is raised."""
+    """The results of all ranks; raises the exception of a rank that fails."""
     board, barrier = [b""] * ranks, threading.Barrier(ranks)
     found: list[Any] = [None] * ranks
     raised: list[BaseException] = []
@@ -67,7 +67,7 @@ def trajectory(number: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def filled(group: gpu.Group, **options: Any) -> gpu.Store:
-    """A store with this rank's trajectories of twelve, whose numbers are their indices."""
+    """A store with this rank's share of twelve trajectories, whose values are their indices."""
     each = TRAJECTORIES // group.ranks
     store = gpu.Store({"x": "int64", "length": "int64"}, capacity=each, max_steps=5, group=group, **options)
     for number in range(group.rank * each, (group.rank + 1) * each):
@@ -83,7 +83,7 @@ def batches(group: gpu.Group, sampling: Any, size: int, count: int = 3) -> list[
 
 
 def whole(shares: list[gpu.Batch], field: str) -> npt.NDArray[Any]:
-    """The list of which each replica has every n-th row."""
+    """Reassembles the list, of which each replica has every n-th row."""
     return np.stack([getattr(share, field) for share in shares], axis=1).reshape(-1)
 
 
@@ -92,8 +92,8 @@ SAMPLINGS = ["uniform", "weighted", "stratified", gpu.Prioritized(0.7, 0.5), "to
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_any_number_of_ranks_draws_the_same(sampling: Any, ranks: int) -> None:
-    """Defects 1, 2, 13 and 15: weights of all ranks count, and each rank's rows are those of its own share."""
+def test_any_number_of_ranks_draws_the_same_rows(sampling: Any, ranks: int) -> None:
+    """Defects 1, 2, 13 and 15: the weights of all ranks count, and each rank gets the rows of its own share."""
     alone = together(1, lambda group: batches(group, sampling, 6))[0]
     shares = together(ranks, lambda group: batches(group, sampling, 6))
     for number, expected in enumerate(alone):
@@ -117,13 +117,14 @@ def test_ranks_of_one_replica_read_the_same_rows() -> None:
     assert any((one.indices != other.indices).any() for one, other in zip(shares[0], shares[2]))
 
 
-def test_fifo_takes_turns_among_ranks() -> None:
+def test_fifo_alternates_between_ranks() -> None:
     shares = together(2, lambda group: [list(batch.indices) for batch in batches(group, "fifo", 4, count=1)])
-    # The first of each rank, then the second of each; those of weight 0, which are 0, 4 and 8, are not drawn.
+    # The first trajectory of each rank, then the second of each. Trajectories 0, 4 and 8 have weight 0 and are not
+    # drawn.
     assert shares == [[[6, 7]], [[1, 2]]]
 
 
-def test_collect_reads_whichever_rank_has_them() -> None:
+def test_collect_reads_rows_of_any_rank() -> None:
     def work(group: gpu.Group) -> Any:
         with filled(group) as store:
             group.all_gather(b"")
@@ -135,8 +136,8 @@ def test_collect_reads_whichever_rank_has_them() -> None:
         assert found == [[1101], [0], [500], [601]]
 
 
-def test_rows_of_other_ranks_are_as_long_as_their_own() -> None:
-    """Defect 19: steps of 1 to 24 bytes, side by side, from all ranks."""
+def test_rows_of_other_ranks_have_their_own_length() -> None:
+    """Defect 19: adjacent steps of 1 to 24 bytes, from all ranks."""
     columns = {"byte": "uint8", "short": "int16", "wide": ("float64", (3,)), "flag": "bool", "half": ("float16", (5,))}
 
     def steps(number: int) -> dict[str, Any]:
@@ -190,11 +191,11 @@ def test_new_weights_reach_the_rank_that_has_the_trajectory() -> None:
         ([0], [None], None, TypeError),
     ],
 )
-def test_new_weights_that_are_none_change_nothing_anywhere(indices: Any, weights: Any, generations: Any, kind: type[Exception]) -> None:
+def test_invalid_new_weights_change_nothing_on_any_rank(indices: Any, weights: Any, generations: Any, kind: type[Exception]) -> None:
     def work(group: gpu.Group) -> Any:
         with filled(group) as store:
             before = store.weights()
-            # The other rank's are as they should be.
+            # The other rank's values are valid.
             mine = (indices, weights, generations) if group.rank == 0 else ([1], [5.0], None if generations is None else [1])
             with pytest.raises(kind if group.rank == 0 else errors.UnavailableError):
                 store.update_weights(*mine)
@@ -206,7 +207,7 @@ def test_new_weights_that_are_none_change_nothing_anywhere(indices: Any, weights
 
 
 @pytest.mark.parametrize("prefetch", [0, 1])
-def test_a_weight_above_the_largest_is_told_until_it_is_gone(prefetch: int) -> None:
+def test_a_too_large_weight_is_reported_until_it_is_removed(prefetch: int) -> None:
     def work(group: gpu.Group) -> set[int]:
         with filled(group) as store, store.loader(40, WINDOWS, sampling="weighted", prefetch=prefetch) as loader:
             next(loader)
@@ -223,7 +224,7 @@ def test_a_weight_above_the_largest_is_told_until_it_is_gone(prefetch: int) -> N
     assert together(2, work) == [{7}, {7}]
 
 
-def test_a_rank_that_fails_tells_all() -> None:
+def test_a_failing_rank_is_reported_to_all() -> None:
     outcomes: list[str] = []
 
     def work(group: gpu.Group) -> None:
@@ -239,14 +240,14 @@ def test_a_rank_that_fails_tells_all() -> None:
                 outcomes.append(str(failed.value))
                 if group.rank == 1:
                     store._native.update_weights([7], [1.0], None)
-                # All go on from where they were.
+                # All ranks continue from where they were.
                 next(loader)
 
     together(2, work)
     assert any(text.startswith("rank 1 cannot continue: ") for text in outcomes), outcomes
 
 
-def test_ranks_that_do_not_agree_are_refused() -> None:
+def test_ranks_that_disagree_are_refused() -> None:
     with pytest.raises((errors.InvalidArgumentError, errors.UnavailableError), match="seed"):
         def seeds(group: gpu.Group) -> None:
             with filled(group) as store, store.loader(2, WINDOWS, seed=group.rank) as loader:
@@ -259,8 +260,8 @@ def test_ranks_that_do_not_agree_are_refused() -> None:
         together(2, lambda group: filled(group, name=f"ranks-{os.getpid()}-{group.rank}"))
 
 
-def test_trajectories_that_go_meanwhile_are_drawn_again() -> None:
-    """Each rank replaces its trajectories while the others read: what a batch has belongs together."""
+def test_trajectories_replaced_during_a_draw_are_drawn_again() -> None:
+    """Each rank replaces its trajectories while the others read; the data of each row in a batch belongs together."""
 
     def work(group: gpu.Group) -> None:
         store = gpu.Store({"x": "int64"}, capacity=8, max_steps=3, group=group)
@@ -308,7 +309,7 @@ def test_checkpoints_of_ranks(tmp_path: Any) -> None:
 
 
 def test_a_dataset_is_divided() -> None:
-    """Defect 16: each rank has its part, and not all of it."""
+    """Defect 16: each rank stores its part, and not the whole."""
     ends = np.zeros(20, bool)
     ends[[2, 5, 6, 11, 15, 19]] = True
     data = {"observations": np.arange(20.0), "actions": np.arange(20), "rewards": np.ones(20), "terminals": ends}
@@ -343,7 +344,7 @@ SCRIPT = """
 
 
 def run_ranks(ranks: int, **parts: str) -> list[Any]:
-    """What processes print, by rank."""
+    """The output of processes, by rank."""
     import json
 
     processes = []
@@ -393,7 +394,7 @@ def test_processes_of_torch_distributed() -> None:
 
 
 def test_processes_of_a_topology() -> None:
-    """As DeepSpeed's and Megatron's: two data-parallel ranks of two processes each."""
+    """As in DeepSpeed and Megatron: two data-parallel ranks of two processes each."""
     pytest.importorskip("torch.distributed")
     setup = (
         f"import torch.distributed as dist; dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{_free_port()}', rank=RANK, "
@@ -427,7 +428,7 @@ def test_a_communicator_of_mpi() -> None:
         assert (store.rank, store.ranks) == (0, 1)
 
 
-def test_a_rank_that_is_killed_is_noticed_and_leaves_nothing_behind() -> None:
+def test_a_killed_rank_is_detected_and_leaves_nothing_behind() -> None:
     name = f"ranks-killed-{os.getpid()}"
     script = textwrap.dedent(f"""
         import numpy as np
@@ -450,23 +451,23 @@ def test_a_rank_that_is_killed_is_noticed_and_leaves_nothing_behind() -> None:
             with pytest.raises(errors.UnavailableError, match="rank 1 has ended"):
                 for _ in range(10):
                     next(loader)
-        # What it was reading can be replaced. An insertion sweeps by itself where there is no room otherwise.
+        # The trajectories that it was reading can be replaced. If there is no room, an insertion sweeps automatically.
         assert store.sweep() == 1
         for number in range(4):
             store.insert({"x": np.full(2, 10 + number)})
         assert store.collect([0, 1], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[12], [13]]
-    # Its name can be had again.
+    # Its name can be reused.
     gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=f"{name}.1").close()
 
 
-def test_who_does_not_come_is_waited_for_until_the_deadline() -> None:
+def test_missing_ranks_are_awaited_until_the_deadline() -> None:
     with pytest.raises(errors.DeadlineExceededError, match=r"ranks \[1, 2\] have not connected within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 0, 3, timeout=0.1)
     with pytest.raises(errors.DeadlineExceededError, match="rank 0 has not connected within 0.1 s"):
         gpu.LocalGroup(f"alone-{os.getpid()}", 1, 3, timeout=0.1)
 
 
-def test_strangers_do_not_keep_a_group_from_starting() -> None:
+def test_foreign_connections_do_not_block_a_group() -> None:
     name = f"strangers-{os.getpid()}"
     found: list[gpu.LocalGroup] = []
     root = threading.Thread(target=lambda: found.append(gpu.LocalGroup(name, 0, 2, timeout=30.0)))
@@ -502,7 +503,7 @@ def test_strangers_do_not_keep_a_group_from_starting() -> None:
     found[0].close()
 
 
-def test_a_local_group_tells_who_has_ended() -> None:
+def test_a_local_group_names_ended_ranks() -> None:
     name = f"ends-{os.getpid()}"
     others: list[gpu.LocalGroup] = []
     thread = threading.Thread(target=lambda: others.append(gpu.LocalGroup(name, 1, 2, timeout=30.0)))
@@ -524,7 +525,7 @@ def test_a_local_group_tells_who_has_ended() -> None:
         ({"group": object()}, "group is a object"),
     ],
 )
-def test_groups_that_are_none(options: Any, text: str) -> None:
+def test_invalid_groups_are_refused(options: Any, text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=text):
         gpu.Store({"x": "int64"}, capacity=2, max_steps=2, **options)
 

@@ -1,4 +1,4 @@
-"""What a store of trajectories refuses, and with which text."""
+"""Calls that a store of trajectories refuses, and the error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = np.zeros(3, np.float32)
         ({"x": X}, 1e300, r"the weight is 1"),
     ],
 )
-def test_bad_trajectories_are_refused_before_anything_goes(given: Any, weight: float, text: str) -> None:
+def test_bad_trajectories_are_refused_before_any_eviction(given: Any, weight: float, text: str) -> None:
     store = simple(capacity=1)
     put(store, 7)
     with pytest.raises(errors.InvalidArgumentError, match=text):
@@ -69,14 +69,14 @@ def test_bad_arguments(call: Any, error: type[Exception], text: str) -> None:
     assert isinstance(raised.value, errors.ReverbError)
 
 
-def test_a_closed_store_says_so() -> None:
+def test_a_closed_store_reports_that_it_is_closed() -> None:
     store = simple()
     store.close()
     with pytest.raises(errors.ClosedError, match="this store was closed"):
         put(store, 1)
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_a_missing_device_is_refused() -> None:
     store = simple()
     reason = gpu.unavailable()
     if reason is None:

@@ -1,4 +1,4 @@
-"""Which trajectories leave a full store."""
+"""Which trajectories are evicted from a full store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_random_removal_follows_its_seed() -> None:
     assert left(1) == left(1) != left(2)
 
 
-def test_trajectories_that_were_sampled_often_enough_go() -> None:
+def test_trajectories_sampled_often_enough_are_removed() -> None:
     store = simple(capacity=8, removal=("max_times_sampled", 2))
     for value in range(8):
         put(store, value)
@@ -45,14 +45,14 @@ def test_trajectories_that_were_sampled_often_enough_go() -> None:
         next(loader)
 
 
-def test_the_most_selectable_trajectories() -> None:
+def test_max_selectable_limits_the_trajectories() -> None:
     store = simple(capacity=4, max_selectable=2)
     for value in range(4):
         put(store, value)
     assert survivors(store) == [2, 3]
 
 
-def test_a_removal_that_raises_or_keeps_all() -> None:
+def test_a_removal_function_may_raise_or_keep_everything() -> None:
     def fails(candidates: gpu.Candidates) -> int:
         raise KeyError("mine")
 

@@ -59,7 +59,7 @@ def test_prioritized_draws_have_importance_weights() -> None:
         store.loader(1, {"x": gpu.Window()}).set_beta(0.5)
 
 
-def test_random_steps_are_all_alike() -> None:
+def test_random_steps_are_uniform() -> None:
     store = simple(capacity=1, max_steps=8)
     store.insert({"x": np.arange(8, dtype=np.float32)})
     batch = next(store.loader(8000, {"x": gpu.Window()}))
@@ -68,7 +68,7 @@ def test_random_steps_are_all_alike() -> None:
     assert (next(store.loader(10, {"x": gpu.Window()}, steps="last")).steps == 8).all()
 
 
-def test_new_weights_are_followed_and_old_generations_are_not() -> None:
+def test_new_weights_apply_and_updates_of_old_generations_are_ignored() -> None:
     store = simple(capacity=2)
     first, second = put(store, 1), put(store, 2)
     loader = store.loader(64, {"x": gpu.Window()}, sampling="weighted", prefetch=0)
@@ -84,6 +84,6 @@ def test_new_weights_are_followed_and_old_generations_are_not() -> None:
     assert store.metrics()["stale_updates"] == 1
 
 
-def test_nothing_to_draw() -> None:
+def test_drawing_from_an_empty_store_is_an_error() -> None:
     with pytest.raises(errors.UnavailableError, match="insert more"):
         next(simple().loader(1, {"x": gpu.Window()}))

@@ -1,4 +1,4 @@
-"""What waits says so in the log, and ends in time; what ends leaves nothing behind."""
+"""Waits are logged and end in time, and closed objects leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = {"x": np.ones(2, np.float32)}
 
 
 class Told(logging.Handler):
-    """Waits for what the log says."""
+    """Waits until the log contains a text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """The log, in which waits are long after a twentieth of a second."""
+    """The log, with waits counted as long after 50 ms."""
     monkeypatch.setattr(_waits, "_FIRST_S", 0.05)
     monkeypatch.setattr(_waits, "_watch", _waits._Watch())
     handler = Told()
@@ -57,7 +57,7 @@ def store(**options: object) -> gpu.Store:
 
 
 def meanwhile(wait: Callable[[], object], release: Callable[[], object]) -> None:
-    """Ends a wait of another thread, which must have failed by nothing."""
+    """Ends a wait of another thread, which must not have failed before."""
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -75,7 +75,7 @@ def meanwhile(wait: Callable[[], object], release: Callable[[], object]) -> None
     assert not failed
 
 
-def test_writers_say_what_they_wait_for(told: Told) -> None:
+def test_writers_report_what_they_wait_for(told: Told) -> None:
     with store() as made, made.writer() as writer:
 
         def give_row() -> None:
@@ -91,7 +91,7 @@ def test_writers_say_what_they_wait_for(told: Told) -> None:
         meanwhile(lambda: writer.ask("x"), answer)
 
 
-def test_insertions_say_that_there_is_no_room(told: Told) -> None:
+def test_insertions_report_a_lack_of_room(told: Told) -> None:
     with store(removal=lambda _: None) as made:
         place = made.insert(X)
 
@@ -102,7 +102,7 @@ def test_insertions_say_that_there_is_no_room(told: Told) -> None:
         meanwhile(lambda: made.insert(X, timeout=PATIENCE_S), make_room)
 
 
-def test_ranks_say_whom_they_wait_for(told: Told) -> None:
+def test_ranks_report_which_ranks_they_wait_for(told: Told) -> None:
     name, groups = f"waits-{os.getpid()}", []
 
     def join(rank: int) -> gpu.LocalGroup:
@@ -120,16 +120,16 @@ def test_ranks_say_whom_they_wait_for(told: Told) -> None:
         group.close()
 
 
-def test_short_waits_say_nothing(told: Told) -> None:
+def test_short_waits_are_not_logged(told: Told) -> None:
     for _ in range(100):
-        with _waits.told("a short wait", lambda: "nothing"):
+        with _waits.log_long_wait("a short wait", lambda: "nothing"):
             pass
-    with _waits.told("a long wait", lambda: "the log"):
+    with _waits.log_long_wait("a long wait", lambda: "the log"):
         told.expect("a long wait has been waiting for 0.05 s: the log")
     assert not any("short" in text for text in told.texts)
 
 
-def test_the_time_of_a_network_is_that_of_its_ranks_too() -> None:
+def test_the_network_timeout_also_applies_to_its_ranks() -> None:
     other = """
         import sys
         from relive import gpu
@@ -148,7 +148,7 @@ def test_the_time_of_a_network_is_that_of_its_ranks_too() -> None:
         assert process.returncode == 0
 
 
-def test_what_a_removal_raises_is_told_at_once() -> None:
+def test_an_exception_in_a_removal_function_is_raised_at_once() -> None:
     def fails(candidates: gpu.Candidates) -> int:
         raise KeyError("mine")
 
@@ -160,14 +160,14 @@ def test_what_a_removal_raises_is_told_at_once() -> None:
         assert time.monotonic() - began < PATIENCE_S
 
 
-def test_a_removal_that_changes_its_mind_is_waited_for() -> None:
+def test_a_removal_function_is_asked_again_until_it_chooses() -> None:
     answers = iter([None, None, 0])
     with store(removal=lambda _: next(answers)) as made:
         made.insert(X)
         assert made.insert(X, timeout=PATIENCE_S).generation == 2
 
 
-def test_a_store_that_its_removal_can_reach_goes_with_its_process() -> None:
+def test_a_store_referenced_by_its_removal_function_ends_with_its_process() -> None:
     program = """
         import pathlib, sys
         import numpy as np
@@ -184,7 +184,7 @@ def test_a_store_that_its_removal_can_reach_goes_with_its_process() -> None:
     assert not pathlib.Path("/dev/shm", name).exists()
 
 
-def test_a_store_that_its_removal_can_reach_is_freed() -> None:
+def test_a_store_referenced_by_its_removal_function_is_freed() -> None:
     name = f"freed-{os.getpid()}"
 
     def make() -> None:

@@ -1,4 +1,4 @@
-"""What goes into a store of trajectories comes out of it, in windows."""
+"""Windows contain the data that was inserted into a store of trajectories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def filled() -> tuple[gpu.Store, list[dict[str, npt.NDArray[Any]]]]:
 
 
 def naive(steps: npt.NDArray[Any], step: int, offset: int, length: int, pad: str, value: float, dtype: Any = None) -> npt.NDArray[Any]:
-    """A window, one step after another."""
+    """Computes a window step by step, as a reference."""
     dtype = steps.dtype if dtype is None else dtype
     there = [steps[t] for t in range(step + offset, step + offset + length) if 0 <= t < len(steps)]
     padding = [np.full(steps.shape[1:], value, dtype)] * (length - len(there))
@@ -33,7 +33,7 @@ def naive(steps: npt.NDArray[Any], step: int, offset: int, length: int, pad: str
 @pytest.mark.parametrize(
     ("offset", "length"), [(0, 1), (-4, 5), (-5, 5), (-1000, 1000), (1, 3), (-3, 8), (30, 4), (-60, 10), (-100, 90), (-25, 60)]
 )
-def test_windows_are_those_of_a_naive_loop(filled: Any, pad: Literal["head", "tail"], offset: int, length: int) -> None:
+def test_windows_match_a_naive_loop(filled: Any, pad: Literal["head", "tail"], offset: int, length: int) -> None:
     store, written = filled
     windows = {name: gpu.Window(offset, length, pad=pad, value=1) for name in COLUMNS}
     rng = np.random.default_rng(0)
@@ -52,8 +52,8 @@ def test_windows_are_those_of_a_naive_loop(filled: Any, pad: Literal["head", "ta
         assert batch.valid[name].tolist() == counts
 
 
-def test_a_window_ends_where_it_was_asked_to() -> None:
-    """GEAR counts the end from the beginning that was cut off, and gives steps from the future."""
+def test_a_window_ends_where_requested() -> None:
+    """GEAR counts the end of a window from its start after truncation, and so returns steps from the future."""
     store = simple(max_steps=50)
     store.insert({"x": np.arange(50, dtype=np.float32)})
     batch = store.collect([0], {"x": gpu.Window(-10, 10, value=-1)}, steps=[5])
@@ -87,7 +87,7 @@ def test_small_integers_keep_their_signs(filled: Any) -> None:
     np.testing.assert_array_equal(batch.data["small"][0, : batch.valid["small"][0]], written[4]["small"])
 
 
-def test_arrays_that_do_not_lie_plainly(filled: Any) -> None:
+def test_non_contiguous_arrays_are_inserted(filled: Any) -> None:
     with gpu.Store(COLUMNS, capacity=1, max_steps=MAX_STEPS) as store:
         one = trajectory(10, 3)
         turned = {name: np.asfortranarray(np.repeat(array, 2, 0)[::2]) for name, array in one.items()}
@@ -106,7 +106,7 @@ def test_length() -> None:
     assert (len(store), store.capacity, store.max_steps) == (1, 4, 5)
 
 
-def test_batches_are_the_callers_for_as_long_as_they_are_wanted() -> None:
+def test_batches_stay_valid_while_referenced() -> None:
     store = simple(capacity=64)
     for value in range(64):
         put(store, value)

@@ -1,4 +1,4 @@
-"""Environments write where trajectories lie, and the store's process serves them."""
+"""Environments write trajectories in place, and the store's process serves them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_processes_act_with_answers_of_the_store() -> None:
 
 
 @pytest.mark.parametrize("at", ["begin()", "begin(); writer.write({'reward': 1})", "begin(); writer.append(step)", "begin(); writer._native.request()"])
-def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
+def test_a_killed_writer_leaves_nothing_behind(at: str) -> None:
     name = f"killed-{os.getpid()}"
     with store(capacity=2, writers=1, name=name) as made:
         script = f"""
@@ -90,11 +90,11 @@ def test_a_writer_that_is_killed_leaves_nothing_behind(at: str) -> None:
         assert made.scan(timeout=30.0).aborted == 1
         assert [made.status(index).state for index in range(2)] == ["free", "free"]
         assert made.metrics()["dead_writers"] == 1
-        # Its seat is free for another one.
+        # The writer's slot is free for another writer.
         made.writer().close()
 
 
-def test_a_store_that_ends_is_noticed() -> None:
+def test_an_ended_store_is_detected() -> None:
     name = f"gone-{os.getpid()}"
     process = run(f"""
         from relive import gpu
@@ -110,7 +110,7 @@ def test_a_store_that_ends_is_noticed() -> None:
             writer.begin(timeout=60.0)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_store_writer_calls_are_refused() -> None:
     step = {"observation": np.ones(2, "float32"), "action": 1, "reward": 0}
     with store(writers=1) as made:
         writer = made.writer()
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused() -> None:
             writer.begin()
 
 
-def test_a_writer_waits_for_a_row_that_is_read() -> None:
+def test_a_writer_waits_for_a_pinned_row() -> None:
     with store(capacity=1, removal="fifo") as made:
         writer = made.writer()
         step = {"observation": np.ones(2, "float32"), "action": 1, "reward": 0}
@@ -162,6 +162,6 @@ def test_a_writer_waits_for_a_row_that_is_read() -> None:
         writer.append(step)
         writer.finish()
         made.scan()
-        # The row was given to the writer again: it is the only one.
+        # The writer gets the same row again, because there is only one.
         writer.begin()
         assert len(made) == 0

@@ -1,4 +1,4 @@
-"""relive.gymnasium: what a recorder writes is compared with what a plain reading of the episode says."""
+"""relive.gymnasium: compares what a recorder writes with the values derived directly from the episode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Script(gymnasium.Env[Any, Any]):
     """Episodes of given lengths.
 
     Observation t of episode e is 100·e + t, always in the same memory; the reward of step t is t + 1. The arrays of
-    actions are written over.
+    actions are overwritten.
     """
 
     def __init__(self, lengths: list[int], *, truncates: bool = False, form: str = "plain") -> None:
@@ -62,7 +62,7 @@ class Script(gymnasium.Env[Any, Any]):
 
 
 def action_of(env: Script, step: int) -> Any:
-    """The action of step t is t modulo 9."""
+    """A policy whose action at step t is t modulo 9."""
     return (step % 9, np.full(2, step % 9, np.float32)) if env._nested else step % 9
 
 
@@ -81,7 +81,7 @@ class Setting:
         self.server.stop()
 
     def items(self) -> list[Any]:
-        """All items in order, each without the dimension of a batch."""
+        """All items in order, each without the batch dimension."""
         count = self.table.info.current_size
         if not count:
             return []
@@ -99,7 +99,7 @@ def play(recorder: Recorder, env: Script, num_episodes: int) -> None:
 
 
 def first_number(observation: Any) -> Any:
-    """The number that an observation or action shows, after a check that all its parts show it."""
+    """The number that an observation or action encodes; checks that all its parts encode the same number."""
     numbers = [leaf[..., 0] if leaf.dtype == np.float32 else leaf for leaf in nest.flatten(observation)]
     for number in numbers:
         np.testing.assert_array_equal(number, numbers[0])
@@ -148,7 +148,7 @@ def test_transitions(n_steps: int, lengths: list[int], truncates: bool, form: st
         }
         for item in items
     ]
-    # Within an episode items come as their windows are complete, which is the order of their beginnings.
+    # Within an episode, items are created when their windows are complete, which is in the order of their starts.
     assert found == expected
 
 
@@ -288,7 +288,7 @@ def test_a_function_gives_the_priority() -> None:
             assert next(batches).info.priority.tolist() == [1, 3, 5, 7]
 
 
-def test_lists_will_do_for_actions() -> None:
+def test_lists_are_accepted_as_actions() -> None:
     env = Script([1])
     env.action_space = spaces.Box(-9, 9, (2,), np.float32)
     with Setting(env, Transitions()) as setting:
@@ -322,7 +322,7 @@ def test_an_abandoned_episode_leaves_what_is_complete(kind: Kind) -> None:
     assert numbers == [*abandoned, *([100, 101] if isinstance(kind, Transitions) else [100])]
 
 
-def test_close_ends_everything_once() -> None:
+def test_close_ends_episode_and_environment_once() -> None:
     env = Script([9])
     with Setting(env, Transitions()) as setting:
         recorder = Recorder(env, setting.client, "items")
@@ -336,7 +336,7 @@ def test_close_ends_everything_once() -> None:
             recorder.step(0)
 
 
-def test_flush_brings_items_before_the_end_of_the_episode() -> None:
+def test_flush_sends_items_before_the_end_of_the_episode() -> None:
     env = Script([9])
     with Setting(env, Transitions()) as setting, Recorder(env, setting.client, "items") as recorder:
         recorder.reset()
@@ -346,7 +346,7 @@ def test_flush_brings_items_before_the_end_of_the_episode() -> None:
         assert setting.table.info.current_size == 3
 
 
-def test_a_full_table_runs_into_the_timeout_and_loses_nothing() -> None:
+def test_recording_into_a_full_table_times_out_and_loses_nothing() -> None:
     env = Script([3, 2])
     with Setting(env, Transitions(), max_size=2) as setting:
         recorder = Recorder(env, setting.client, "items", timeout=0.05)
@@ -370,7 +370,7 @@ def test_steps_need_an_episode() -> None:
             recorder.step(0)
 
 
-def test_autoreset_belongs_outside() -> None:
+def test_autoreset_must_wrap_the_recorder() -> None:
     env = Script([2, 2, 2])
     with Setting(env, Transitions()) as setting:
         recorder = Recorder(env, setting.client, "items")
@@ -400,7 +400,7 @@ def test_a_vector_of_environments_is_refused_and_one_of_recorders_works() -> Non
             signature(vector, kind)  # type: ignore[arg-type]
 
 
-def test_what_is_no_environment_is_refused() -> None:
+def test_invalid_environments_are_refused() -> None:
     with pytest.raises(TypeError, match="gymnasium.Env"):
         signature("CartPole-v1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="kind"):
@@ -414,7 +414,7 @@ def test_spaces_without_a_shape_are_refused() -> None:
         signature(env)
 
 
-def test_episodes_need_a_bound_and_keep_it(cartpole: gymnasium.Env[Any, Any]) -> None:
+def test_episodes_require_a_max_length_and_obey_it(cartpole: gymnasium.Env[Any, Any]) -> None:
     env = Script([3])
     with Setting(env, Episodes(max_length=2)) as setting:
         with pytest.raises(ValueError, match="max_length"):
@@ -454,7 +454,7 @@ def test_signatures() -> None:
     assert signature(env, Episodes(max_length=9))["reward"] == relive.ArraySpec((None,), np.float32)
 
 
-def test_sequences_have_the_state_of_a_recurrent_network_beside_them(serve: Any) -> None:
+def test_sequences_include_the_recurrent_state(serve: Any) -> None:
     kind = Sequences(4, period=4, state={"h": relive.ArraySpec((2, 3), np.float32), "c": relive.ArraySpec((), np.float32)})
     env = gymnasium.make("CartPole-v1")
     server = serve(uniform_table("sequences", sampler=relive.selectors.Fifo(), signature=signature(env, kind)))

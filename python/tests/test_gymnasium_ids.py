@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from relive import _gymnasium_ids, rl
 
-# One of each family, and the last of its settings.
+# The last setting of each family.
 FAMILIES = [*_gymnasium_ids._OTHERS, *(f"{family}/{count - 1}" for family, count in _gymnasium_ids._SETTINGS.items())]
 
 
@@ -43,11 +43,11 @@ def test_no_setting_is_missing() -> None:
 
 @pytest.mark.parametrize("name", ["relive/catch-0", "relive/CartPole-v1", "relive/Pendulum-v1", "relive/pixels-catch"])
 @pytest.mark.filterwarnings("ignore:.*A Box observation space (min|max)imum value is", "ignore:.*For Box action spaces, we recommend")
-def test_they_are_as_gymnasium_asks(name: str) -> None:
+def test_environments_pass_the_gymnasium_check(name: str) -> None:
     check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
 
 
-def test_a_seed_begins_anew_and_others_go_on() -> None:
+def test_a_seed_restarts_the_environment_and_none_continues() -> None:
     made = gymnasium.make("relive/catch-0")
 
     def columns(count: int) -> list[int]:
@@ -67,7 +67,7 @@ def played(vector: Any, steps: int) -> list[Any]:
     return found
 
 
-def test_a_vector_does_what_the_single_ones_do() -> None:
+def test_a_vector_matches_single_environments() -> None:
     own = gymnasium.make_vec("relive/CartPole-v1", num_envs=3)
     assert type(own).__name__ == "NativeVectorEnv" and own.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     other = gymnasium.make_vec("relive/CartPole-v1", num_envs=3, vectorization_mode="sync")
@@ -87,7 +87,7 @@ def test_seeds_of_a_vector_are_one_for_each() -> None:
         own.reset(seed=[1, 2, 3])
 
 
-def test_a_name_with_its_module_needs_no_import() -> None:
+def test_a_qualified_environment_name_needs_no_import() -> None:
     program = "import gymnasium; print(gymnasium.make('relive.gymnasium:relive/deep_sea-3').unwrapped.environment.name)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "deep_sea/3"

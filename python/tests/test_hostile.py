@@ -1,4 +1,4 @@
-"""What no program should do, and some do."""
+"""Misuse of the API that occurs in programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import relive
 Connect = Callable[..., relive.Client]
 
 
-def test_a_class_that_reads_the_writer_when_it_goes(connect: Connect) -> None:
+def test_a_class_that_reads_the_writer_in_its_finalizer(connect: Connect) -> None:
     writer = connect().trajectory_writer(2)
 
     class Step(dict):  # type: ignore[type-arg]
@@ -34,7 +34,7 @@ def test_a_class_that_reads_the_writer_when_it_goes(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, SystemExit])
-def test_what_a_value_raises_is_passed_on(connect: Connect, error: type[BaseException]) -> None:
+def test_an_exception_of_a_value_is_propagated(connect: Connect, error: type[BaseException]) -> None:
     class Lazy:
         def __array__(self, *_: Any, **__: Any) -> np.ndarray:
             raise error("its own")
@@ -44,7 +44,7 @@ def test_what_a_value_raises_is_passed_on(connect: Connect, error: type[BaseExce
         writer.append({"x": Lazy()})
 
 
-def test_keys_that_are_no_text(connect: Connect) -> None:
+def test_unsortable_keys_are_refused(connect: Connect) -> None:
     client = connect()
     with pytest.raises(TypeError, match="sort"):
         client.insert({10: 1, "a": 2}, {"table": 1.0})
@@ -60,7 +60,7 @@ def test_keys_that_are_no_text(connect: Connect) -> None:
         assert [column.item() for column in sample.data] == [200, 1000]
 
 
-def test_tuples_that_lie_about_their_fields(connect: Connect) -> None:
+def test_tuples_with_false_fields_are_refused(connect: Connect) -> None:
     class Pair(tuple):  # type: ignore[type-arg]
         _fields = ("first",)
 
@@ -76,13 +76,13 @@ def test_slices_beyond_all_numbers(connect: Connect) -> None:
             writer.history[key]
 
 
-def test_more_dimensions_than_can_be_read_back(connect: Connect) -> None:
+def test_too_many_dimensions_are_refused(connect: Connect) -> None:
     with pytest.raises(ValueError, match="63 dimensions"):
         connect().insert([np.zeros((1,) * 63)], {"table": 1.0})
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
-def test_timeouts_that_are_none(connect: Connect, timeout: float) -> None:
+def test_invalid_timeouts_are_refused(connect: Connect, timeout: float) -> None:
     client = connect()
     with pytest.raises(ValueError, match="None to wait forever"):
         client.insert(1, {"table": 1.0}, timeout=timeout)
@@ -108,7 +108,7 @@ started.wait()
 """
 
 
-def test_programs_end_while_threads_write() -> None:
+def test_programs_can_exit_while_threads_write() -> None:
     for _ in range(8):
         done = subprocess.run(
             [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -144,7 +144,7 @@ def test_a_child_cannot_use_its_parent_s_writers(way: str) -> None:
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
-def test_chunks_that_are_long_in_the_making(connect: Connect) -> None:
+def test_chunks_that_take_long_to_encode(connect: Connect) -> None:
     """An item may be confirmed before its chunk's bytes were counted."""
     client = connect(uniform_table(max_size=20))
     writer = client.trajectory_writer(2, chunk_length=2)

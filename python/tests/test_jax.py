@@ -1,4 +1,4 @@
-"""relive.jax: arrays over the gathered memory; and DLPack, by which any framework gets at it."""
+"""relive.jax: arrays over the gathered memory; and DLPack, by which any framework can access it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_keys_and_strings_stay_numpy(client: relive.Client) -> None:
     assert [text.decode() for text in data["text"]] == [f"step {index}" for index in data["byte"]]
 
 
-def test_64_bits_become_jaxs_own_width(client: relive.Client) -> None:
+def test_64_bit_columns_use_the_default_width_of_jax(client: relive.Client) -> None:
     data = next(relive.jax.batches(client, "replay", 8)).data
     assert data["long"].dtype == jax.dtypes.canonicalize_dtype(np.int64)
     np.testing.assert_array_equal(data["long"], data["byte"])
@@ -108,7 +108,7 @@ def test_a_device_can_be_chosen(client: relive.Client) -> None:
     assert data["frame"].devices() == {device}
 
 
-def test_a_batch_goes_into_a_compiled_function(client: relive.Client) -> None:
+def test_a_batch_can_be_passed_to_a_jitted_function(client: relive.Client) -> None:
     total = jax.jit(lambda frames: frames.sum())
     data = next(relive.jax.batches(client, "replay", 4)).data
     assert float(total(data["frame"])) == float(data["byte"].sum()) * 15
@@ -134,13 +134,13 @@ def test_dlpack_shares_the_memory_and_keeps_it(client: relive.Client, from_dlpac
         assert pointer(shared) == address
         del column
         gc.collect()
-        # The pool would hand out the memory again, were it free.
+        # The pool would reuse the memory if it were free.
         addresses = {next(batches).data["frame"].ctypes.data for _ in range(50)}
     assert address not in addresses
     np.testing.assert_array_equal(np.asarray(shared), values)
 
 
-def test_memory_is_used_again_once_nobody_needs_it(client: relive.Client) -> None:
+def test_memory_is_reused_once_unreferenced(client: relive.Client) -> None:
     with client.batches("replay", 16) as batches:
         shared = jnp.from_dlpack(next(batches).data["frame"])
         address = shared.unsafe_buffer_pointer()
@@ -149,6 +149,6 @@ def test_memory_is_used_again_once_nobody_needs_it(client: relive.Client) -> Non
         assert address in {next(batches).data["frame"].ctypes.data for _ in range(50)}
 
 
-def test_columns_are_aligned_as_xla_wants_them(client: relive.Client) -> None:
+def test_columns_are_aligned_for_xla(client: relive.Client) -> None:
     data = numpy_batch(client, batch_size=3).data
     assert all(array.ctypes.data % 64 == 0 for name, array in data.items() if name != "text")

@@ -1,4 +1,4 @@
-"""Runs with several learners, each a process of its own."""
+"""Runs with several learners, each in its own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Goes by the mean of all gradients, and writes each of its weights into a file of its rank."""
+    """Learns with the mean of all gradients, and writes every version of its weights to the file of its rank."""
 
     def __init__(self, folder: pathlib.Path, *, ends: bool) -> None:
         torch.manual_seed(os.getpid())
@@ -82,11 +82,11 @@ def weights(path: pathlib.Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("on", ["threads", "processes"])
-def test_learners_of_ones_own_have_the_same_weights_after_each_step(on: Any, tmp_path: pathlib.Path) -> None:
+def test_custom_learners_have_equal_weights_after_each_step(on: Any, tmp_path: pathlib.Path) -> None:
     result = rl.run(Agent(tmp_path), "catch/0", steps=500, on=on, actors=2, learners=2)
     assert result.is_complete and result.learner_steps > 10
     first, second = weights(tmp_path / "rank-0"), weights(tmp_path / "rank-1")
-    # The last step may be one that only the first had to tell.
+    # The first learner may report one step more than the others.
     assert abs(len(first) - len(second)) <= 1 and min(len(first), len(second)) > 10
     for mine, others in zip(first, second, strict=False):
         assert np.array_equal(mine, others)
@@ -101,7 +101,7 @@ def test_agents_in_rust_learn_together(tmp_path: pathlib.Path) -> None:
     assert again.is_complete and again.learner_steps > result.learner_steps
 
 
-def test_a_learner_that_is_killed_ends_the_run(tmp_path: pathlib.Path) -> None:
+def test_a_killed_learner_ends_the_run(tmp_path: pathlib.Path) -> None:
     with pytest.raises(RuntimeError, match=r"member 1 \(|learner 1"):
         rl.run(Agent(tmp_path, ends=True), "catch/0", steps=10**9, actors=1, learners=2)
 
@@ -119,6 +119,6 @@ def test_settings_are_checked(options: Any, text: str, tmp_path: pathlib.Path) -
         rl.run(Agent(tmp_path), "catch/0", steps=100, **options)
 
 
-def test_a_learner_that_cannot_share_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_learner_without_share_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TypeError, match=r"has no method share\(rank, ranks, address\)"):
         rl.run(LoneAgent(tmp_path), "catch/0", steps=100, actors=1, learners=2)

@@ -1,4 +1,4 @@
-"""What users of numpy and PyTorch expect: lists of numbers are arrays, and errors have numpy's names."""
+"""Conventions of numpy and PyTorch: lists of numbers are arrays, and errors use numpy's names of types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Serve = Callable[..., relive.Server]
 
 
 def written(client: relive.Client, *steps: Any) -> Any:
-    """The history after steps were appended, or the error."""
+    """The history after steps were appended."""
     writer = client.trajectory_writer(10)
     for step in steps:
         writer.append(step)
@@ -28,18 +28,18 @@ def test_a_list_of_numbers_in_a_step_is_one_array(serve: Serve) -> None:
     assert history["a"][-1].shape == (2,) and history["a"][-1].dtype == np.float64
     assert history["b"]["c"][-1].shape == (2, 3) and history["b"]["c"][-1].dtype == np.int64
     assert history["b"]["d"][0][-1].dtype == np.bool_
-    # An array may be a list in the next step, and the other way round.
+    # An array may be a list in the next step, and vice versa.
     history = written(client, {"a": np.zeros(2)}, {"a": [1.0, 2.0]}, {"a": np.ones(2)})
     np.testing.assert_array_equal(history["a"][:].numpy(), [[0, 0], [1, 2], [1, 1]])
 
 
-def test_other_lists_are_nests_as_before(serve: Serve) -> None:
+def test_other_lists_are_nests(serve: Serve) -> None:
     client = serve().localhost_client()
     assert [column[-1].shape for column in written(client, [1.0, 2.0])] == [(), ()], "the step itself"
     mixed = written(client, {"a": [np.float32(1), np.float32(2)], "b": [np.zeros(2), 1.0], "c": (1.0, 2.0), "d": [[1, 2], [3]]})
     assert isinstance(mixed["a"], list) and isinstance(mixed["b"], list) and isinstance(mixed["c"], tuple)
     assert [column[-1].shape for column in mixed["d"]] == [(2,), (1,)], "no array: the rows have different lengths"
-    # What was a nest of arrays stays one.
+    # A place that was a nest of arrays stays one.
     history = written(client, {"a": [np.float64(1), np.float64(2)]}, {"a": [3.0, 4.0]})
     assert [float(column[-1].numpy()) for column in history["a"]] == [3.0, 4.0]
 
@@ -54,7 +54,7 @@ def test_sequences_and_inserts_take_lists_as_arrays(serve: Serve, transport: str
     assert sample.data["x"].shape == (1, 2) and sample.data["y"]["z"].shape == (1, 3)
 
 
-def test_errors_have_numpy_s_names(serve: Serve) -> None:
+def test_errors_use_numpy_dtype_names(serve: Serve) -> None:
     signature = {"a": relive.ArraySpec((None, 4), np.float32)}
     client = serve(uniform_table(signature=signature)).localhost_client()
     with pytest.raises(ValueError, match="got dtype float64, but expected float32 "):
@@ -67,7 +67,7 @@ def test_errors_have_numpy_s_names(serve: Serve) -> None:
         writer.create_item("table", 1.0, {"a": writer.history["a"][-1:]})
 
 
-def test_a_policy_takes_batches() -> None:
+def test_a_policy_accepts_batches() -> None:
     from relive import rl
 
     result = rl.DQN(batch_size=16, min_replay_size=50).train("catch/0", steps=120, seed=1)

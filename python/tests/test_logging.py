@@ -1,4 +1,4 @@
-"""What the compiled half has to say goes through Python's logging."""
+"""Log messages of the compiled half are passed to Python's logging."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def run(program: str) -> str:
     return done.stderr
 
 
-def test_lost_items_are_told_even_at_the_end() -> None:
+def test_lost_items_are_reported_even_at_exit() -> None:
     (line,) = [line for line in run(PROGRAM).splitlines() if "WARNING" in line]
     assert line.startswith("relive WARNING")
     assert '3 items not confirmed (3 for table "q")' in line and "flush it first" in line
 
 
-def test_levels_are_the_program_s_choice() -> None:
+def test_the_program_chooses_the_log_level() -> None:
     quiet = PROGRAM.replace("import relive", "logging.getLogger('relive').setLevel(logging.ERROR); import relive")
     assert run(quiet) == ""

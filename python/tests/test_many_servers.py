@@ -58,7 +58,7 @@ def test_addresses_are_a_list_or_one_string(fleet: Fleet) -> None:
     assert fleet.client.transport == "shm"
 
 
-def test_addresses_that_cannot_be() -> None:
+def test_invalid_addresses_are_refused() -> None:
     with pytest.raises(ValueError, match="no server address"):
         relive.Client([])
     with pytest.raises(TypeError, match="must be a string"):
@@ -147,7 +147,7 @@ def test_checkpoints_of_all(tmp_path_factory: pytest.TempPathFactory) -> None:
         server.stop()
 
 
-def test_a_table_is_changed_at_all(fleet: Fleet) -> None:
+def test_a_table_is_changed_on_all_servers(fleet: Fleet) -> None:
     changed = fleet.client.change_table("table", max_size=7)
     assert changed.changes[0].new == "7"
     fleet.client.add_table(uniform_table("more"))
@@ -157,7 +157,7 @@ def test_a_table_is_changed_at_all(fleet: Fleet) -> None:
     assert fleet.client.server_info()["table"].max_size == 28
 
 
-def test_one_of_the_servers(fleet: Fleet) -> None:
+def test_a_single_server_can_be_addressed(fleet: Fleet) -> None:
     fleet.client.server(fleet.addresses[2]).insert([1.0], {"table": 1.0})
     assert fleet.sizes() == [0, 0, 1, 0]
     with pytest.raises(ValueError, match="this client has no server at"):
@@ -167,7 +167,7 @@ def test_one_of_the_servers(fleet: Fleet) -> None:
 
 @pytest.fixture
 def load(fleet: Fleet) -> Iterator[list[float]]:
-    """Writers and readers that go on until the test is over; the moments at which they were done with something."""
+    """Writers and readers that run until the test ends; records the times at which they completed an operation."""
     moments: list[float] = []
     failures: list[BaseException] = []
     over = threading.Event()
@@ -202,7 +202,7 @@ def load(fleet: Fleet) -> Iterator[list[float]]:
     assert not failures
 
 
-def test_a_dead_server_is_left_out_and_taken_back(
+def test_a_dead_server_is_skipped_and_readmitted(
     fleet: Fleet, load: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="relive")
@@ -223,7 +223,7 @@ def test_a_dead_server_is_left_out_and_taken_back(
     fleet.wait_for(3, "up")
     events = [change.event for change in fleet.client.server_changes() if change.address == fleet.addresses[3]]
     assert events[:3] == ["joined", "left", "joined"]
-    # What other threads say is told a little later.
+    # Messages of other threads are logged a little later.
     while not any("until it answers again" in record.getMessage() for record in caplog.records):
         assert time.monotonic() - stopping < PATIENCE_S
         fleet.client.server_info()

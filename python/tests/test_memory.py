@@ -1,4 +1,4 @@
-"""Bounds on bytes: of tables, whose items leave, and of servers, whose writers wait."""
+"""Bounds on bytes: of tables, which evict items, and of servers, whose writers wait."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STEP_BYTES = 4_000
 
 
 def noise(seed: int) -> np.ndarray:
-    """A step that no codec makes smaller."""
+    """An incompressible step."""
     return np.random.default_rng(seed).integers(0, 256, STEP_BYTES, dtype=np.uint8)
 
 
-def test_a_table_keeps_as_many_bytes_as_it_may(connect: Connect) -> None:
+def test_a_table_stays_within_max_bytes(connect: Connect) -> None:
     table = uniform_table(max_bytes=10_000)
     client = connect(table)
     for seed in range(5):
@@ -42,7 +42,7 @@ def test_a_table_keeps_as_many_bytes_as_it_may(connect: Connect) -> None:
     assert status["process_bytes"] is None or status["process_bytes"] > 1_000_000
 
 
-def test_tables_tell_what_they_share(connect: Connect) -> None:
+def test_tables_report_shared_bytes(connect: Connect) -> None:
     one, other = uniform_table("one"), uniform_table("other")
     client = connect(one, other)
     client.insert(noise(0), {"one": 1.0, "other": 1.0})
@@ -70,7 +70,7 @@ def test_bounds_are_whole_numbers_from_1_on(bad: object, error: type[Exception])
         relive.Server([uniform_table()], max_bytes=bad)  # type: ignore[arg-type]
 
 
-def test_every_constructor_takes_a_bound() -> None:
+def test_every_constructor_accepts_max_bytes() -> None:
     for table in (relive.Table.queue("q", 3, max_bytes=7), relive.Table.stack("s", 3, max_bytes=7)):
         assert table.info.max_bytes == 7
         assert table.replace(name="t").info.max_bytes == 7
@@ -80,7 +80,7 @@ def test_every_constructor_takes_a_bound() -> None:
 
 @pytest.fixture
 def bounded() -> Callable[..., tuple[relive.Server, relive.Table]]:
-    """Makes servers with room for two steps and the one that is written."""
+    """Creates servers with room for two steps and for the one that is being written."""
 
     def start(max_bytes_wait: float) -> tuple[relive.Server, relive.Table]:
         table = uniform_table()
@@ -97,7 +97,7 @@ def fill(client: relive.Client) -> None:
         client.insert(noise(seed), {"table": 1.0}, timeout=PATIENCE_S)
 
 
-def test_who_waits_in_vain_is_told_what_takes_the_memory(bounded: Bounded, transport: str) -> None:
+def test_a_timed_out_writer_gets_a_breakdown_of_memory_use(bounded: Bounded, transport: str) -> None:
     server, table = bounded(0.2)
     with server:
         client = relive.Client(f"localhost:{server.port}", transport=transport)
@@ -110,7 +110,7 @@ def test_who_waits_in_vain_is_told_what_takes_the_memory(bounded: Bounded, trans
         client.insert(noise(9), {"table": 1.0}, timeout=PATIENCE_S)
 
 
-def test_a_writer_that_waits_is_seen_and_goes_on(bounded: Bounded, transport: str) -> None:
+def test_a_waiting_writer_is_listed_and_continues(bounded: Bounded, transport: str) -> None:
     server, table = bounded(PATIENCE_S)
     with server:
         client = relive.Client(f"localhost:{server.port}", transport=transport)

@@ -1,4 +1,4 @@
-"""Tables without a signature give data back under the names that it was written with."""
+"""Tables without a signature return data under the names with which it was written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Connect = Callable[..., relive.Client]
 
 
 class Step(NamedTuple):
-    """A step as a named tuple; its fields are not in the order of the alphabet."""
+    """A step as a named tuple, whose fields are not in alphabetical order."""
 
     reward: Any
     obs: Any
@@ -34,14 +34,14 @@ def client(connect: Connect) -> relive.Client:
 
 
 def write(client: relive.Client, item: Callable[[Any], Any], step: Any = STEP, table: str = "table") -> int:
-    """Writes one item: what `item` makes of the history."""
+    """Writes one item, which `item` creates from the history."""
     with client.trajectory_writer(2) as writer:
         writer.append(step)
         return writer.create_item(table, 1.0, item(writer.history))
 
 
 def data_of(client: relive.Client, table: str = "table") -> Any:
-    """The data of a batch of one item, without the dimension of the batch."""
+    """The data of a batch of one item, without the batch dimension."""
     (batch,) = client.batches(table, 1, max_batches=1)
     return relive.nest.map_structure(lambda column: column[0], batch.data)
 
@@ -50,7 +50,7 @@ def newest(history: Any) -> Any:
     return relive.nest.map_structure(lambda column: column[-1], history)
 
 
-def test_names_come_back(client: relive.Client) -> None:
+def test_names_are_returned(client: relive.Client) -> None:
     key = write(client, newest)
     data = data_of(client)
     assert list(data) == ["obs", "reward"]
@@ -100,15 +100,15 @@ def test_named_tuples_keep_their_name_and_order(client: relive.Client) -> None:
     np.testing.assert_array_equal(data.obs, STEP["obs"])
 
 
-def test_keys_that_are_no_text_have_no_names(client: relive.Client) -> None:
-    # As text, 10 would come before 9.
+def test_non_string_keys_have_no_names(client: relive.Client) -> None:
+    # Ordered as text, 10 would come before 9.
     write(client, lambda history: {9: history["obs"][-1], 10: history["reward"][-1]})
     data = data_of(client)
     assert isinstance(data, list)
     np.testing.assert_array_equal(data[0], STEP["obs"])
 
 
-def test_names_that_python_cannot_have(client: relive.Client) -> None:
+def test_invalid_python_field_names_are_renamed(client: relive.Client) -> None:
     odd = collections.namedtuple("odd", ["class", "obs"], rename=True)  # noqa: PYI024: fields are renamed to _0
     with client.trajectory_writer(1) as writer:
         writer.append(STEP)
@@ -148,7 +148,7 @@ def test_patterns(client: relive.Client) -> None:
     np.testing.assert_array_equal(data["z"], STEP["obs"])
 
 
-def test_places_without_values(client: relive.Client) -> None:
+def test_empty_containers_are_kept(client: relive.Client) -> None:
     write(client, lambda history: {"obs": history["obs"][-1], "none": {}, "pair": ((), history["reward"][-1])})
     data = data_of(client)
     assert data["none"] == {}
@@ -165,7 +165,7 @@ def test_late_columns_have_no_names_in_windows(client: relive.Client) -> None:
 
 
 def unchecked(client: relive.Client, item: Callable[[Any], Any], table: str = "table") -> int:
-    """Writes one item without looking at its names."""
+    """Writes one item without checking its names."""
     with client.trajectory_writer(2, validate_items=False) as writer:
         writer.append(STEP)
         return writer.create_item(table, 1.0, item(writer.history))
@@ -176,7 +176,7 @@ def swapped(history: Any) -> Any:
 
 
 class TestStructuresThatDiffer:
-    def test_another_structure_is_refused(self, client: relive.Client) -> None:
+    def test_a_different_structure_is_refused(self, client: relive.Client) -> None:
         write(client, newest)
         for writing in (client, relive.Client(client.server_address, transport=client.transport)):
             with pytest.raises(ValueError, match=r"its first writer wrote \{obs, reward\}, but the item is \{x, y\}"):
@@ -189,7 +189,7 @@ class TestStructuresThatDiffer:
                 writing.insert({"a": STEP["obs"], "b": STEP["reward"]}, {"table": 1.0})
         assert client.server_info()["table"].current_size == 1
 
-    def test_it_is_refused_item_by_item(self, client: relive.Client) -> None:
+    def test_mismatched_names_are_refused_item_by_item(self, client: relive.Client) -> None:
         with client.trajectory_writer(2) as writer:
             writer.append(STEP)
             history = writer.history
@@ -201,7 +201,7 @@ class TestStructuresThatDiffer:
             writer.create_item("a", 1.0, swapped(history))
             with pytest.raises(ValueError, match=r"its first writer wrote \{x, y\}, but the item is \{obs, reward\}"):
                 writer.create_window_items("a", [1.0], [-1], squeeze=True)
-            # Named tuples and dicts are alike if their columns are in one order.
+            # Named tuples and dicts have the same structure if their columns are in the same order.
             kinds = collections.namedtuple("kinds", ["obs", "reward"])  # noqa: PYI024
             writer.create_item("table", 1.0, kinds(history["obs"][-1], history["reward"][-1]))
             with pytest.raises(ValueError, match=r"Step\(reward, obs\)"):
@@ -218,8 +218,8 @@ class TestStructuresThatDiffer:
                 writer.flush()
         assert client.server_info()["table"].current_size == 1
 
-    def test_unchecked_items_that_differ_are_told_of_in_batches(self, client: relive.Client) -> None:
-        """Otherwise the items of one writer would come back under the names of the other."""
+    def test_unchecked_differing_items_are_reported_by_batches(self, client: relive.Client) -> None:
+        """Otherwise, the items of one writer would be returned under the names of the other."""
         write(client, newest)
         other = relive.Client(client.server_address, transport=client.transport)
         batches = client.batches("table", 1, prefetch=0)
@@ -233,7 +233,7 @@ class TestStructuresThatDiffer:
         assert item is not None
         assert isinstance(item.data, list) and item.data[1] == STEP["reward"]
 
-    def test_batches_of_another_number_of_columns_are_told_of(self, client: relive.Client) -> None:
+    def test_batches_with_a_different_number_of_columns_are_reported(self, client: relive.Client) -> None:
         first = write(client, newest)
         second = unchecked(client, lambda history: {"only": history["obs"][-1]})
         found = client.get_items("table", [first, second])
@@ -242,7 +242,7 @@ class TestStructuresThatDiffer:
         with pytest.raises(ValueError, match=r"have 1 columns, but its first writer wrote \{obs, reward\}"):
             data_of(client)
 
-    def test_batches_do_not_begin_to_have_names(self, client: relive.Client) -> None:
+    def test_batches_without_names_stay_without_names(self, client: relive.Client) -> None:
         write(client, lambda history: {1: history["obs"][-1], 2: history["reward"][-1]})
         batches = client.batches("table", 1, prefetch=0)
         assert isinstance(next(batches).data, list)
@@ -268,7 +268,7 @@ class TestStructuresThatDiffer:
 
 
 class TestSignatures:
-    def test_the_names_of_an_item_are_those_of_the_signature(self, connect: Connect) -> None:
+    def test_the_signature_determines_the_names_of_an_item(self, connect: Connect) -> None:
         spec = relive.ArraySpec([4], np.float32)
         client = connect(uniform_table(signature={"obs": spec, "act": spec}))
         with client.trajectory_writer(1) as writer:
@@ -280,7 +280,7 @@ class TestSignatures:
             writer.create_item("table", 1.0, newest(history))
         assert data_of(client)["act"].tolist() == [2, 2, 2, 2]
 
-    def test_without_checking_they_have_the_last_word(self, connect: Connect) -> None:
+    def test_without_validation_the_signature_determines_the_names(self, connect: Connect) -> None:
         signature = {
             "p": relive.ArraySpec([3], np.int32, "p"),
             "q": relive.ArraySpec([], np.float32, "q"),
@@ -289,7 +289,7 @@ class TestSignatures:
         unchecked(client, newest)
         assert sorted(data_of(client)) == ["p", "q"]
 
-    def test_a_positional_signature_takes_lists_and_tuples(self, connect: Connect) -> None:
+    def test_a_positional_signature_accepts_lists_and_tuples(self, connect: Connect) -> None:
         signature = [relive.ArraySpec([3], np.int32), relive.ArraySpec([], np.float32)]
         client = connect(uniform_table(signature=signature))
         for kind in (list, tuple):
@@ -315,7 +315,7 @@ def test_a_checkpoint_keeps_names(tmp_path: pathlib.Path) -> None:
             write(client, swapped)
 
 
-def test_a_replay_buffer_tells_of_other_names(tmp_path: pathlib.Path) -> None:
+def test_a_replay_buffer_reports_mismatched_names(tmp_path: pathlib.Path) -> None:
     other = {"x": STEP["obs"], "y": STEP["reward"]}
     refusal = r"have the columns \['obs', 'reward'\], but this one has \['x', 'y'\]"
     with relive.ReplayBuffer(10) as buffer:
@@ -340,7 +340,7 @@ def test_padded_lengths_have_names_too(client: relive.Client) -> None:
             writer.append(STEP)
         for length in (1, 3):
             writer.create_item("table", 1.0, {"obs": writer.history["obs"][-length:]})
-    # So many that both items are among them.
+    # The batch is large enough to contain both items.
     batch = next(client.batches("table", 64, pad=True))
     assert set(batch.lengths["obs"].tolist()) <= {1, 3}
     assert batch.data["obs"].shape[1:] == (3, 3)

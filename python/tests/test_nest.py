@@ -1,4 +1,4 @@
-"""Nested structures, flattened as dm-tree does it."""
+"""Nested structures, flattened as in dm-tree."""
 
 import collections
 import types
@@ -17,7 +17,7 @@ class Point(NamedTuple):
 
 
 class Attrs:
-    """What a class made by the package attrs looks like."""
+    """A class like those that the package attrs creates."""
 
     __attrs_attrs__ = (types.SimpleNamespace(name="b"), types.SimpleNamespace(name="a"))
 
@@ -57,14 +57,14 @@ def test_paths_in_order(structure: Any, paths: list[nest.Path]) -> None:
 
 
 @given(NESTS)
-def test_what_was_taken_apart_comes_together_again(structure: Any) -> None:
+def test_flattened_structures_can_be_unflattened(structure: Any) -> None:
     leaves = nest.flatten(structure)
     assert nest.unflatten_as(structure, leaves) == structure
     assert [leaf for _, leaf in nest.flatten_with_path(structure)] == leaves
 
 
 @given(NESTS)
-def test_a_filler_unflattens_again_and_again(structure: Any) -> None:
+def test_a_filler_can_be_reused(structure: Any) -> None:
     count, fill = nest.filler(structure)
     assert count == len(nest.flatten(structure))
     for leaves in ([f"{n}" for n in range(count)], tuple(range(count))):
@@ -118,7 +118,7 @@ def test_wrong_number_of_leaves(leaves: list[int]) -> None:
         nest.unflatten_as([0, 0], leaves)
 
 
-def test_keys_that_cannot_be_sorted() -> None:
+def test_unsortable_dict_keys_are_refused() -> None:
     with pytest.raises(TypeError, match="sortable.*'a'"):
         nest.flatten({"a": 1, 2: 3})
 

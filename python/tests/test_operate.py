@@ -1,4 +1,4 @@
-"""Tables of a server in use are changed."""
+"""Changing the tables of a running server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def client(connect: Connect) -> relive.Client:
     return connect(uniform_table("replay"), relive.Table.queue("queue", 5))
 
 
-def test_rules_change_and_the_change_is_told(client: relive.Client) -> None:
+def test_rule_changes_are_reported(client: relive.Client) -> None:
     for value in range(8):
         client.insert(np.float32(value), {"replay": 1.0})
     changed = client.change_table("replay", max_size=3, max_bytes=1_000, max_times_sampled=2, timeout=PATIENCE_S)
@@ -38,14 +38,14 @@ def test_rules_change_and_the_change_is_told(client: relive.Client) -> None:
     assert client.status()["tables"]["replay"].max_bytes is None
 
 
-def test_a_rate_limiter_is_given_as_a_whole_or_in_parts(client: relive.Client) -> None:
+def test_a_rate_limiter_is_changed_as_a_whole_or_in_parts(client: relive.Client) -> None:
     client.change_table("replay", rate_limiter=relive.rate_limiters.SampleToInsertRatio(2.0, 10, 5.0), max_diff=99.0)
     info = client.server_info()["replay"].rate_limiter_info
     assert (info.samples_per_insert, info.min_size_to_sample) == (2.0, 10)
     assert (info.min_diff, info.max_diff) == (15.0, 99.0)
 
 
-def test_paused_calls_wait_and_go_on(client: relive.Client) -> None:
+def test_paused_calls_wait_and_resume(client: relive.Client) -> None:
     client.insert(np.float32(1.0), {"replay": 1.0})
     client.pause_table("replay", inserts=False)
     table = client.status()["tables"]["replay"]
@@ -62,7 +62,7 @@ def test_paused_calls_wait_and_go_on(client: relive.Client) -> None:
     assert taken == [1.0]
 
 
-def test_tables_come_and_go(client: relive.Client) -> None:
+def test_tables_can_be_added_and_dropped(client: relive.Client) -> None:
     client.add_table(uniform_table("new"))
     client.insert(np.float32(2.0), {"new": 1.0})
     assert client.server_info()["new"].current_size == 1
@@ -74,7 +74,7 @@ def test_tables_come_and_go(client: relive.Client) -> None:
         client.drop_table("new")
 
 
-def test_a_table_that_comes_again_has_its_names(client: relive.Client) -> None:
+def test_a_table_that_is_added_again_has_its_names(client: relive.Client) -> None:
     for _ in range(2):
         client.add_table(uniform_table("new"))
         with client.trajectory_writer(1) as writer:
@@ -85,7 +85,7 @@ def test_a_table_that_comes_again_has_its_names(client: relive.Client) -> None:
         client.drop_table("new")
 
 
-def test_nothing_is_read_ahead_once_samples_delete_items(client: relive.Client) -> None:
+def test_prefetching_stops_once_samples_delete_items(client: relive.Client) -> None:
     def first_of(number: int) -> None:
         for value in range(20):
             client.insert(np.float32(value), {"replay": 1.0})
@@ -100,7 +100,7 @@ def test_nothing_is_read_ahead_once_samples_delete_items(client: relive.Client) 
     assert client.server_info()["replay"].current_size == 19
 
 
-def test_what_cannot_be_changes_nothing(client: relive.Client) -> None:
+def test_invalid_changes_are_refused_without_effect(client: relive.Client) -> None:
     for call, expected in [
         (lambda: client.change_table("replay"), "no rule is set"),
         (lambda: client.change_table("replay", max_size=0), "max_size"),

@@ -1,4 +1,4 @@
-"""Agents of one's own, run by ``relive.rl.run``."""
+"""User-defined agents, run by ``relive.rl.run``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from relive.rl import loggers
 
 
 class RandomPolicy:
-    """Acts at random, and tells the number of its steps in each row."""
+    """Acts at random, and returns the number of its steps in each row as an extra."""
 
     extras = {"count": np.int64, "state": (np.float32, (2,))}
 
@@ -46,7 +46,7 @@ class RandomPolicy:
 
 
 class SummingLearner:
-    """Remembers its batches, and sums up what it gets."""
+    """Stores its batches, and sums up their values."""
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
@@ -94,7 +94,7 @@ class Agent:
 TRANSITIONS = rl.Transitions(batch_size=8, min_size=20, max_size=200, priority_exponent=0.6)
 
 
-def test_rollouts_are_what_happened() -> None:
+def test_rollouts_match_the_environment() -> None:
     agent = Agent(rl.Rollouts(steps=12, environments=3))
     result = rl.run(agent, "catch/0", steps=100, seed=3)
     assert result.learner_steps == len(agent.batches()) == 4 and result.env_steps >= 100
@@ -106,20 +106,20 @@ def test_rollouts_are_what_happened() -> None:
         assert np.array_equal(rollout.starts[1:], rollout.ends[:-1])
         assert (rollout.discounts[rollout.ends] == 0).all() and (rollout.discounts[~rollout.ends] == 1).all()
         assert (rollout.rewards[~rollout.ends] == 0).all() and (np.abs(rollout.rewards[rollout.ends]) == 1).all()
-        # What is seen after a reset is a ball in the first row.
+        # The observation after a reset shows a ball in the first row.
         seen = rollout.observations[1:][rollout.starts]
         assert (seen[:, 0].sum(-1) == 1).all()
 
 
-def test_a_policy_learns_where_episodes_begin() -> None:
+def test_a_policy_is_told_where_episodes_start() -> None:
     agent = Agent(rl.Rollouts(steps=30))
     rl.run(agent, "catch/0", steps=60)
     counts = np.concatenate([rollout.extras["count"][:, 0] for rollout in agent.batches()])
-    # Nine actions, and the one that is ignored, for the last observation.
+    # Nine actions, and the ignored action for the last observation.
     assert counts[:22].tolist() == [*range(10), *range(10), 0, 1]
 
 
-def test_transitions_come_as_named_columns() -> None:
+def test_transitions_have_named_columns() -> None:
     agent = Agent(TRANSITIONS)
     result = rl.run(agent, "catch/0", steps=200)
     assert result.samples_per_insert == pytest.approx(8, abs=1.5)
@@ -135,7 +135,7 @@ def test_discounts_of_transitions_have_all_powers(n_step: int) -> None:
     agent = Agent(rl.Transitions(batch_size=32, min_size=50, n_step=n_step, discount=0.9))
     rl.run(agent, "catch/0", steps=200)
     found = np.unique(np.concatenate([batch.data["discount"] for batch in agent.batches()]))
-    # Transitions at the ends of an episode go over fewer steps.
+    # Transitions at the end of an episode span fewer steps.
     assert found == pytest.approx([0.0, *(0.9**steps for steps in range(n_step, 0, -1))])
 
 
@@ -162,25 +162,26 @@ def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
         assert np.array_equal(policy.loaded["group"]["half"] * 2, policy.loaded["sum"])
         with pytest.raises(ValueError, match="read-only"):
             policy.loaded["sum"][0] = 1.0
-    # The policy of the result has the newest.
+    # The result's policy has the newest weights.
     (learner,) = (made for made in agent.made if isinstance(made, SummingLearner))
     assert np.array_equal(acting[-1].loaded["sum"], learner.sum)
 
 
 @pytest.mark.parametrize("actors", [1, 2, 3])
-def test_an_on_policy_run_has_the_same_numbers_with_any_number_of_actors(actors: int) -> None:
+def test_an_on_policy_run_does_not_depend_on_the_number_of_actors(actors: int) -> None:
     runs = []
     for count in (0, actors):
         agent = Agent(rl.Rollouts(steps=8, environments=3))
         rl.run(agent, "catch/0", steps=200, actors=count, seed=5)
         runs.append([rollout.observations for rollout in agent.batches()])
-    # What acts for itself depends on its rows alone; the policy here draws for all rows of a worker, and so differs.
+    # A policy that acts for each row separately would not depend on the number of workers; this one draws for all rows
+    # of a worker, so its results differ.
     assert len(runs[0]) == len(runs[1]) and runs[0][0].shape == runs[1][0].shape
     assert np.array_equal(runs[0][0][0], runs[1][0][0])
 
 
 @pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
-def test_a_run_that_is_resumed_has_the_same_numbers(tmp_path: pathlib.Path, experience: Any) -> None:
+def test_a_resumed_run_gives_identical_results(tmp_path: pathlib.Path, experience: Any) -> None:
     def run(folder: str, *steps: int) -> Any:
         for count in steps:
             result = rl.run(
@@ -191,13 +192,13 @@ def test_a_run_that_is_resumed_has_the_same_numbers(tmp_path: pathlib.Path, expe
     assert run("whole", 500) == run("parts", 200, 300, 500)
 
 
-def test_a_run_is_resumed_with_the_same_settings_only(tmp_path: pathlib.Path) -> None:
+def test_a_run_resumes_only_with_the_same_settings(tmp_path: pathlib.Path) -> None:
     rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path, checkpoint_every=50)
     with pytest.raises(ValueError, match="rate"):
         rl.run(Agent(TRANSITIONS, rate=0.25), "catch/0", steps=200, checkpoint_dir=tmp_path)
 
 
-def test_settings_that_are_objects_are_called_the_same_in_each_run(tmp_path: pathlib.Path) -> None:
+def test_object_settings_have_stable_names_across_runs(tmp_path: pathlib.Path) -> None:
     for steps in (60, 120):
         result = rl.run(Agent(TRANSITIONS, rate=[object(), len, Agent]), "catch/0", steps=steps, checkpoint_dir=tmp_path, checkpoint_every=50)  # type: ignore[arg-type]
         assert result.env_steps >= steps
@@ -214,14 +215,14 @@ def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) 
         rl.Policy.load(tmp_path / "policy.safetensors")
 
 
-def test_policies_of_own_agents_are_pickled_with_their_agent() -> None:
+def test_policies_of_custom_agents_are_pickled_with_their_agent() -> None:
     result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
     copy = pickle.loads(pickle.dumps(result)).policy
     observation = np.zeros((10, 5), np.float32)
     assert [copy(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
 
 
-def test_a_result_goes_on_with_its_run(tmp_path: pathlib.Path) -> None:
+def test_a_result_can_resume_its_run(tmp_path: pathlib.Path) -> None:
     result = rl.run(Agent(TRANSITIONS), "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
     assert result.resume(steps=400).env_steps >= 400
     whole = rl.run(Agent(TRANSITIONS), "catch/0", steps=400, checkpoint_dir=tmp_path / "other", checkpoint_every=100)
@@ -240,7 +241,7 @@ def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
     assert xml.etree.ElementTree.fromstring(nothing.svg).tag.endswith("svg")
 
 
-def test_several_runs_are_one_picture() -> None:
+def test_several_runs_are_plotted_in_one_figure() -> None:
     results = [rl.run(Agent(TRANSITIONS), "catch/0", steps=300, seed=seed, evaluate_every=100, evaluation_episodes=2) for seed in (1, 2)]
     seeds = rl.plot({"two <seeds>": results, "one": results[0]}).svg
     assert xml.etree.ElementTree.fromstring(seeds).tag.endswith("svg")
@@ -252,14 +253,14 @@ def test_several_runs_are_one_picture() -> None:
         rl.plot({"none": []})
 
 
-def test_environments_of_python_serve_own_agents() -> None:
+def test_custom_agents_act_in_python_environments() -> None:
     gymnasium = pytest.importorskip("gymnasium")
     agent = Agent(rl.Rollouts(steps=20, environments=2))
     result = rl.run(agent, lambda seed: gymnasium.make("CartPole-v1"), steps=100)
     assert result.env_steps >= 100 and agent.batches()[0].observations.shape == (21, 2, 4)
 
 
-def test_loggers_get_episodes_evaluations_and_what_the_learner_tells(tmp_path: pathlib.Path) -> None:
+def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.Path) -> None:
     jsonl, table = loggers.JSONL(tmp_path / "new" / "log.jsonl"), loggers.CSV(tmp_path)
     rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2, loggers=[jsonl, table])
     lines = [json.loads(line) for line in (tmp_path / "new" / "log.jsonl").read_text().splitlines()]
@@ -316,14 +317,14 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
     ],
 )
 @pytest.mark.parametrize("actors", [0, 1])
-def test_what_a_part_does_wrong_is_told(broken: Any, kind: type[Exception], text: str, actors: int) -> None:
+def test_faults_of_an_agent_part_are_reported(broken: Any, kind: type[Exception], text: str, actors: int) -> None:
     with pytest.raises(kind, match=text):
         rl.run(broken, "catch/0", steps=200, actors=actors)
 
 
 @pytest.mark.parametrize("part", ["act", "learn", "weights"])
 @pytest.mark.parametrize("actors", [0, 2])
-def test_exceptions_of_a_part_come_with_their_traceback(part: str, actors: int) -> None:
+def test_exceptions_of_a_part_keep_their_traceback(part: str, actors: int) -> None:
     def fails_here(*_: Any) -> Any:
         raise LookupError("it went wrong")
 
@@ -360,7 +361,7 @@ def test_a_learner_that_cannot_be_saved_is_refused_before_the_run(tmp_path: path
         rl.run(agent, "catch/0", steps=10, checkpoint_dir=tmp_path)
 
 
-def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> None:
+def test_an_unserializable_state_ends_the_run(tmp_path: pathlib.Path) -> None:
     agent = Broken()
     agent.learner = lambda spec, seed: agent.with_replaced(SummingLearner())  # type: ignore[method-assign]
     SummingLearner_state = SummingLearner.state
@@ -370,7 +371,7 @@ def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> No
             rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50)
     finally:
         SummingLearner.state = SummingLearner_state  # type: ignore[method-assign]
-    # Nothing was saved, so that the run begins once that is mended.
+    # Nothing was saved, so the run can start once the error is fixed.
     assert rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50).env_steps >= 200
 
 
@@ -382,7 +383,7 @@ def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> No
         ({"on": "threads", "actors": 0}, "needs at least 1"),
     ],
 )
-def test_where_a_run_is_is_checked(options: Any, text: str) -> None:
+def test_the_execution_place_of_a_run_is_checked(options: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=10, **options)
 
@@ -403,12 +404,12 @@ def test_settings_of_experience_are_checked(make: Any, text: str) -> None:
         make()
 
 
-def test_agents_in_rust_are_run_in_the_same_way() -> None:
+def test_rust_agents_are_run_in_the_same_way() -> None:
     result = rl.run(rl.PPO(num_steps=8), "CartPole-v1", steps=200)
     assert result.policy.agent == "ppo" and result.env_steps >= 200
 
 
-def test_advantages_are_those_of_the_definition() -> None:
+def test_advantages_match_their_definition() -> None:
     rng = np.random.default_rng(0)
     steps, rows = 9, 3
     starts, ends = np.zeros((steps, rows), bool), np.zeros((steps, rows), bool)
@@ -467,7 +468,7 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(opti
     assert (done.returncode, done.stderr) == (7, "")
 
 
-def test_tensorboard_shows_what_a_resumed_run_tells_once(tmp_path: pathlib.Path) -> None:
+def test_tensorboard_shows_each_value_of_a_resumed_run_once(tmp_path: pathlib.Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
     def run(steps: int, on_step: Any = None) -> None:
@@ -515,7 +516,7 @@ acts.join(30)
 """
 
 
-def test_a_policy_may_be_asked_while_another_thread_acts_by_it() -> None:
+def test_a_policy_may_be_called_while_another_thread_acts_with_it() -> None:
     program = [sys.executable, "-c", ASKED_WHILE_IT_ACTS, str(pathlib.Path(__file__).parent)]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout) == (0, "3\n"), ended.stderr

@@ -1,4 +1,4 @@
-"""relive.rl.jax: trees of arrays as weights and states."""
+"""relive.rl.jax: trees of arrays as weights and as states."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Layer(NamedTuple):
 
 
 def tree(scale: float) -> Any:
-    """A nest of everything that a tree may have."""
+    """A tree with every kind of node and leaf."""
     layers = [Layer(jnp.full((2, 3), scale), jnp.arange(3) * scale), Layer(jnp.ones((3, 1)) * scale, None)]
     return {"a/b": layers, "count": (jnp.int32(scale), jnp.bfloat16(scale))}
 
 
-def test_weights_have_names_without_slashes_and_come_back() -> None:
+def test_weights_have_names_without_slashes_and_round_trip() -> None:
     weights = rlj.weights(tree(2.0))
     assert len(weights) == 5 and all("/" not in name and isinstance(leaf, np.ndarray) for name, leaf in weights.items())
     back = rlj.load(tree(0.0), weights)
@@ -32,7 +32,7 @@ def test_weights_have_names_without_slashes_and_come_back() -> None:
         assert own.dtype == other.dtype and (own == other).all()
 
 
-def test_weights_of_something_else_are_refused() -> None:
+def test_weights_of_another_network_are_refused() -> None:
     weights = rlj.weights({"w": jnp.ones((2, 3))})
     with pytest.raises(ValueError, match=r"the weights have \[2, 3\], not \['w'\] of the shape \[3, 2\]"):
         rlj.load({"w": jnp.ones((3, 2))}, weights)
@@ -40,7 +40,7 @@ def test_weights_of_something_else_are_refused() -> None:
         rlj.load({"v": jnp.ones(2)}, weights)
 
 
-def test_states_come_back_through_bytes() -> None:
+def test_states_round_trip_through_bytes() -> None:
     state = {"params": [jnp.ones((2, 2)), jnp.zeros(3)], "count": jnp.int32(7)}
     leaves = _state.decode(_state.encode(rlj.saved(state)))
     back = rlj.restored(jax.tree.map(jnp.zeros_like, state), leaves)

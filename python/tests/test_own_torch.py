@@ -1,4 +1,4 @@
-"""relive.rl.torch: weights that are shared, states, targets and steps."""
+"""relive.rl.torch: shared weights, states, targets and steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Everything(rlt.Stateful):
         return loss
 
 
-def test_all_that_was_saved_goes_on_the_same() -> None:
+def test_a_saved_agent_resumes_identically() -> None:
     one, other = Everything(1), Everything(2)
     for _ in range(3):
         one.step()
@@ -51,11 +51,11 @@ def test_all_that_was_saved_goes_on_the_same() -> None:
     assert (other.count, other.rate, other.name, other.is_on) == (3, 0.0625, "first!!!", True)
     assert other.memory.tolist() == [3, 3] and other.flags.all() and other.optimizer.param_groups[0]["lr"] == pytest.approx(0.001)
     assert [other.step() for _ in range(4)] == expected
-    # The optimiser still has the very parameter.
+    # The optimizer still refers to the same parameter.
     assert other.temperature is temperature and torch.equal(one.temperature, other.temperature)
 
 
-def test_a_state_of_something_else_is_refused() -> None:
+def test_a_state_of_another_kind_is_refused() -> None:
     state = Everything(1).state()
     state["attributes"]["unknown"] = 3
     with pytest.raises(ValueError, match="the saved Everything has unknown, which this one lacks"):
@@ -72,7 +72,7 @@ def test_weights_become_the_parameters_without_a_copy() -> None:
         rlt.load(module, {"weight": weights["weight"]})
 
 
-def test_weights_that_are_read_only_are_shared_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+def test_read_only_weights_are_shared_without_warning(recwarn: pytest.WarningsRecorder) -> None:
     weights = {"weight": np.ones((3, 2), np.float32), "bias": np.zeros(3, np.float32)}
     for array in weights.values():
         array.flags.writeable = False
@@ -83,7 +83,7 @@ def test_weights_that_are_read_only_are_shared_without_a_word(recwarn: pytest.Wa
     assert module(torch.ones(1, 2)).tolist() == [[2, 2, 2]]
 
 
-def test_numbers_that_numpy_lacks_are_told() -> None:
+def test_dtypes_that_numpy_lacks_are_reported() -> None:
     class Half(rlt.Learner):
         def __init__(self) -> None:
             self.module = nn.Linear(4, 2).bfloat16()
@@ -107,7 +107,7 @@ def test_numbers_that_numpy_lacks_are_told() -> None:
         _state.encode({"half": torch.zeros(2, dtype=torch.bfloat16)})
 
 
-def test_a_target_follows_by_its_share_and_copies_buffers() -> None:
+def test_a_target_moves_by_tau_and_copies_buffers() -> None:
     own, target = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
     with torch.no_grad():
         own.weight.fill_(3.0)
@@ -120,7 +120,7 @@ def test_a_target_follows_by_its_share_and_copies_buffers() -> None:
     assert target.weight.tolist() == [3, 3]
 
 
-def test_a_step_goes_down_the_gradient_up_to_a_norm() -> None:
+def test_a_step_clips_the_gradient_norm() -> None:
     parameter = nn.Parameter(torch.tensor([3.0, 4.0]))
     optimizer = torch.optim.SGD([parameter], 1.0)
     # The gradient of half the square is the parameter, whose norm is 5.
@@ -140,7 +140,7 @@ class Doubling(rlt.Policy):
         return self.module(torch.as_tensor(observations))
 
 
-def test_a_policy_acts_without_gradients_and_saves_all_but_its_module() -> None:
+def test_a_policy_acts_without_gradients_and_pickles_without_its_module() -> None:
     policy = Doubling()
     assert not policy.act(np.ones((2, 1), np.float32), None).requires_grad
     assert policy.state()["attributes"] == {"calls": 1}
@@ -158,7 +158,7 @@ def _two_layers() -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.01])
-def test_adam_of_one_vector_is_that_of_pytorch(max_norm: float | None) -> None:
+def test_adam_on_one_vector_matches_pytorch(max_norm: float | None) -> None:
     one, many = _two_layers(), _two_layers()
     ours = rlt.Adam(one.parameters(), 0.01, eps=1e-5)
     theirs = torch.optim.Adam(many.parameters(), 0.01, eps=1e-5, fused=True)
@@ -171,7 +171,7 @@ def test_adam_of_one_vector_is_that_of_pytorch(max_norm: float | None) -> None:
         assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
 
 
-def test_adam_finds_gradients_that_were_made_anew() -> None:
+def test_adam_handles_recreated_gradients() -> None:
     module = _two_layers()
     optimizer = rlt.Adam(module.parameters(), 0.1)
     before = [parameter.detach().clone() for parameter in module.parameters()]
@@ -198,7 +198,7 @@ def test_adam_is_saved_and_restored_with_its_module() -> None:
     assert stepped(other, again) == following
 
 
-def test_states_of_adam_are_pytorchs(tmp_path: pathlib.Path) -> None:
+def test_states_of_adam_match_pytorch(tmp_path: pathlib.Path) -> None:
     def stepped(module: torch.nn.Module, optimizer: torch.optim.Optimizer, times: int) -> list[float]:
         return [rlt.step(optimizer, module(torch.ones(2, 3)).square().mean()) for _ in range(times)]
 
@@ -224,7 +224,7 @@ def test_states_of_adam_are_pytorchs(tmp_path: pathlib.Path) -> None:
         rlt.Adam(nn.Linear(2, 2).parameters()).load_state_dict(state)
 
 
-def test_adam_goes_on_with_parameters_that_were_put_elsewhere() -> None:
+def test_adam_handles_replaced_parameter_storage() -> None:
     one, many = _two_layers(), _two_layers()
     ours, theirs = rlt.Adam(one.parameters(), 0.01), torch.optim.Adam(many.parameters(), 0.01)
     head = nn.Linear(2, 1)
@@ -238,12 +238,12 @@ def test_adam_goes_on_with_parameters_that_were_put_elsewhere() -> None:
         assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
     before = one[0].weight.detach().clone()
     rlt.step(shared, head(one(inputs)).square().mean())
-    assert not torch.equal(one[0].weight, before), "the other optimiser moves what both have"
+    assert not torch.equal(one[0].weight, before), "the other optimizer moves what both have"
     rlt.step(ours, one(inputs).square().mean())
     assert torch.equal(one[0].weight, ours.parts[0]) and not torch.equal(one[0].weight, before)
 
 
-def test_adam_refuses_what_it_cannot_do() -> None:
+def test_adam_refuses_unsupported_options() -> None:
     optimizer = rlt.Adam(_two_layers().parameters())
     with pytest.raises(ValueError, match="this Adam has one group of parameters"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})

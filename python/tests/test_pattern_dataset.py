@@ -1,4 +1,4 @@
-"""Items cut out of sequences of steps."""
+"""Items that are cut from sequences of steps."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_several_configs_in_order() -> None:
     assert pairs(dataset(STEPS[:5], [PAIRS, whole])) == [[0, 1], [1, 2], [2, 3], [1, 2, 3]]
 
 
-def test_can_be_iterated_again_and_left_early() -> None:
+def test_can_be_iterated_again_and_abandoned_early() -> None:
     made = dataset()
     assert next(iter(made))["last"] == 1.0
     assert pairs(made) == pairs(made)
@@ -74,14 +74,14 @@ def test_no_configs() -> None:
 @pytest.mark.parametrize(
     ("pattern", "table", "said"), [([REF["x"][-1]], "table", "pattern_structure"), (None, "other", "same table")]
 )
-def test_configs_that_do_not_fit(pattern: Any, table: str, said: str) -> None:
+def test_mismatched_configs_are_refused(pattern: Any, table: str, said: str) -> None:
     other = structured.create_config(pattern or {"pair": [REF["x"][-1]], "last": REF["x"][-1]}, table)
     with pytest.raises(ValueError, match=said):
         dataset(configs=[PAIRS, other])
 
 
 @pytest.mark.parametrize("end", [1, np.array([True]), "yes", None])
-def test_an_end_that_is_no_boolean(end: Any) -> None:
+def test_a_non_boolean_end_is_refused(end: Any) -> None:
     with pytest.raises(ValueError, match="one boolean"):
         list(dataset(end=lambda _: end))
 
@@ -91,7 +91,7 @@ def test_steps_of_different_structures() -> None:
         list(dataset([STEPS[0], [1.0]], end=lambda _: False))
 
 
-def test_an_error_of_the_steps_comes_through() -> None:
+def test_an_error_of_the_steps_is_propagated() -> None:
     def steps() -> Any:
         yield STEPS[0]
         raise OSError("torn")
@@ -117,6 +117,6 @@ class TestTensorFlow:
         assert pairs(made.as_numpy_iterator()) == pairs(dataset())
 
     @pytest.mark.tensorflow
-    def test_steps_that_come_once(self) -> None:
+    def test_one_shot_steps_require_a_step_spec(self) -> None:
         with pytest.raises(ValueError, match="step_spec"):
             dataset(iter(STEPS)).as_tf_dataset()

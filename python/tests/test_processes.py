@@ -1,4 +1,4 @@
-"""Forks, pickles, and what the package costs to load."""
+"""Forks, pickling, and the cost of importing the package."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ print(client.server_info()["table"].current_size)
 
 
 @pytest.mark.parametrize("way", ["auto", "tcp"])
-def test_a_fork_goes_on_with_a_connection_of_its_own(way: str) -> None:
-    """In a fresh interpreter: libraries with threads that other tests load do not like forks. The child's `stop` does
-    not end its parent's server."""
+def test_a_forked_child_opens_its_own_connection(way: str) -> None:
+    """In a new interpreter, because libraries with threads, which other tests load, do not support forks. The child's
+    `stop` does not end its parent's server."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED.format(way=way)],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
@@ -55,7 +55,7 @@ def test_a_fork_goes_on_with_a_connection_of_its_own(way: str) -> None:
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
-def test_clients_are_sent_to_other_processes(serve: Serve) -> None:
+def test_clients_can_be_sent_to_other_processes(serve: Serve) -> None:
     client = serve().localhost_client()
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=insert, args=(client, value)) for value in range(2)]
@@ -97,8 +97,8 @@ print(taken, int(peak_kib) / 1024, sorted(heavy))
         ("from relive import rl", "rl.adders", "relive.rl.adders"),
     ],
 )
-def test_modules_are_there_when_they_are_asked_for(imports: str, name: str, module: str) -> None:
-    # In a process of its own: this one has imported them.
+def test_modules_are_imported_on_access(imports: str, name: str, module: str) -> None:
+    # In a separate process, because this one has imported them.
     program = f"""
 import sys
 {imports}

@@ -1,4 +1,4 @@
-"""How a run is shown while it goes on: a line, bars of other packages, a curve in a notebook."""
+"""Display of a run's progress: a line, progress bars of other packages, a curve in a notebook."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from relive.rl._live_curve import LiveCurve
 SMALL = rl.DQNConfig(batch_size=16, min_replay_size=50)
 
 
-def test_a_line_says_how_far_a_run_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_shows_the_progress_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     rl.DQN(SMALL).train("catch/0", steps=504, progress="line", evaluate_every=250, evaluation_episodes=2)
     told = capsys.readouterr().err
     assert re.search(r"100 %  \d+ steps/s, return -?\d\.\d\d, evaluation -?\d\.\d\d, learner steps \d+", told), told
     assert told.endswith("\r"), "the line is taken away"
 
 
-def test_a_run_from_data_is_shown_by_its_learner_steps(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_of_an_offline_run_shows_learner_steps(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     import numpy as np
 
     data = {"observations": np.zeros((64, 10, 5), np.float32), "actions": np.arange(64) % 3, "rewards": np.ones(64, np.float32),
@@ -33,7 +33,7 @@ def test_a_run_from_data_is_shown_by_its_learner_steps(tmp_path: Any, capsys: py
     assert re.search(r"100 %  \d+ learner steps/s", capsys.readouterr().err)
 
 
-def test_bars_of_tqdm_and_rich_come_to_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tqdm_and_rich_bars_reach_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     # The last episode ends before the last step.
     rl.DQN(SMALL).train("catch/0", steps=508, progress="tqdm")
     told = capsys.readouterr().err
@@ -54,7 +54,7 @@ def test_a_bar_is_closed_when_a_run_fails(capsys: pytest.CaptureFixture[str]) ->
     rl.DQN(SMALL).train("catch/0", steps=100, progress="rich")
 
 
-def test_what_is_no_display_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_progress_displays_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     known = "True, False, a function, or one of 'line', 'tqdm', 'rich', 'notebook'"
     with pytest.raises(ValueError, match=re.escape(f"progress is 'bar', but it must be {known}")):
         rl.DQN(SMALL).train("catch/0", steps=100, progress="bar")  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def test_what_is_no_display_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         rl.DQN(SMALL).train("catch/0", steps=100, progress="tqdm")
 
 
-def test_a_notebook_has_a_curve_that_is_drawn_in_its_place() -> None:
+def test_a_notebook_shows_a_live_curve_updated_in_place() -> None:
     program = (
         "from relive import rl\n"
         "config = rl.DQNConfig(batch_size=16, min_replay_size=50)\n"

@@ -1,4 +1,4 @@
-"""dm-reverb's message types, and tables made of them."""
+"""dm-reverb's message types, and tables created from them."""
 
 import importlib
 import pickle
@@ -42,8 +42,8 @@ def test_modules(module: str, file: str) -> None:
         found.Nonsense  # noqa: B018
 
 
-def test_fields_are_dm_reverbs() -> None:
-    """Against a list made from the descriptors of dm-reverb 0.14.0."""
+def test_fields_match_dm_reverb() -> None:
+    """Compares with a list generated from the descriptors of dm-reverb 0.14.0."""
     ours = [line for file in MODULES.values() for line in fields(_protos.names(file)["DESCRIPTOR"])]
     theirs = (Path(__file__).parent / "dm_reverb_fields.txt").read_text().splitlines()
     assert sorted(ours) == theirs
@@ -97,7 +97,7 @@ def test_sharing_with_tensorflow() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_sharing_comes_too_late_once_a_message_was_made() -> None:
+def test_sharing_protos_fails_once_a_message_exists() -> None:
     _protos.message(_protos.SCHEMA, "TableInfo")
     assert _protos.share_with_tensorflow() is False
 
@@ -119,7 +119,7 @@ class TestStructuredValues:
         assert type(made["pair"]).__name__ == "Pair"
         assert made["pair"]._fields == ("second", "first")
 
-    def test_named_tuples_of_one_name_are_one_class(self) -> None:
+    def test_equal_named_tuples_share_one_class(self) -> None:
         message = _structured_value.encode_signature(self.SIGNATURE)
         first, second = (_structured_value.decode_signature(message)["pair"] for _ in range(2))
         assert type(first) is type(second)
@@ -222,7 +222,7 @@ class TestTablesFromProto:
             ("", NotImplementedError, "distribution=None"),
         ],
     )
-    def test_selectors_that_are_none(self, sampler: str, kind: type[Exception], said: str) -> None:
+    def test_invalid_selector_messages_are_refused(self, sampler: str, kind: type[Exception], said: str) -> None:
         with pytest.raises(kind, match=said):
             server_from_proto.tables_from_proto([self.config(sampler)])
         with pytest.raises(kind, match=said):
@@ -232,7 +232,7 @@ class TestTablesFromProto:
         made = server_from_proto.rate_limiter_from_proto(self.config().rate_limiter)
         assert made == rate_limiters.RateLimiter(1.5, 2, -1, 5)
 
-    def test_limiter_that_is_none(self) -> None:
+    def test_an_invalid_limiter_message_is_refused(self) -> None:
         with pytest.raises(ValueError, match="samples_per_insert"):
             server_from_proto.rate_limiter_from_proto(type(self.config().rate_limiter)())
 

@@ -1,4 +1,4 @@
-"""The names that programs reach for beyond dm-reverb's documented ones."""
+"""Names that programs use although dm-reverb does not document them."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Rate limiters as descriptions: their numbers, and the checks in dm-reverb's order."""
+"""Descriptions of rate limiters: their numbers, and the checks in dm-reverb's order."""
 
 import logging
 import math
@@ -67,7 +67,7 @@ def test_dm_reverbs_names() -> None:
         (lambda: RateLimiter(math.nan, 1, 0, 1), "samples_per_insert must not be NaN"),
         (lambda: RateLimiter(1.0, 1, math.nan, 1), "min_diff must not be NaN"),
         (lambda: SampleToInsertRatio(0, 2, 4), r"samples_per_insert \(0\) must be > 0"),
-        # The first check that fails speaks, in dm-reverb's order.
+        # The first failing check raises, in dm-reverb's order.
         (lambda: SampleToInsertRatio(0, 0, 0), "samples_per_insert"),
         (lambda: SampleToInsertRatio(1, 0, 0.5), "error_buffer must be >= .* It allows a range of 1"),
         (lambda: SampleToInsertRatio(4, 2, 3), r"range of 6, .* = 8 is needed"),
@@ -100,13 +100,13 @@ def test_types(make: Any) -> None:
         make()
 
 
-def test_a_possible_deadlock_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_possible_deadlock_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "relive"):
         SampleToInsertRatio(1, 10, (2, 5))
     assert "inserts will wait forever" in caplog.text
 
 
-def test_a_fine_limiter_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sound_limiter_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "relive"):
         SampleToInsertRatio(1, 10, 5)
     assert not caplog.records

@@ -33,14 +33,14 @@ def filled(count: int = 50, capacity: int = 100, **arguments: Any) -> ReplayBuff
 
 
 def rewards(buffer: ReplayBuffer) -> list[float]:
-    """The rewards of all transitions, in the order in which they came."""
+    """The rewards of all transitions, in order of insertion."""
     client = buffer.server.localhost_client()
     keys = [item.key for item in client.items("replay")]
     samples = client.get_items("replay", keys)
     return [float(sample.data["reward"]) for sample in samples if sample is not None]
 
 
-def test_three_lines_do_the_ordinary_case() -> None:
+def test_the_common_case_takes_three_lines() -> None:
     buffer = ReplayBuffer(100, batch_size=32)
     buffer.add(observation=np.zeros(4, np.float32), action=1, reward=0.5, next_observation=np.ones(4, np.float32), done=False)
     batch = buffer.sample()
@@ -50,7 +50,7 @@ def test_three_lines_do_the_ordinary_case() -> None:
     assert batch["done"].dtype == np.bool_ and batch["action"].dtype == np.int64 and len(buffer) == 1
 
 
-def test_the_oldest_leave_and_steps_stay_together() -> None:
+def test_the_oldest_steps_are_evicted_and_fields_stay_aligned() -> None:
     buffer = filled(count=25, capacity=10)
     assert len(buffer) == 10 and rewards(buffer) == list(range(15, 25))
     batch = buffer.sample(64)
@@ -58,7 +58,7 @@ def test_the_oldest_leave_and_steps_stay_together() -> None:
     np.testing.assert_array_equal(batch["action"], batch["reward"] % 3)
 
 
-def test_arrays_may_be_written_over_once_they_were_added() -> None:
+def test_arrays_may_be_overwritten_after_adding() -> None:
     buffer = ReplayBuffer(10, batch_size=4)
     observation = np.zeros(3, np.float32)
     for number in range(3):
@@ -68,7 +68,7 @@ def test_arrays_may_be_written_over_once_they_were_added() -> None:
     np.testing.assert_array_equal(batch["observation"][:, 0], batch["reward"])
 
 
-def test_nothing_listens_until_it_is_served() -> None:
+def test_a_buffer_listens_only_once_served() -> None:
     def sockets() -> set[str]:
         links = (os.path.join("/proc/self/fd", entry) for entry in os.listdir("/proc/self/fd"))
         return {os.readlink(link) for link in links if os.path.lexists(link)}
@@ -105,7 +105,7 @@ def test_prioritized_batches_have_weights_and_keys() -> None:
     buffer = filled(prioritized=1.0, beta=0.5, batch_size=400, seed=1)
     batch = buffer.sample()
     assert batch["weights"].dtype == np.float32 and (batch["weights"] == 1.0).all()
-    # One transition gets the priority of all others together.
+    # One transition gets the summed priority of all others.
     keys, first = np.unique(batch["keys"], return_index=True)
     assert len(keys) == 50
     buffer.update(keys, np.ones(50))
@@ -114,18 +114,18 @@ def test_prioritized_batches_have_weights_and_keys() -> None:
     batch = buffer.sample()
     is_chosen = batch["keys"] == chosen[0]
     assert 0.4 < is_chosen.mean() < 0.6 and (batch["reward"][is_chosen] == 7.0).all()
-    # (N P)^-beta: N P is 25 of the chosen one and 25/49 of the others.
+    # (N P)^-beta: N P is 25 for the chosen transition and 25/49 for the others.
     np.testing.assert_allclose(batch["weights"][is_chosen], (1 / 49) ** 0.5, rtol=1e-5)
     np.testing.assert_allclose(batch["weights"][~is_chosen], 1.0)
     buffer.beta = 1.0
     np.testing.assert_allclose(buffer.sample()["weights"].min(), 1 / 49, rtol=1e-5)
-    # New transitions come with the highest priority so far, unless told otherwise.
+    # By default, new transitions get the highest priority so far.
     buffer.add(step(1))
     buffer.add(step(2), priority=0.5)
     assert [item.priority for item in buffer.server.localhost_client().items("replay")][-2:] == [49.0, 0.5]
 
 
-def test_batches_come_in_the_arrays_of_frameworks() -> None:
+def test_batches_can_be_torch_or_jax_arrays() -> None:
     torch = pytest.importorskip("torch")
     jax = pytest.importorskip("jax")
     buffer = filled(prioritized=0.5)
@@ -151,7 +151,7 @@ def test_steps_of_many_environments_are_added_at_once() -> None:
 
 
 def windows(returns: list[float], terminates: bool, n_step: int, discount: float) -> list[tuple[int, float, int, float]]:
-    """First step, return, step after the last and bootstrap discount of an episode's transitions, the slow way."""
+    """First step, return, step after the last and bootstrap discount of an episode's transitions, computed naively."""
     found = []
     for first in range(len(returns)):
         end = min(first + n_step, len(returns))
@@ -225,7 +225,7 @@ def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
         loaded = ReplayBuffer.load(path, seed=seed)
         assert len(loaded) == len(rewards(loaded)) == 50
         assert loaded.beta == 0.3 and loaded.sample()["weights"].shape == (12,)
-        # The next transition comes with the highest priority that there was.
+        # The next transition gets the highest priority so far.
         for number in range(10):
             loaded.add(step(number))
         highest = max(item.priority for item in loaded.server.localhost_client().items("replay"))
@@ -233,7 +233,7 @@ def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
         loaded.close()
 
 
-def test_a_buffer_that_was_loaded_can_be_saved_in_its_place(tmp_path: pathlib.Path) -> None:
+def test_a_loaded_buffer_can_be_saved_to_the_same_folder(tmp_path: pathlib.Path) -> None:
     with filled() as buffer:
         buffer.save(tmp_path)
     with ReplayBuffer.load(tmp_path) as buffer:
@@ -243,7 +243,7 @@ def test_a_buffer_that_was_loaded_can_be_saved_in_its_place(tmp_path: pathlib.Pa
         assert rewards(buffer) == list(range(51))
 
 
-def test_what_cannot_be_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
+def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     for arguments, told in [
         ({"capacity": 0}, "max_size"),
         ({"capacity": 1, "batch_size": 0}, "batch_size"),

@@ -5,7 +5,7 @@ import pytest
 from relive import ReplaySample, SampleInfo
 
 
-def test_fields_are_dm_reverbs() -> None:
+def test_fields_match_dm_reverb() -> None:
     assert SampleInfo._fields == ("key", "probability", "table_size", "priority", "times_sampled")
     assert ReplaySample._fields == ("info", "data")
 

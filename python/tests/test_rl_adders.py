@@ -1,4 +1,4 @@
-"""relive.rl.adders: what they write, compared with a plain reading of the rules."""
+"""relive.rl.adders: compares what they write with a naive implementation of the rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEC = rl.EnvironmentSpec(
 
 
 class Place:
-    """A server whose tables hand out every item once, in the order of their making."""
+    """A server whose tables return every item once, in order of creation."""
 
     def __init__(self, signature: Any = None) -> None:
         tables = [
@@ -71,7 +71,7 @@ def play(adder: adders.Adder, episode: int, steps: int, until: int | None = None
 
 
 def expected(episodes: list[int], length: int, period: int, end: EndBehavior) -> list[list[Row]]:
-    """Sequences end at rows number length, length + period, …; what comes of the last row is said by `end`."""
+    """Sequences end at rows number length, length + period, …; `end` determines how the last row is handled."""
     scripts = [rows(episode, steps) for episode, steps in enumerate(episodes)]
     if end is EndBehavior.CONTINUE:
         together = [row for script in scripts for row in script]
@@ -92,7 +92,7 @@ def expected(episodes: list[int], length: int, period: int, end: EndBehavior) ->
 
 @given(st.integers(1, 5), st.integers(1, 7), st.sampled_from(EndBehavior), st.lists(st.integers(1, 12), min_size=1, max_size=3))
 @settings(max_examples=25, deadline=None)
-def test_sequences_are_those_of_the_rules(length: int, period: int, end: EndBehavior, episodes: list[int]) -> None:
+def test_sequences_match_the_adder_rules(length: int, period: int, end: EndBehavior, episodes: list[int]) -> None:
     with Place(adders.SequenceAdder.signature(SPEC)) as place:
         adder = adders.SequenceAdder(place.client, length, period, end_of_episode_behavior=end, max_in_flight_items=2)
         for episode, steps in enumerate(episodes):
@@ -166,7 +166,7 @@ def test_episodes_are_items() -> None:
         assert place.sequences() == [rows(0, 1) + [(1.0, 1, 1.0, 1.0, True)] * 2]
 
 
-def test_what_is_abandoned_ends_no_sequence() -> None:
+def test_an_abandoned_episode_ends_no_sequence() -> None:
     for patterns in (False, True):
         with Place() as place:
             end = EndBehavior.TRUNCATE
@@ -181,7 +181,7 @@ def test_what_is_abandoned_ends_no_sequence() -> None:
             assert place.sequences() == [rows(0, 9)[:2], rows(1, 2)[:2], rows(1, 2)[2:]]
 
 
-def test_priorities_are_found_for_each_table() -> None:
+def test_priorities_are_computed_for_each_table() -> None:
     with Place() as place:
         functions: dict[str, Any] = {"priority_table": lambda item: float(item.rewards.sum()), "other": None}
         play(adders.SequenceAdder(place.client, 2, 2, priority_fns=functions), 0, 3)
@@ -190,7 +190,7 @@ def test_priorities_are_found_for_each_table() -> None:
         assert [sample.info.priority for sample in place.items("other")] == [1.0, 1.0]
 
 
-def test_what_no_adder_can_do_is_told() -> None:
+def test_unsupported_adder_arguments_are_reported() -> None:
     with Place() as place:
         client, step = place.client, adders.create_step_spec(SPEC)
         configs = adders.create_n_step_transition_config(step, 2, "priority_table")

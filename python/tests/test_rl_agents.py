@@ -1,4 +1,4 @@
-"""The agents whose settings are listed in Rust alone, recorded episodes, and policies with a memory."""
+"""Agents whose settings are only listed in Rust, recorded episodes, and policies with memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize("agent", NAMED)
-def test_settings_are_those_of_rust(agent: type[rl.agents.NamedAgent]) -> None:
+def test_settings_match_rust(agent: type[rl.agents.NamedAgent]) -> None:
     made = agent(batch_size=7)
     expected = json.loads(_native.agent_for_environment(agent._name, "none of ours"))
     assert {**expected, "batch_size": 7} == dict(made.settings) and "batch_size=7" in repr(made)
@@ -50,7 +50,7 @@ def test_groups_of_settings_are_changed_by_name() -> None:
     assert rl.R2D2.for_environment("memory_len/3", epsilon=0.5).settings["burn_in_length"] == 5
 
 
-def test_a_memory_is_trained_kept_and_reset(tmp_path: pathlib.Path) -> None:
+def test_a_recurrent_agent_learns_and_saves_a_memory_policy(tmp_path: pathlib.Path) -> None:
     agent = rl.R2D2.for_environment("memory_len/3")
     result = agent.train("memory_len/3", steps=3_500, seed=1)
     assert result.mean_return_last_100 > 0.8

@@ -1,4 +1,4 @@
-"""What a run costs, and how fast it would be on a cluster."""
+"""The costs of a run, and its predicted speed on a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from relive import rl
 
 
-def test_costs_are_measured_saved_and_predicted_from(tmp_path: pathlib.Path) -> None:
+def test_costs_are_measured_saved_and_used_for_predictions(tmp_path: pathlib.Path) -> None:
     agent = rl.PPO(num_envs=2, num_steps=16, hidden=(8,))
     costs = rl.Costs.measure(agent, "CartPole-v1", seconds=0.3)
     measured = costs.as_dict()
@@ -19,14 +19,14 @@ def test_costs_are_measured_saved_and_predicted_from(tmp_path: pathlib.Path) -> 
     costs.save(tmp_path / "costs.json")
     again = rl.Costs.load(tmp_path / "costs.json")
     assert again.as_dict()["settings"] == measured["settings"]
-    # JSON has seconds to the last digit but one.
+    # JSON has seconds with one digit less than full precision.
     assert again.predict(actors=4).env_steps_per_s == pytest.approx(costs.predict(actors=4).env_steps_per_s)
     few, many = (again.predict(actors=actors, envs=64, nodes=actors) for actors in (1, 16))
     assert many.env_steps_per_s > few.env_steps_per_s > 0.0
     assert "rounds" in many.bottleneck and max(many.uses.values()) == pytest.approx(1.0)
 
 
-def test_what_cannot_be_is_refused(tmp_path: pathlib.Path) -> None:
+def test_invalid_costs_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="seconds must be above 0"):
         rl.Costs.measure(rl.PPO(), "CartPole-v1", seconds=0.0)
     with pytest.raises(FileNotFoundError):
@@ -36,7 +36,7 @@ def test_what_cannot_be_is_refused(tmp_path: pathlib.Path) -> None:
         rl.Costs.load(tmp_path / "other.json")
 
 
-def test_clusters_that_cannot_be_are_refused() -> None:
+def test_invalid_clusters_are_refused() -> None:
     acting = [{"rows": 1, "act_s": 1e-5, "step_s": 1e-6}]
     weights = {"bytes": 1e3, "publish_s": 0.0, "fetch_s": 0.0, "serve_s": 0.0, "fetched": 0.0}
     zeros = dict.fromkeys(("send_s", "connection_s", "pause_s", "learner_s", "serve_s", "learner_steps", "round_pause_s", "sent_bytes"), 0.0)

@@ -1,4 +1,4 @@
-"""Data sets of others, and how good what was learned from them is."""
+"""Data sets from other sources, and the quality of what is learned from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relive import rl
 
 
 def transitions(count: int = 40) -> dict[str, Any]:
-    """Catches in which the paddle stands still, of nine steps each."""
+    """Episodes of catch with nine steps each, in which the paddle does not move."""
     environment = rl.make("catch/0", seed=1)
     rows: dict[str, list[Any]] = {name: [] for name in ("observations", "actions", "rewards", "terminals")}
     for _ in range(count):
@@ -37,7 +37,7 @@ def stays(result: rl.TrainingResult) -> bool:
 
 @dataclasses.dataclass
 class Episode:
-    """As Minari has it."""
+    """An episode in Minari's format."""
 
     observations: Any
     actions: Any
@@ -51,7 +51,7 @@ class Storage:
 
 
 class Dataset:
-    """What is used of a data set of Minari."""
+    """The parts of a Minari data set that are used."""
 
     storage = Storage()
 
@@ -74,7 +74,7 @@ def minari_like(data: dict[str, Any]) -> Dataset:
     return Dataset(episodes)
 
 
-def test_arrays_files_and_data_sets_of_minari_are_learned_from(tmp_path: pathlib.Path) -> None:
+def test_arrays_files_and_minari_data_sets_are_learned_from(tmp_path: pathlib.Path) -> None:
     data = transitions()
     assert stays(learned(data)) and stays(learned(minari_like(data)))
     np.savez_compressed(tmp_path / "catch.npz", **data)
@@ -87,7 +87,7 @@ def test_arrays_files_and_data_sets_of_minari_are_learned_from(tmp_path: pathlib
     assert stays(learned(str(tmp_path / "saved.npz")))
 
 
-def test_episodes_that_go_on_are_cut_short_and_nests_have_paths() -> None:
+def test_unfinished_episodes_are_truncated_and_nests_have_paths() -> None:
     seen = {"camera": np.zeros((4, 2), np.uint8), "arm": (np.arange(4.0), np.arange(4.0))}
     episode = Episode(seen, np.zeros(3), np.ones(3), np.zeros(3, bool), np.zeros(3, bool))
     arrays = rl.arrays_of(Dataset([episode, episode]))
@@ -96,7 +96,7 @@ def test_episodes_that_go_on_are_cut_short_and_nests_have_paths() -> None:
     np.testing.assert_array_equal(arrays["timeouts"], [False, False, True] * 2)
 
 
-def test_hdf5_of_d4rl_is_learned_from(tmp_path: pathlib.Path) -> None:
+def test_d4rl_hdf5_files_are_learned_from(tmp_path: pathlib.Path) -> None:
     h5py = pytest.importorskip("h5py")
     path, data = tmp_path / "catch.hdf5", transitions()
     with h5py.File(path, "w") as file:
@@ -117,7 +117,7 @@ def test_hdf5_of_d4rl_is_learned_from(tmp_path: pathlib.Path) -> None:
         learned(path)
 
 
-# It warns of what a data set for others should have.
+# Minari warns about missing metadata of the data set.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
@@ -160,21 +160,21 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
         ({"observations": np.array([None] * 360)}, "array `observations`: its data type is"),
     ],
 )
-def test_what_cannot_be_learned_from_is_told(changed: dict[str, Any], told: str) -> None:
+def test_unusable_data_is_reported(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         learned({**transitions(), **changed})
 
 
-def test_what_is_no_data_set_is_told() -> None:
+def test_invalid_data_sets_are_reported() -> None:
     with pytest.raises(TypeError, match="int is not a data set"):
         learned(7)
     with pytest.raises(ValueError, match="no episodes"):
         learned(Dataset([]))
 
 
-def test_policies_are_measured_by_a_random_one_and_an_expert() -> None:
+def test_policies_are_scored_by_a_random_policy_and_an_expert() -> None:
     class Still:
-        """A policy with a memory of how often it was begun."""
+        """A policy that remembers how often it was reset."""
 
         begun = 0
 
@@ -200,7 +200,7 @@ def test_policies_are_measured_by_a_random_one_and_an_expert() -> None:
         rl.evaluate(policy, 7)
 
 
-def test_what_is_learned_from_data_is_drawn_over_steps_of_the_learner() -> None:
+def test_offline_learning_curves_are_plotted_over_learner_steps() -> None:
     result = rl.BC(batch_size=32, hidden=(16,)).train(
         "catch/0", data=transitions(), learner_steps=60, evaluate_every=20, evaluation_episodes=2
     )

@@ -1,4 +1,4 @@
-"""relive.rl.DQN: training in Rust and through Python, and what is left of it."""
+"""relive.rl.DQN: training in Rust and through Python, and its results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mean_return(policy: rl.Policy, environment: rl.Environment, episodes: int = 
     return total / episodes
 
 
-def test_logs_of_a_run_that_broke_down_and_goes_on_have_each_episode_once(tmp_path: pathlib.Path) -> None:
+def test_logs_of_a_crashed_and_resumed_run_have_each_episode_once(tmp_path: pathlib.Path) -> None:
     class Broken(Exception):
         pass
 
@@ -59,11 +59,11 @@ def test_logs_of_a_run_that_broke_down_and_goes_on_have_each_episode_once(tmp_pa
         with pytest.raises(Broken):
             run(tmp_path / "parts", breaks_after)
     assert run(tmp_path / "parts", None) == whole
-    # One that is over tells nothing again, and nothing is lost of what it told.
+    # A finished run reports nothing again, and none of its reports are lost.
     assert run(tmp_path / "parts", None) == whole
 
 
-def test_catch_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
+def test_dqn_learns_catch_and_saves_its_policy(tmp_path: pathlib.Path) -> None:
     result = rl.DQN().train("catch/0", steps=9_000, seed=1)
     assert result.is_complete and result.env_steps == 9_000 and len(result.episodes) == 1_000
     assert result.mean_return_last_100 >= 0.7
@@ -99,7 +99,7 @@ def test_dm_env_nests_are_learned_in() -> None:
     assert "place/0: " in repr(result.policy) and "steps: " in repr(result.policy)
 
 
-def test_actors_beside_the_learner_and_evaluations() -> None:
+def test_a_run_with_actors_and_evaluations() -> None:
     result = rl.DQN(SMALL).train("catch/0", steps=900, actors=2, evaluate_every=300, evaluation_episodes=3)
     assert set(result.episodes.actors) == {0, 1}
     assert len(result.evaluation) >= 3
@@ -127,7 +127,7 @@ def test_actors_beside_the_learner_and_evaluations() -> None:
         ({"evaluate_every": 0}, ValueError, "evaluate_every is 0, but it must be at least 1"),
     ],
 )
-def test_what_cannot_be_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
+def test_invalid_dqn_runs_are_reported(options: dict[str, Any], error: type[Exception], told: str) -> None:
     names = {field.name for field in dataclasses.fields(rl.DQNConfig)}
     settings = {name: value for name, value in options.items() if name in names}
     run = {"environment": "catch/0", "steps": 100, **{k: v for k, v in options.items() if k not in names}}
@@ -146,7 +146,7 @@ def test_settings_are_named() -> None:
     assert rl.DQNConfig.for_environment("catch/0") == rl.DQNConfig()
 
 
-def test_saved_runs_belong_to_what_they_are_of(tmp_path: pathlib.Path) -> None:
+def test_saved_runs_resume_only_with_the_same_environment_and_settings(tmp_path: pathlib.Path) -> None:
     rl.DQN(SMALL).train("catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
     with pytest.raises(ValueError, match="environment is catch/0 there, but catch/1 was requested"):
         rl.DQN(SMALL).train("catch/1", steps=300, checkpoint_dir=tmp_path)
@@ -176,7 +176,7 @@ class Broken(Spaces):
         return self._observation, 0.0, False, False, {}
 
 
-def test_exceptions_of_environments_come_through() -> None:
+def test_exceptions_of_environments_are_propagated() -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.DQN(SMALL).train(Broken(None), steps=100)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
@@ -186,12 +186,12 @@ def test_exceptions_of_environments_come_through() -> None:
         rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)
 
 
-def test_a_deadline_ends_the_run_with_what_there_is() -> None:
+def test_a_deadline_ends_the_run_with_the_result_so_far() -> None:
     result = rl.DQN(SMALL).train("catch/0", steps=10**12, timeout=0.5)
     assert not result.is_complete and result.env_steps > 0 and result.policy.num_actions == 3
 
 
-def test_progress_is_told_and_may_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_reported_and_may_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[dict[str, Any]] = []
     rl.DQN(SMALL).train("catch/0", steps=2_000, progress=seen.append)
     assert seen and seen[-1]["env_steps"] >= 1_990 and seen[-1]["episode_length"] == 9
@@ -208,7 +208,7 @@ def test_progress_is_told_and_may_end_the_run(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "", "no line where there is no terminal"
 
 
-def test_other_threads_go_on_during_a_run() -> None:
+def test_other_threads_run_during_a_run() -> None:
     ticks, over = 0, threading.Event()
 
     def tick() -> None:
@@ -248,7 +248,7 @@ except KeyboardInterrupt:
     assert done.returncode == 0 and done.stdout == "interrupted\n", done.stderr
 
 
-def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
+def test_files_that_are_not_policies_are_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "policy.safetensors"
     with pytest.raises(FileNotFoundError, match=str(path)):
         rl.Policy.load(path)

@@ -47,7 +47,7 @@ def test_native_environments_have_dm_envs_interface() -> None:
         assert environment.step(np.array(0)).first(), "a step after the last is a reset"
 
 
-def test_what_native_environments_refuse_changes_nothing() -> None:
+def test_actions_refused_by_native_environments_change_nothing() -> None:
     environment, untouched = rl.make("CartPole-v1", seed=5), rl.make("CartPole-v1", seed=5)
     environment.reset(), untouched.reset()
     for action, error in [(2, ValueError), (-1, ValueError), (0.5, TypeError), ([0, 1], ValueError), ("left", TypeError)]:
@@ -60,7 +60,7 @@ def test_what_native_environments_refuse_changes_nothing() -> None:
         rl.make("catch/0", seed=2**32)
 
 
-def test_gym_environments_answer_as_dm_env_does() -> None:
+def test_gym_environments_return_dm_env_time_steps() -> None:
     space = spaces.Dict({"b": spaces.Tuple((BOX, spaces.MultiBinary(3))), "a": spaces.MultiDiscrete([2, 3])})
     for truncates in (False, True):
         inner = Spaces(space, spaces.Discrete(4, start=10), truncates=truncates)
@@ -84,7 +84,7 @@ def test_gym_environments_answer_as_dm_env_does() -> None:
         (spaces.Sequence(BOX), "observation"),
     ],
 )
-def test_spaces_that_are_not_supported_are_told_with_their_place(space: Any, place: str) -> None:
+def test_unsupported_spaces_are_reported_with_their_path(space: Any, place: str) -> None:
     with pytest.raises(TypeError, match=f"^{place}: .* is not supported: .*; supported are arrays of numbers"):
         rl.GymEnvironment(Spaces(space, spaces.Discrete(2)))
 
@@ -96,7 +96,7 @@ def test_vectors_of_environments_are_refused() -> None:
     vector.close()
 
 
-def test_environment_specs_of_any_kind_are_this_packages_own() -> None:
+def test_environment_specs_of_any_kind_are_converted() -> None:
     spec = rl.make_environment_spec(Line())
     assert spec.actions == rl.DiscreteArraySpec(2, np.int32, "direction")
     assert spec.observations["steps"] == relive.ArraySpec((), np.int64)
@@ -129,7 +129,7 @@ def test_dm_env_as_gymnasium_and_back() -> None:
         native.reset(seed=1)
 
 
-def test_time_steps_are_those_of_dm_env() -> None:
+def test_time_steps_match_dm_env() -> None:
     assert rl.termination(1.0, 2).discount == dm_env.termination(1.0, 2).discount
     assert rl.truncation(1.0, 2, 0.5) == tuple(dm_env.truncation(1.0, 2, 0.5))
     assert rl.restart(3) == tuple(dm_env.restart(3)) and rl.transition(1.0, 3) == tuple(dm_env.transition(1.0, 3))

@@ -1,4 +1,4 @@
-"""Functions that look on while an agent learns, and where a run's time goes."""
+"""Hooks that observe learning, and the breakdown of a run's time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SMALL: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_repla
 
 
 @pytest.mark.parametrize("actors", [0, 2])
-def test_steps_are_seen_as_they_are_made(actors: int) -> None:
+def test_on_step_gets_steps_as_they_are_made(actors: int) -> None:
     seen: list[rl.Rollout] = []
     result = rl.DQN(**SMALL).train("catch/0", steps=300, actors=actors, on_step=seen.append)
     steps = sum(int((~rollout.starts).sum()) for rollout in seen)
-    # With actors some are on their way still.
+    # With actors, some steps may still be in flight.
     assert steps >= result.env_steps if actors else steps == result.env_steps
     assert {rollout.observations.shape for rollout in seen} == {(2, 1, 10, 5)}
     assert sum(rollout.rewards.sum() for rollout in seen) >= result.episodes.returns.sum() - actors
@@ -27,7 +27,7 @@ def test_steps_are_seen_as_they_are_made(actors: int) -> None:
     assert actors or all(np.array_equal(rollout.observations[1], first) for rollout, first in zip(seen, following, strict=False))
 
 
-def test_batches_are_seen_with_what_was_learned_from_them() -> None:
+def test_on_batch_gets_batches_with_learner_metrics() -> None:
     seen: list[tuple[Any, dict[str, float]]] = []
     result = rl.DQN(**SMALL).train("catch/0", steps=300, on_batch=lambda *batch: seen.append(batch))
     assert len(seen) == result.learner_steps > 10
@@ -47,7 +47,7 @@ def test_agents_without_a_table_show_rollouts() -> None:
         assert rollout.observations.shape == (17, 2, 4) and rollout.rewards.shape == (16, 2) and figures
 
 
-def test_sequences_and_mixtures_are_seen_as_they_are_learned_from() -> None:
+def test_on_batch_gets_sequences_and_mixtures() -> None:
     seen: list[Any] = []
     rl.R2D2(min_replay_size=10, batch_size=4).train("catch/0", steps=300, on_batch=lambda batch, _: seen.append(batch))
     assert "start_of_episode" in seen[0].data and seen[0].lengths is not None
@@ -58,7 +58,7 @@ def test_sequences_and_mixtures_are_seen_as_they_are_learned_from() -> None:
     assert [len(batch.info.key) for batch in pairs[0]] == [12, 4]
 
 
-def test_who_looks_on_changes_nothing() -> None:
+def test_hooks_do_not_change_the_run() -> None:
     def run(**hooks: Any) -> Any:
         return rl.DQN(**SMALL).train("catch/0", steps=400, **hooks).episodes.returns.tolist()
 
@@ -71,7 +71,7 @@ def test_who_looks_on_changes_nothing() -> None:
 
 @pytest.mark.parametrize("actors", [0, 2])
 @pytest.mark.parametrize("hook", ["on_step", "on_batch"])
-def test_what_a_hook_raises_ends_the_run(hook: str, actors: int) -> None:
+def test_an_exception_in_a_hook_ends_the_run(hook: str, actors: int) -> None:
     def fail(*_: Any) -> None:
         raise LookupError("not this one")
 
@@ -89,12 +89,12 @@ def test_what_a_hook_raises_ends_the_run(hook: str, actors: int) -> None:
                                                                       "processes"),
     ],
 )
-def test_hooks_that_cannot_be_are_refused(agent: Any, options: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_hooks_are_refused(agent: Any, options: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         agent.train("catch/0", steps=1_000, **options)
 
 
-def test_a_run_tells_where_its_time_went(tmp_path: pathlib.Path) -> None:
+def test_a_run_reports_its_time_by_part(tmp_path: pathlib.Path) -> None:
     begun = time.perf_counter()
     options: Any = {"checkpoint_dir": tmp_path, "evaluate_every": 200, "evaluation_episodes": 2}
     result = rl.DQN(**SMALL, priority_exponent=0.5).train("catch/0", steps=400, checkpoint_every=200, **options)
@@ -105,10 +105,10 @@ def test_a_run_tells_where_its_time_went(tmp_path: pathlib.Path) -> None:
     assert all(again.time_by_part[part] > result.time_by_part[part] for part in parts)
 
 
-def test_agents_without_a_table_take_no_time_for_one() -> None:
+def test_agents_without_a_table_report_no_table_time() -> None:
     result = rl.PPO(num_steps=16, num_envs=2).train("CartPole-v1", steps=200, actors=2)
     assert result.time_by_part.keys() == {"act", "step", "learn", "weights"}
 
 
-def test_a3c_counts_what_its_workers_learn() -> None:
+def test_a3c_counts_the_learner_steps_of_its_workers() -> None:
     assert rl.A3C().train("catch/0", steps=300, actors=2).time_by_part["learn"] > 0

@@ -1,4 +1,4 @@
-"""relive.rl.PPO, A2C and SAC: training in Rust and through Python, and what is left of it."""
+"""relive.rl.PPO, A2C and SAC: training in Rust and through Python, and its results."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def returned(policy: rl.Policy, name: str, seed: int) -> float:
 
 
 def weights(policy: rl.Policy) -> bytes:
-    """The numbers of its file, without what describes them."""
+    """The numbers in a policy's file, without metadata."""
     file = policy.to_bytes()
     return file[8 + int.from_bytes(file[:8], "little") :]
 
 
 @pytest.mark.parametrize("config", [rl.DQNConfig, rl.PPOConfig, rl.A2CConfig, rl.A3CConfig, rl.SACConfig])
-def test_defaults_are_those_of_rust(
+def test_defaults_match_rust(
     config: type[rl.DQNConfig | rl.PPOConfig | rl.A2CConfig | rl.A3CConfig | rl.SACConfig],
 ) -> None:
     there = json.loads(_native.agent_for_environment(config.agent, "none of ours"))
@@ -47,7 +47,7 @@ def test_defaults_are_those_of_rust(
         assert value == pytest.approx(there[name]), name
 
 
-def test_cart_pole_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
+def test_ppo_learns_cart_pole_and_saves_its_policy(tmp_path: pathlib.Path) -> None:
     result = rl.PPO(rl.PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=20_000, seed=1)
     assert result.is_complete and result.env_steps >= 20_000 and result.mean_return_last_100 > 60.0
     path = tmp_path / "policy.safetensors"
@@ -81,7 +81,7 @@ def test_an_environment_in_python_gives_the_same_run_as_the_native_one(
     assert weights(native.policy) == weights(foreign.policy)
 
 
-def test_any_number_of_actors_gives_the_same_run() -> None:
+def test_a_run_does_not_depend_on_the_number_of_actors() -> None:
     alone, two = (rl.PPO(SMALL).train("CartPole-v1", steps=400, actors=actors) for actors in (0, 2))
     assert alone.policy.to_bytes() == two.policy.to_bytes()
 
@@ -101,7 +101,7 @@ def test_sac_keeps_to_its_ratio_with_and_without_actors() -> None:
         rl.SAC(SMALL_SAC).train("CartPole-v1", steps=100)
 
 
-def test_a_given_environment_serves_where_one_is_enough() -> None:
+def test_a_given_environment_is_used_if_one_suffices() -> None:
     result = rl.PPO(SMALL, num_envs=1).train(Line(), steps=200)
     assert result.env_steps >= 200 and len(result.episodes) > 0
     with pytest.raises(TypeError, match="several environments are needed"):
@@ -122,7 +122,7 @@ def test_a_given_environment_serves_where_one_is_enough() -> None:
         ({"steps": 0}, ValueError, "steps is 0, but it must be at least 1"),
     ],
 )
-def test_what_cannot_be_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
+def test_invalid_plan_runs_are_reported(options: dict[str, Any], error: type[Exception], told: str) -> None:
     names = {field.name for field in dataclasses.fields(rl.PPOConfig)}
     settings = {name: value for name, value in options.items() if name in names}
     run = {"environment": "catch/0", "steps": 100, **{k: v for k, v in options.items() if k not in names}}
@@ -160,19 +160,19 @@ class Broken(Line):
 
 
 @pytest.mark.parametrize("actors", [0, 2])
-def test_exceptions_of_environments_come_through(actors: int) -> None:
+def test_exceptions_of_environments_are_propagated(actors: int) -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.PPO(SMALL).train(lambda seed: Broken(), steps=1_000, actors=actors)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
 
 
-def test_a_deadline_ends_the_run_with_what_there_is() -> None:
+def test_a_deadline_ends_the_run_with_the_result_so_far() -> None:
     result = rl.PPO(SMALL).train("CartPole-v1", steps=10**12, timeout=0.5)
     assert not result.is_complete and result.env_steps > 0
 
 
 class Hanging(Line):
-    """Hangs at its third step, until it is let go."""
+    """Hangs at its third step, until it is released."""
 
     def __init__(self, is_free: threading.Event) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class Hanging(Line):
 
 
 @pytest.mark.parametrize("actors", [0, 1])
-def test_a_step_that_hangs_is_told_when_the_run_is_to_end(actors: int) -> None:
+def test_a_hanging_step_is_reported_when_the_run_should_end(actors: int) -> None:
     is_free, told = threading.Event(), []
 
     class Listening(logging.Handler):
@@ -203,11 +203,11 @@ def test_a_step_that_hangs_is_told_when_the_run_is_to_end(actors: int) -> None:
         logging.getLogger("relive").removeHandler(handler)
     assert not result.is_complete
     found = next(text for text in told if "the run is stopping" in text)
-    # A machine that is busy looks later.
+    # On a busy machine, the message is logged later.
     assert re.search(r"is waiting for Hanging\.step\(\) for \d+ s; press Ctrl-C again", found)
 
 
-def test_an_evaluation_is_told_once_where_a_run_is_resumed(tmp_path: pathlib.Path) -> None:
+def test_an_evaluation_is_logged_once_when_a_run_is_resumed(tmp_path: pathlib.Path) -> None:
     def run(folder: str, steps: int) -> Any:
         return rl.PPO(SMALL).train(
             "CartPole-v1", steps=steps, evaluate_every=200, evaluation_episodes=2, checkpoint_dir=tmp_path / folder, checkpoint_every=200

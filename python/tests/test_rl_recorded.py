@@ -27,7 +27,7 @@ def same(own: recorded.Episode, other: recorded.Episode) -> bool:
 @pytest.mark.parametrize(
     ("name", "act"), [("catch/0", lambda _: 2), ("CartPole-v1", lambda seen: int(seen[2] > 0)), ("Pendulum-v1", lambda seen: seen[:1] * 2)]
 )
-def test_what_was_saved_is_loaded(name: str, act: Any, tmp_path: pathlib.Path) -> None:
+def test_saved_recordings_are_loaded(name: str, act: Any, tmp_path: pathlib.Path) -> None:
     saved = episodes(name, 12, act)
     recorded.save(tmp_path / "new", saved)
     loaded = recorded.load(tmp_path / "new")
@@ -53,7 +53,7 @@ def test_an_episode_of_gymnasium_is_played_as_it_is() -> None:
 
 
 class Seen:
-    """An agent that remembers its batches."""
+    """An agent that stores its batches."""
 
     experience = rl.Sequences(length=10, batch_size=4, min_size=1)
 
@@ -67,7 +67,7 @@ class Seen:
         return types.SimpleNamespace(learn=self.batches.append, weights=lambda: {"none": np.zeros(1)})
 
 
-def test_a_run_learns_from_the_very_episodes(tmp_path: pathlib.Path) -> None:
+def test_a_run_learns_from_the_given_episodes(tmp_path: pathlib.Path) -> None:
     saved = episodes("catch/0", 6, lambda seen: int(seen[0].argmax()) % 3)
     recorded.save(tmp_path / "data", saved)
     agent = Seen()
@@ -81,7 +81,7 @@ def test_a_run_learns_from_the_very_episodes(tmp_path: pathlib.Path) -> None:
                 assert batch.data[column][row].tolist() == [*of_episode, 0]
 
 
-def test_agents_in_rust_learn_from_them(tmp_path: pathlib.Path) -> None:
+def test_rust_agents_learn_from_recorded_episodes(tmp_path: pathlib.Path) -> None:
     recorded.save(tmp_path / "data", episodes("catch/0", 20, lambda _: 0))
     policy = rl.BC(batch_size=32).train("catch/0", data=tmp_path / "data", learner_steps=100).policy
     assert {policy(observation) for observation in episodes("catch/0", 1, lambda _: 1)[0].observations} == {0}
@@ -101,11 +101,11 @@ def test_datasets_of_minari_become_episodes(tmp_path: pathlib.Path) -> None:
     agent = Seen()
     rl.run(agent, "catch/0", data=tmp_path / "data", learner_steps=1)
     assert agent.batches[0].lengths["reward"].tolist() == [4] * 4
-    # As they are, without an environment.
+    # Without an environment, values are returned unchanged.
     assert next(recorded.from_minari(dataset)).observations.dtype == np.float64
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path: pathlib.Path) -> None:
+def test_invalid_recordings_are_not_saved(tmp_path: pathlib.Path) -> None:
     (episode,) = episodes("catch/0", 1, lambda _: 1)
     with pytest.raises(ValueError, match="there are no episodes"):
         recorded.save(tmp_path / "none", [])
@@ -120,7 +120,7 @@ def test_what_cannot_be_saved_is_refused(tmp_path: pathlib.Path) -> None:
         recorded.save(tmp_path / "once", [episode])
 
 
-def test_what_is_no_recording_is_refused(tmp_path: pathlib.Path) -> None:
+def test_invalid_recording_folders_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="nothing is not a folder"):
         recorded.load(tmp_path / "nothing")
     recorded.save(tmp_path / "data", episodes("catch/0", 1, lambda _: 1))

@@ -1,4 +1,4 @@
-"""Environments that are had together: vectors of Gymnasium, lists of functions, agents of PettingZoo."""
+"""Several environments as rows: vector environments of Gymnasium, lists of functions, agents of PettingZoo."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def cart_pole() -> Any:
 
 
 class Walk(gymnasium.Env[Any, Any]):
-    """Sees how often it has begun, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest`` steps
-    in turn; those of an even length terminate, the others are cut off."""
+    """Observes how often it was reset, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest``
+    steps in turn; those of even length terminate, all others are truncated."""
 
     observation_space = Dict({"at": Box(0, 1000, (3,), np.float32), "begun": Discrete(1000)})
     action_space = Discrete(4, start=2)
@@ -70,7 +70,7 @@ class Policy:
 
 
 class Learner:
-    """Keeps what it gets."""
+    """Stores its batches."""
 
     def __init__(self, kept: list[Any]) -> None:
         self.kept = kept
@@ -121,7 +121,7 @@ def same(one: list[rl.Rollout], other: list[rl.Rollout]) -> None:
 
 
 def check_walks(found: list[rl.Rollout]) -> None:
-    """Whether all steps are such as the environment makes."""
+    """Checks that all steps are consistent with the environment."""
     learnt = 0
     for rollout in found:
         at, begun = rollout.observations["at"], rollout.observations["begun"]
@@ -134,7 +134,7 @@ def check_walks(found: list[rl.Rollout]) -> None:
             assert rollout.ends[time, row] == (after[1] == length)
             assert rollout.discounts[time, row] == float(after[1] != length or length % 2 == 1)
             learnt += 1
-        # What follows on an end only resets.
+        # The step after an end only resets.
         assert np.array_equal(rollout.starts[1:], rollout.ends[:-1])
     assert learnt > 100
 
@@ -152,7 +152,7 @@ def test_lists_and_vectors_are_single_environments(actors: int) -> None:
     assert np.array_equal(result.episodes.lengths, of_vectors.episodes.lengths)
 
 
-def test_a_vector_in_processes_serves_an_agent_in_rust_and_stays_open() -> None:
+def test_a_process_vector_serves_a_rust_agent_and_stays_open() -> None:
     expected = PPO.train(lambda seed: cart_pole(), steps=200)
     vector = ProcessVectorEnv([cart_pole] * 3, workers=2)
     try:
@@ -163,22 +163,22 @@ def test_a_vector_in_processes_serves_an_agent_in_rust_and_stays_open() -> None:
         vector.close()
 
 
-def test_a_vector_serves_several_times_where_there_are_more_rows() -> None:
+def test_a_vector_is_created_several_times_for_more_rows() -> None:
     _, expected = rollouts(lambda seed: cart_pole(), rows=4)
     _, found = rollouts(sync(AutoresetMode.NEXT_STEP, rows=2), rows=4)
     same(expected, found)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
-def test_rows_that_all_end_at_once_are_single_environments_however_they_reset(mode: AutoresetMode) -> None:
+def test_rows_that_end_together_match_single_environments(mode: AutoresetMode) -> None:
     _, expected = rollouts(lambda seed: cart_pole(), rows=1)
     _, found = rollouts(sync(mode, rows=1), rows=1)
     same(expected, found)
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_every_step_is_one_of_the_environment_however_it_resets(mode: AutoresetMode) -> None:
-    # Rows that end at different moments.
+def test_every_autoreset_mode_yields_only_environment_steps(mode: AutoresetMode) -> None:
+    # Rows that end at different times.
     makes: list[Any] = [Walk, lambda: wound(1), lambda: wound(3)]
     _, found = rollouts(lambda seed: SyncVectorEnv(makes, autoreset_mode=mode))
     check_walks(found)
@@ -193,7 +193,7 @@ def wound(begun: int) -> Walk:
     return walk
 
 
-def test_other_processes_reset_in_the_same_step_too() -> None:
+def test_async_vectors_with_same_step_autoreset_are_supported() -> None:
     made = []
 
     def make(seed: int) -> Any:
@@ -202,7 +202,7 @@ def test_other_processes_reset_in_the_same_step_too() -> None:
 
     _, found = rollouts(make, rows=2)
     check_walks(found)
-    # It was made once: what was looked at is acted in.
+    # It was created once: the environment whose spec was read is also the one that is stepped.
     assert len(made) == 1
     made[0].close()
 
@@ -218,15 +218,15 @@ def test_transitions_of_vectors_end_where_episodes_do() -> None:
     assert np.array_equal(discounts == 0, (after[:, 1] == lengths) & (lengths % 2 == 0))
 
 
-def test_evaluations_have_their_share_of_each_row() -> None:
+def test_evaluations_take_equally_many_episodes_from_each_row() -> None:
     agent = Agent(rl.Rollouts(steps=20, environments=3))
     result = rl.run(agent, sync(AutoresetMode.NEXT_STEP, Walk), steps=120, evaluate_every=1_000, evaluation_episodes=7)
-    # Each row begins with episodes of two and three steps; the first of them with one more.
+    # Each row starts with episodes of two and three steps; the first row has one more episode.
     assert sorted(result.evaluation.lengths) == [2, 2, 2, 3, 3, 3, 4]
 
 
 class Without(SyncVectorEnv):
-    """Does not tell what was seen last."""
+    """Does not return the final observation."""
 
     def step(self, actions: Any) -> Any:
         observations, rewards, terminated, truncated, _ = super().step(actions)
@@ -234,7 +234,7 @@ class Without(SyncVectorEnv):
 
 
 class Silent(SyncVectorEnv):
-    """Does not say how it resets."""
+    """Does not declare its reset mode."""
 
     def __init__(self, makes: Any) -> None:
         super().__init__(makes)
@@ -254,7 +254,7 @@ class Silent(SyncVectorEnv):
         ([Walk, cart_pole, Walk], ValueError, "environment 1 has a different spec than the first"),
     ],
 )
-def test_what_cannot_be_a_row_is_told(env: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_rows_are_reported(env: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         rollouts(env)
 
@@ -267,7 +267,8 @@ def test_a_given_vector_serves_one_worker() -> None:
 
 
 class Crowd(pettingzoo.ParallelEnv[str, Any, Any]):
-    """Agents that leave one after the other; the first terminates, the others are cut off. The last one joins late."""
+    """Agents that leave one after the other. The first terminates, the others are truncated. The last one joins
+    late."""
 
     metadata = {"name": "crowd"}
     possible_agents = ["a", "b", "c"]
@@ -310,7 +311,7 @@ def test_agents_of_pettingzoo_are_rows() -> None:
     assert crowd.seeds[:2] == [9, None]
     first = found[0]
     starts, ends = first.starts[:12].T.astype(int).tolist(), first.ends[:12].T.astype(int).tolist()
-    # An episode has five steps, and one that begins anew.
+    # An episode has five steps, and one that resets.
     assert starts == [[0, 0, 1, 1, 1, 1] * 2, [0, 0, 0, 0, 1, 1] * 2, [1, 1, 1, 0, 0, 1] * 2]
     assert ends == [[0, 1, 0, 0, 0, 0] * 2, [0, 0, 0, 1, 0, 0] * 2, [0, 0, 0, 0, 1, 0] * 2]
     for rollout in found:
@@ -323,7 +324,7 @@ def test_agents_of_pettingzoo_are_rows() -> None:
     assert sorted(set(result.episodes.lengths.tolist())) == [2, 4]
 
 
-def test_agents_of_pettingzoo_have_the_same_spaces_and_no_turns() -> None:
+def test_pettingzoo_agents_need_equal_spaces_and_parallel_steps() -> None:
     with pytest.raises(TypeError, match="'a' and 'b' have different spaces, but one policy acts for all agents"):
         rollouts(Crowd({"b": Box(0, 1, (2,), np.float32)}))
     turns = Crowd()
@@ -335,7 +336,7 @@ def test_agents_of_pettingzoo_have_the_same_spaces_and_no_turns() -> None:
 @pytest.mark.parametrize(
     "experience", [rl.Rollouts(steps=10, environments=2), rl.Transitions(batch_size=8, min_size=20, environments=2)]
 )
-def test_a_run_in_gymnasium_is_resumed_with_the_same_numbers(tmp_path: pathlib.Path, experience: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gymnasium_run_resumes_identically(tmp_path: pathlib.Path, experience: Any, caplog: pytest.LogCaptureFixture) -> None:
     def run(folder: str, steps: int) -> Any:
         return rl.run(
             Agent(experience), sync(AutoresetMode.NEXT_STEP, rows=2), steps=steps, seed=4, checkpoint_dir=tmp_path / folder, checkpoint_every=100

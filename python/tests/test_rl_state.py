@@ -10,7 +10,7 @@ import pytest
 from relive.rl import _state
 
 
-def test_states_come_back_as_they_were() -> None:
+def test_states_round_trip() -> None:
     rng = np.random.default_rng(1)
     state = {
         "number": 3, "large": 2**127, "float": 0.1, "none": None, "flag": True, "text": "ä", "bytes": b"\x00\xff",
@@ -24,12 +24,12 @@ def test_states_come_back_as_they_were() -> None:
     assert found == state
 
 
-def test_what_is_no_state_is_refused_by_its_path() -> None:
+def test_unserializable_states_are_refused_with_their_path() -> None:
     with pytest.raises(TypeError, match=r"state\['a'\]\[1\] is <function"):
         _state.encode({"a": [1, len.__class__ and (lambda: None)]})
 
 
-def test_damaged_states_are_told() -> None:
+def test_damaged_states_are_reported() -> None:
     encoded = _state.encode({"a": np.arange(100)})
     for cut in (0, 5, 20, len(encoded) - 3):
         with pytest.raises(ValueError, match="damaged"):

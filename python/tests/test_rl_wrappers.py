@@ -1,4 +1,4 @@
-"""relive.rl: wrappers, Atari games, and the rules that environments keep."""
+"""relive.rl: wrappers, Atari games, and the rules that environments must follow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ gymnasium.register_envs(ale_py)
 
 
 class Film:
-    """A dm_env environment with frames of one colour: frame t is 10·t. Ends after `length` frames; lives go down each
-    6."""
+    """A dm_env environment with frames of one color: frame t is 10·t. Ends after `length` frames; a life is lost every
+    6 frames."""
 
     def __init__(self, length: int = 1_000) -> None:
         self._length = length
@@ -58,14 +58,14 @@ def test_atari_repeats_pools_and_stacks() -> None:
     assert first.first() and first.observation.shape == (4, 4, 4) and not first.observation.any()
     step = environment.step(2)
     assert film.actions == [2, 2, 2, 2] and (step.reward, step.discount) == (5.0, 1.0)
-    # Frames 3 and 4: the brighter pixels of both, grey as they were.
+    # The pixelwise maximum of frames 3 and 4, which are gray already.
     assert step.observation[0, 0].tolist() == [0, 0, 0, 255] and step.observation[1, 1].tolist() == [0, 0, 0, 40]
     before, step = step, environment.step(1)
     assert step.observation[1, 1].tolist() == [0, 0, 40, 80] and before.observation[1, 1, -1] == 40
     assert environment.observation_spec().shape == (4, 4, 4) and environment.observation_spec().dtype == np.uint8
 
 
-def test_atari_ends_with_its_frames() -> None:
+def test_atari_ends_with_the_last_frame() -> None:
     environment = rl.Atari(Film(length=6), size=(4, 4))
     steps = [environment.reset(), environment.step(0), environment.step(0)]
     assert steps[-1].last() and steps[-1].discount == 0.0 and steps[-1].reward == 3.0, "two frames were left"
@@ -76,7 +76,7 @@ def test_atari_ends_with_its_frames() -> None:
     assert steps[0].mid() and steps[1].last() and steps[1].discount == 1.0, "cut short"
 
 
-def test_lost_lives_may_have_no_future() -> None:
+def test_life_loss_may_zero_the_discount() -> None:
     environment = rl.Atari(Film(), size=(4, 4), zero_discount_on_life_loss=True)
     environment.reset()
     steps = [environment.step(0) for _ in range(4)]
@@ -127,14 +127,14 @@ def test_games_of_ale_py() -> None:
         ({"preprocessing": "none"}, ValueError, "must be 'acme' or 'dopamine'"),
     ],
 )
-def test_what_atari_cannot_do_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
+def test_unsupported_atari_options_are_reported(options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         rl.Atari(Film(), **options)
     with pytest.raises(TypeError, match="frames of"):
         rl.Atari(rl.make("catch/0"))
 
 
-def test_noop_starts_are_as_many_as_they_say() -> None:
+def test_noop_starts_report_the_number_of_noops() -> None:
     film = Film(length=8)
     environment = rl.NoopStarts(film, noop_max=20, seed=5)
     starts = []
@@ -170,7 +170,7 @@ def test_limits_and_precision() -> None:
         lambda seed: rl.GymEnvironment(rl.as_gymnasium(Line())),
     ],
 )
-def test_environments_keep_the_rules(make: Any) -> None:
+def test_environments_meet_the_contract(make: Any) -> None:
     rl.check_environment(make)
 
 
@@ -182,13 +182,13 @@ class Late(Line):
 
 
 class Far(Line):
-    """Goes further than it says."""
+    """Exceeds the bounds of its spec."""
 
     def _observe(self) -> dict[str, Any]:
         return {"steps": np.int64(0), "place": (np.array([3.0]),)}
 
 
-def test_rules_that_are_broken_are_told() -> None:
+def test_contract_violations_are_reported() -> None:
     with pytest.raises(rl.ContractError, match="a reset returns FIRST") as broken:
         rl.check_environment(lambda seed: Late())
     assert broken.value.rule == "a reset returns FIRST"

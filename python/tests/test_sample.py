@@ -1,4 +1,4 @@
-"""`Client.sample`: samples one after the other."""
+"""`Client.sample`: sequential samples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_arguments_out_of_range(connect: Connect) -> None:
             next(client.sample("table", count))
 
 
-def test_columns_that_cannot_be_split(connect: Connect) -> None:
+def test_columns_that_cannot_be_split_are_refused(connect: Connect) -> None:
     client = connect()
     with client.trajectory_writer(2) as writer:
         writer.append([1, 2])
@@ -76,13 +76,13 @@ def test_columns_that_cannot_be_split(connect: Connect) -> None:
     assert sample.data[0].shape == () and sample.data[1].shape == (2,)
 
 
-def test_a_queue_gives_each_item_once_in_order(connect: Connect) -> None:
+def test_a_queue_returns_each_item_once_in_order(connect: Connect) -> None:
     client = connect(relive.Table.queue("q", 100))
     keys = write(client, 50, "q")
     assert [sample.info.key for sample in client.sample("q", 50, emit_timesteps=False)] == keys
 
 
-def test_leaving_a_queue_early_takes_only_what_was_taken(connect: Connect) -> None:
+def test_leaving_a_queue_early_removes_only_the_read_items(connect: Connect) -> None:
     client = connect(relive.Table.queue("q", 100))
     keys = write(client, 10, "q")
     taken = [sample.info.key for sample in itertools.islice(client.sample("q", 10, emit_timesteps=False), 3)]
@@ -107,7 +107,7 @@ def test_an_empty_table_runs_into_the_timeout(connect: Connect) -> None:
         next(connect().sample("table", timeout=0.2))
 
 
-def test_without_replacement_every_item_comes_once_an_epoch(connect: Connect) -> None:
+def test_without_replacement_every_item_is_sampled_once_per_epoch(connect: Connect) -> None:
     client = connect(uniform_table(sampler=relive.selectors.WithoutReplacement()))
     keys = set(write(client, 20))
     for _ in range(3):

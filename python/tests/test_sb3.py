@@ -1,4 +1,4 @@
-"""relive.sb3: beside Stable-Baselines3's own buffer, and in its algorithms."""
+"""relive.sb3: compared with Stable-Baselines3's own buffer, and used in its algorithms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DICT = spaces.Dict({"place": BOX, "image": BYTES, "kind": spaces.Discrete(5)})
 
 
 def steps(space: spaces.Space[Any], actions: spaces.Space[Any], count: int, n_envs: int) -> list[Any]:
-    """What an algorithm adds; each observation follows on the one before."""
+    """The arguments that an algorithm adds; each observation follows from the previous one."""
     space.seed(1)
     actions.seed(2)
     rng = np.random.default_rng(3)
@@ -67,7 +67,7 @@ SPACES = {
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("handles", [True, False])
 @pytest.mark.parametrize("kind", sorted(SPACES))
-def test_it_has_the_transitions_of_their_own_buffer(kind: str, handles: bool, n_envs: int) -> None:
+def test_transitions_match_the_sb3_buffer(kind: str, handles: bool, n_envs: int) -> None:
     space, actions = SPACES[kind]
     theirs = (buffers.DictReplayBuffer if kind == "dict" else buffers.ReplayBuffer)(
         10 * n_envs, space, actions, "cpu", n_envs, handle_timeout_termination=handles
@@ -76,7 +76,7 @@ def test_it_has_the_transitions_of_their_own_buffer(kind: str, handles: bool, n_
     for step in steps(space, actions, 14, n_envs):
         theirs.add(*step)
         ours.add(*step)
-        # The algorithms write over their arrays.
+        # The algorithms overwrite their arrays.
         step[3][:] = 0
     assert (ours.size(), ours.pos, ours.full) == (theirs.size(), theirs.pos, theirs.full) == (10, 4, True)
     expected, found = rows(theirs.sample(2000)), ours.sample(2000)
@@ -88,7 +88,7 @@ def test_it_has_the_transitions_of_their_own_buffer(kind: str, handles: bool, n_
         assert (own.shape, own.dtype) == (other.shape, other.dtype)
 
 
-def test_several_steps_are_those_of_their_own_buffer() -> None:
+def test_n_step_transitions_match_the_sb3_buffer() -> None:
     theirs = buffers.NStepReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
     ours = ReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
     for obs, following, action, reward, done, _ in steps(BOX, spaces.Discrete(2), 60, 1):
@@ -104,13 +104,13 @@ def test_several_steps_are_those_of_their_own_buffer() -> None:
         }
 
     expected, found = targets(theirs), targets(ours)
-    # Theirs also gives the last steps, whose windows are not complete.
+    # Stable-Baselines3's buffer also returns the last steps, whose windows are incomplete.
     assert len(found) >= 57 and found.keys() <= expected.keys()
     for observation, (reward, share, after) in found.items():
         assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5) and after == expected[observation][2]
 
 
-def test_it_is_pickled_with_its_transitions() -> None:
+def test_a_buffer_is_pickled_with_its_transitions() -> None:
     buffer = ReplayBuffer(20, DICT, spaces.Discrete(4), "cpu", 2)
     assert pickle.loads(pickle.dumps(buffer)).size() == 0
     for step in steps(DICT, spaces.Discrete(4), 7, 2):
@@ -123,7 +123,7 @@ def test_it_is_pickled_with_its_transitions() -> None:
     assert again.size() == len(again.replay) == 0
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_buffer_options_are_refused() -> None:
     with pytest.raises(ValueError, match=r"optimize_memory_usage=True is not supported by relive\.sb3\.ReplayBuffer"):
         ReplayBuffer(20, BOX, spaces.Discrete(4), optimize_memory_usage=True)
     with pytest.raises(ValueError, match="n_step"):
@@ -145,7 +145,7 @@ def small() -> Any:
         (DQN, "CartPole-v1", 4, {}), (SAC, "Pendulum-v1", 1, {"replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.99}}), (TD3, "Pendulum-v1", 2, {}),
     ],
 )
-def test_algorithms_learn_from_it(algorithm: Any, environment: str, n_envs: int, more: Any, tmp_path: pathlib.Path) -> None:
+def test_sb3_algorithms_learn_from_the_buffer(algorithm: Any, environment: str, n_envs: int, more: Any, tmp_path: pathlib.Path) -> None:
     def trained() -> Any:
         made = make_vec_env(environment, n_envs, seed=1)
         return algorithm("MlpPolicy", made, replay_buffer_class=ReplayBuffer, **small(), **more).learn(80)
@@ -161,7 +161,7 @@ def test_algorithms_learn_from_it(algorithm: Any, environment: str, n_envs: int,
 
 
 class Pictured(gymnasium.Env[Any, Any]):
-    """Observations that are dicts; nothing is to be learned."""
+    """An environment with dict observations, in which there is nothing to learn."""
 
     observation_space: Any = spaces.Dict({"place": BOX, "kind": spaces.Discrete(5)})
     action_space: Any = spaces.Discrete(2)
@@ -175,21 +175,21 @@ class Pictured(gymnasium.Env[Any, Any]):
         return {"place": np.ones(3, np.float32), "kind": 3}, 1.0, ended, False, {}
 
 
-def test_dicts_are_learned_from() -> None:
+def test_dict_observations_are_learned_from() -> None:
     model = DQN("MultiInputPolicy", Pictured(), replay_buffer_class=ReplayBuffer, **small()).learn(60)
     assert model._n_updates > 0 and sorted(model.replay_buffer.sample(2).observations) == ["kind", "place"]  # type: ignore[union-attr]
 
 
-def test_normalisation_is_that_of_the_environment() -> None:
-    normalised = VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]))
-    model = SAC("MlpPolicy", normalised, replay_buffer_class=ReplayBuffer, **small()).learn(60)
+def test_normalization_matches_the_environment() -> None:
+    normalized = VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]))
+    model = SAC("MlpPolicy", normalized, replay_buffer_class=ReplayBuffer, **small()).learn(60)
     buffer = model.replay_buffer
     assert buffer is not None
-    assert float(buffer.sample(400).observations.abs().max()) != float(buffer.sample(400, normalised).observations.abs().max())
-    assert buffer.sample(5, normalised).rewards.dtype == torch.float32
+    assert float(buffer.sample(400).observations.abs().max()) != float(buffer.sample(400, normalized).observations.abs().max())
+    assert buffer.sample(5, normalized).rewards.dtype == torch.float32
 
 
-def test_the_buffer_is_called_as_cleanrl_does() -> None:
+def test_the_buffer_supports_the_calls_of_cleanrl() -> None:
     envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")])
     buffer = ReplayBuffer(100, envs.single_observation_space, envs.single_action_space, "cpu", handle_timeout_termination=False)
     seen, _ = envs.reset(seed=1)

@@ -46,7 +46,7 @@ def guarded(token_file: Path) -> Iterator[relive.Server]:
 
 
 @pytest.mark.parametrize("way", ["tcp", "unix", "shm"])
-def test_steps_go_and_come_over_tls_with_a_token(guarded: relive.Server, way: str) -> None:
+def test_steps_are_written_and_read_over_tls_with_a_token(guarded: relive.Server, way: str) -> None:
     writer = relive.Client(f"localhost:{guarded.port}", transport=way, token="token-of-the-hand", tls=TRUSTING)
     assert writer.transport == way
     writer.insert([np.arange(4, dtype=np.float32)], {"table": 1.0})
@@ -61,7 +61,7 @@ def test_steps_go_and_come_over_tls_with_a_token(guarded: relive.Server, way: st
         writer.reset("table")
 
 
-def test_who_shows_nothing_or_something_else_is_told(guarded: relive.Server) -> None:
+def test_missing_and_wrong_tokens_are_reported(guarded: relive.Server) -> None:
     address = f"localhost:{guarded.port}"
     with pytest.raises(PermissionDeniedError, match="requires a token, but the client sent none"):
         relive.Client(address, transport="tcp", tls=TRUSTING).server_info()
@@ -92,7 +92,7 @@ def test_servers_may_ask_for_certificates() -> None:
             relive.Client(address, transport="tcp", tls=TRUSTING).server_info()
 
 
-def test_a_changed_token_file_is_read_again(guarded: relive.Server, token_file: Path) -> None:
+def test_a_changed_token_file_is_reloaded(guarded: relive.Server, token_file: Path) -> None:
     def client(token: str) -> relive.Client:
         return relive.Client(f"localhost:{guarded.port}", transport="tcp", token=token, tls=TRUSTING)
 
@@ -138,7 +138,7 @@ def test_one_token_needs_no_file() -> None:
         assert relive.Client(f"localhost:{port}", transport="tcp", token=token).server_info(PATIENCE_S)
 
 
-def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
+def test_invalid_security_arguments_are_reported(tmp_path: Path, token_file: Path) -> None:
     with pytest.raises(ValueError, match="both cert and key"):
         relive.ClientTls(cert="client.pem")
     with pytest.raises(ValueError, match=r"nowhere\.pem cannot be read"):

@@ -11,7 +11,7 @@ from relive import selectors
 
 
 def sampled(server: relive.Server, *, table: str = "table", ways: str = "batches") -> list[int]:
-    """What a table of a hundred items gives, also after some have changed their priorities."""
+    """The samples of a table of a hundred items, before and after changes of some priorities."""
     client = server.localhost_client()
     with client.trajectory_writer(100) as writer:
         writer.append_sequence({"step": np.arange(100)})
@@ -40,7 +40,7 @@ def test_tables_of_one_seed_give_the_same_samples(sampler: relive.selectors.Item
     assert drawn(None) != drawn(None)
 
 
-def test_a_server_s_seed_is_for_all_its_tables_and_a_table_s_own_goes_first() -> None:
+def test_a_table_seed_overrides_the_seed_of_the_server() -> None:
     def drawn(seed: int, own: int | None) -> tuple[list[int], list[int]]:
         with relive.Server([uniform_table(seed=own), uniform_table("other")], seed=seed) as server:
             return sampled(server), sampled(server, table="other")
@@ -49,11 +49,11 @@ def test_a_server_s_seed_is_for_all_its_tables_and_a_table_s_own_goes_first() ->
     first, second = drawn(1, None)
     assert first != second
     assert drawn(1, 5)[0] == drawn(2, 5)[0]
-    # A table's own seed changes nothing about the others.
+    # A table's own seed does not affect other tables.
     assert drawn(1, 5)[1] == second
 
 
-def test_the_seed_of_a_table_that_is_added_counts() -> None:
+def test_the_seed_of_an_added_table_applies() -> None:
     def drawn(transport: str) -> list[int]:
         with relive.Server([uniform_table()]) as server:
             client = relive.Client(f"localhost:{server.port}", transport=transport)
@@ -63,7 +63,7 @@ def test_the_seed_of_a_table_that_is_added_counts() -> None:
     assert drawn("in-process") == drawn("tcp")
 
 
-def test_seeds_that_cannot_be_are_refused() -> None:
+def test_invalid_seeds_are_refused() -> None:
     for wrong in (-1, 2**64):
         with pytest.raises(ValueError, match="seed"):
             uniform_table(seed=wrong)
@@ -85,6 +85,6 @@ def test_a_table_that_replaces_another_has_its_seed() -> None:
         assert sampled(server) != first
 
 
-def test_queues_and_stacks_take_seeds() -> None:
+def test_queues_and_stacks_accept_seeds() -> None:
     assert relive.Table.queue("queue", 3, seed=1).name == "queue"
     assert relive.Table.stack("stack", 3, seed=1).name == "stack"

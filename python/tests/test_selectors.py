@@ -29,7 +29,7 @@ def test_each(selector: ItemSelector, text: str, spec: Any) -> None:
     assert pickle.loads(pickle.dumps(selector)) == selector
 
 
-def test_they_differ() -> None:
+def test_selectors_differ() -> None:
     made = [selector for selector, _, _ in ALL]
     assert all((one == other) == (one is other) for one in made for other in made)
     assert len(set(made)) == len(made)
@@ -41,7 +41,7 @@ def test_heaps_are_one_class() -> None:
     assert selectors.MaxHeap() == pybind.HeapSelector(False)
 
 
-def test_classes_are_dm_reverbs_names() -> None:
+def test_classes_have_the_names_of_dm_reverb() -> None:
     assert selectors.Uniform is pybind.UniformSelector
     assert selectors.Prioritized is pybind.PrioritizedSelector
 

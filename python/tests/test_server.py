@@ -1,4 +1,4 @@
-"""Servers and tables: what they are made of, what they refuse, how they end."""
+"""Servers and tables: their properties, the calls that they refuse, and how they end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_table_belongs_to_one_server(serve: Serve) -> None:
     assert again.localhost_client().server_info(timeout=PATIENCE_S)["table"].current_size == 0
 
 
-def test_stopping_twice_is_stopping_once(serve: Serve) -> None:
+def test_stopping_twice_is_allowed(serve: Serve) -> None:
     server = serve()
     assert "running" in repr(server)
     server.stop()
@@ -53,7 +53,7 @@ def test_stopping_twice_is_stopping_once(serve: Serve) -> None:
     assert "stopped" in repr(server)
 
 
-def test_wait_returns_when_the_server_is_stopped(serve: Serve) -> None:
+def test_server_wait_returns_when_the_server_is_stopped(serve: Serve) -> None:
     server = serve()
     waiter = threading.Thread(target=server.wait)
     waiter.start()
@@ -62,7 +62,7 @@ def test_wait_returns_when_the_server_is_stopped(serve: Serve) -> None:
     assert not waiter.is_alive()
 
 
-def test_a_server_that_is_let_go_stops() -> None:
+def test_a_garbage_collected_server_stops() -> None:
     server = relive.Server(tables=[uniform_table()])
     port = server.port
     del server
@@ -70,7 +70,7 @@ def test_a_server_that_is_let_go_stops() -> None:
         assert again.port == port
 
 
-def test_a_table_refuses_what_cannot_be() -> None:
+def test_a_table_refuses_invalid_arguments() -> None:
     with pytest.raises(ValueError, match="name"):
         uniform_table(name="")
     with pytest.raises(ValueError, match=r"max_size \(0\)"):
@@ -93,7 +93,7 @@ def test_a_table_refuses_what_cannot_be() -> None:
         uniform_table(sampler=relive.selectors.Prioritized(float("nan")))
 
 
-def test_what_a_table_says_of_itself() -> None:
+def test_table_info_describes_the_table() -> None:
     signature = {"x": relive.ArraySpec((3,), np.float32, "x")}
     table = uniform_table(max_times_sampled=-3, signature=signature)
     info = table.info
@@ -116,7 +116,7 @@ def test_queues_and_stacks() -> None:
         assert (info.rate_limiter_info.min_diff, info.rate_limiter_info.max_diff) == (0.0, 5.0)
 
 
-def test_replace_changes_what_is_given() -> None:
+def test_replace_changes_only_the_given_settings() -> None:
     table = relive.Table.queue("q", 5, signature=relive.ArraySpec((), np.int32))
     other = table.replace(name="other", max_size=7)
     assert (other.name, other.info.max_size, other.info.max_times_sampled) == ("other", 7, 1)
@@ -130,7 +130,7 @@ def test_tables_may_come_from_a_generator() -> None:
         assert sorted(server.localhost_client().server_info()) == ["one", "two"]
 
 
-def test_a_table_shows_and_copies_the_limiter_that_it_has_now(serve: Serve) -> None:
+def test_a_table_shows_and_copies_its_current_limiter(serve: Serve) -> None:
     table = uniform_table()
     assert "min_size_to_sample=1)" in repr(table)
     serve(table).localhost_client().change_table("table", min_size_to_sample=7)
@@ -138,7 +138,7 @@ def test_a_table_shows_and_copies_the_limiter_that_it_has_now(serve: Serve) -> N
     assert table.replace().info.rate_limiter_info.min_size_to_sample == 7
 
 
-def test_what_the_limiter_allows(serve: Serve) -> None:
+def test_can_insert_and_can_sample_match_the_limiter(serve: Serve) -> None:
     table = relive.Table.queue("q", 2)
     assert table.can_insert(num_inserts=1) and not table.can_sample(num_samples=1)
     for ask in (table.can_insert, table.can_sample):
@@ -163,7 +163,7 @@ def test_an_item_is_copied_when_it_is_first_sampled(connect: Connect) -> None:
         extensions.InsertOnFirstSample("")
 
 
-def test_a_surprise_raises_its_neighbours(connect: Connect) -> None:
+def test_a_high_priority_raises_its_neighbors(connect: Connect) -> None:
     client = connect(uniform_table(
         sampler=relive.selectors.MaxHeap(), extensions=[extensions.PriorityDiffusion(0.5, before=2)]
     ))

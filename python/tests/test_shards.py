@@ -1,4 +1,4 @@
-"""Tables in shards: to clients they are tables like any other, by whatever way they come."""
+"""Sharded tables: clients use them like any other table, over every transport."""
 
 import pathlib
 import threading
@@ -79,7 +79,7 @@ def test_checkpoints_fit_any_number_of_shards(tmp_path: pathlib.Path, format: st
             client.checkpoint()
 
 
-def test_what_shards_cannot_do_is_refused() -> None:
+def test_unsupported_sharded_tables_are_refused() -> None:
     with pytest.raises(ValueError, match=r"its sampler Fifo needs all items in one place; use Uniform or Prioritized"):
         table(sampler=relive.selectors.Fifo())
     with pytest.raises(ValueError, match=r"use MinSize, or use shards = 1"):

@@ -1,4 +1,4 @@
-"""Nothing waits for ever, or loses items, without a word."""
+"""No call waits forever or loses items without a message."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_calls_to_a_server_of_this_process_that_was_stopped_fail_at_once(call: s
         CALLS[call](client)
 
 
-def test_a_client_finds_the_server_that_takes_the_place_of_a_stopped_one() -> None:
+def test_a_client_finds_the_server_that_replaces_a_stopped_one() -> None:
     first = relive.Server([uniform_table()])
     client, port = first.localhost_client(), first.port
     client.server_info()
@@ -56,7 +56,7 @@ def test_a_client_finds_the_server_that_takes_the_place_of_a_stopped_one() -> No
         client.server_info()
 
 
-def test_a_client_finds_the_server_of_another_process_where_one_of_this_was() -> None:
+def test_a_client_finds_a_foreign_server_at_the_address_of_a_stopped_one() -> None:
     first = relive.Server([uniform_table()])
     client, port = first.localhost_client(), first.port
     first.stop()
@@ -75,7 +75,7 @@ def test_a_client_finds_the_server_of_another_process_where_one_of_this_was() ->
         other.communicate()
 
 
-def test_a_wait_for_a_server_that_is_away_is_told_of_with_its_address(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wait_for_an_unreachable_server_is_logged_with_its_address(caplog: pytest.LogCaptureFixture) -> None:
     server = relive.Server([uniform_table()])
     client = relive.Client(f"localhost:{server.port}", transport="tcp")
     server.stop()
@@ -89,7 +89,7 @@ def test_a_wait_for_a_server_that_is_away_is_told_of_with_its_address(caplog: py
 NEVER = "could never be sampled"
 
 
-def test_tables_that_could_never_be_sampled_are_refused_with_both_numbers() -> None:
+def test_tables_that_can_never_be_sampled_are_refused_with_both_numbers() -> None:
     with pytest.raises(ValueError, match=f"{NEVER}.*max_size is 10.* 100 items .*min_size_to_sample.*raise max_size or"):
         uniform_table(max_size=10, rate_limiter=rate_limiters.MinSize(100))
     with pytest.raises(ValueError, match=NEVER):
@@ -99,7 +99,7 @@ def test_tables_that_could_never_be_sampled_are_refused_with_both_numbers() -> N
     assert uniform_table(max_size=100, rate_limiter=rate_limiters.MinSize(100)).info.max_size == 100
 
 
-def test_changes_after_which_a_table_could_never_be_sampled_are_refused(serve: Serve, transport: str) -> None:
+def test_changes_that_make_sampling_impossible_are_refused(serve: Serve, transport: str) -> None:
     server = serve(uniform_table(max_size=100, rate_limiter=rate_limiters.MinSize(50)))
     client = relive.Client(f"localhost:{server.port}", transport=transport)
     for change in ({"max_size": 49}, {"min_size_to_sample": 101}, {"rate_limiter": rate_limiters.MinSize(101)}):
@@ -109,7 +109,7 @@ def test_changes_after_which_a_table_could_never_be_sampled_are_refused(serve: S
     client.change_table("table", max_size=50)
 
 
-def test_an_error_of_insert_is_one_of_insert() -> None:
+def test_an_insert_error_names_insert() -> None:
     server = relive.Server([uniform_table()])
     server.stop()
     client = relive.Client(f"localhost:{server.port}", transport="tcp")
@@ -118,7 +118,7 @@ def test_an_error_of_insert_is_one_of_insert() -> None:
     assert "server_info" not in str(caught.value)
 
 
-def test_a_sample_that_the_rate_limiter_holds_back_speaks_of_sampling(serve: Serve, transport: str) -> None:
+def test_a_timed_out_sample_names_sampling_as_the_blocked_operation(serve: Serve, transport: str) -> None:
     server = serve(uniform_table(rate_limiter=rate_limiters.MinSize(7)))
     client = relive.Client(f"localhost:{server.port}", transport=transport)
     calls: list[Call] = [
@@ -132,7 +132,7 @@ def test_a_sample_that_the_rate_limiter_holds_back_speaks_of_sampling(serve: Ser
 
 
 def unconfirmed(client: relive.Client, tables: tuple[str, ...] = ("table",)) -> relive.TrajectoryWriter:
-    """A writer of three items for each table."""
+    """A writer with three items for each table."""
     writer = client.trajectory_writer(1, chunk_length=1)
     for step in range(3):
         writer.append(np.int64(step))
@@ -143,7 +143,7 @@ def unconfirmed(client: relive.Client, tables: tuple[str, ...] = ("table",)) -> 
 
 @pytest.fixture
 def away() -> relive.Client:
-    """A client that knows a server with two tables, which is away."""
+    """A client of a server with two tables, which is down."""
     server = relive.Server([uniform_table(), uniform_table("other")])
     client = relive.Client(f"localhost:{server.port}", transport="tcp")
     with client.trajectory_writer(1) as writer:
@@ -154,12 +154,12 @@ def away() -> relive.Client:
     return client
 
 
-def test_closing_a_writer_whose_server_is_away_says_what_is_lost(
+def test_closing_a_writer_without_its_server_reports_lost_items(
     away: relive.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = unconfirmed(away, ("table", "other", "table"))
     lost = r"9 items not confirmed \(6 for table \"table\", 3 for table \"other\"\)"
-    # It takes a moment to find out that nobody is there.
+    # It takes a moment to detect that the server is down.
     with pytest.raises(errors.DeadlineExceededError, match=r"6 for table \"table\", 3 for table \"other\"\): the server cannot"):
         writer.flush(timeout_ms=1_000)
     with pytest.raises(errors.UnavailableError, match=f"{lost}.*cannot be reached"):
@@ -169,7 +169,7 @@ def test_closing_a_writer_whose_server_is_away_says_what_is_lost(
     assert "9 items not confirmed" in caplog.text
 
 
-def test_a_writer_that_is_closed_for_another_error_does_not_hide_it(away: relive.Client) -> None:
+def test_closing_a_writer_does_not_hide_another_error(away: relive.Client) -> None:
     writer = unconfirmed(away)
     with pytest.raises(KeyError):
         try:
@@ -178,7 +178,7 @@ def test_a_writer_that_is_closed_for_another_error_does_not_hide_it(away: relive
             writer.close()
 
 
-def test_a_program_that_ends_with_items_left_says_so_on_stderr() -> None:
+def test_a_program_that_exits_with_unconfirmed_items_warns_on_stderr() -> None:
     program = """
 import numpy as np, relive
 server = relive.Server([relive.Table.queue("queue", 1)])
@@ -196,7 +196,7 @@ server.stop()
     assert done.returncode == 0 and '4 items not confirmed (4 for table "queue")' in done.stderr, done.stderr
 
 
-def test_writers_tell_what_they_wait_for_in_the_first_seconds(
+def test_writers_soon_report_what_they_wait_for(
     away: relive.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = threading.Event()
@@ -219,7 +219,7 @@ def test_writers_tell_what_they_wait_for_in_the_first_seconds(
 
 
 @pytest.mark.parametrize("role", ["writer", "batches", "sampler"])
-def test_a_server_that_came_back_empty_is_told_of_once(caplog: pytest.LogCaptureFixture, role: str) -> None:
+def test_a_server_that_restarted_empty_is_reported_once(caplog: pytest.LogCaptureFixture, role: str) -> None:
     first = relive.Server([uniform_table()])
     address = f"localhost:{first.port}"
     client = relive.Client(address, transport="tcp")
@@ -261,7 +261,7 @@ def test_a_server_that_came_back_empty_is_told_of_once(caplog: pytest.LogCapture
     assert caplog.text.count("restarted without items that it had before") == 1
 
 
-def test_a_server_listens_where_only_this_machine_reaches_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_listens_on_localhost_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with relive.Server([uniform_table()]) as server:
         assert listening_addresses(server.port) == {"0100007F"}
     assert not caplog.records
@@ -271,7 +271,7 @@ def test_a_server_listens_where_only_this_machine_reaches_it(caplog: pytest.LogC
 
 
 def listening_addresses(port: int) -> set[str]:
-    """The local addresses that listen at `port`, as the system writes them."""
+    """The local addresses that listen on `port`, in the system's notation."""
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(name) as table:

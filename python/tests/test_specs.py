@@ -1,4 +1,4 @@
-"""Array specs, and what is taken for them."""
+"""Array specs, and objects that are accepted as array specs."""
 
 import pickle
 import types
@@ -12,12 +12,12 @@ from relive.specs import ArraySpec, BoundedArraySpec
 
 
 def fake(module: str, class_name: str, **attributes: Any) -> Any:
-    """An object of a class that looks like one of another package."""
+    """An object of a class that looks like a class of another package."""
     return type(class_name, (), {"__module__": module, **attributes})()
 
 
 class TestArraySpec:
-    def test_normalises(self) -> None:
+    def test_normalizes(self) -> None:
         spec = ArraySpec([2, None, np.int64(3)], "float32", "x")
         assert spec == ArraySpec((2, None, 3), np.float32, "x")
         assert (spec.shape, spec.dtype, spec.name) == ((2, None, 3), np.dtype("float32"), "x")
@@ -40,7 +40,7 @@ class TestArraySpec:
         assert ArraySpec(3, "int8").shape == (3,)
 
     @pytest.mark.parametrize("dtype", ["datetime64[s]", "V3", "m8[s]", np.longdouble])
-    def test_types_that_no_column_has(self, dtype: Any) -> None:
+    def test_unsupported_dtypes_are_refused(self, dtype: Any) -> None:
         with pytest.raises(ValueError, match="cannot have the data type"):
             ArraySpec((), dtype)
 
@@ -101,7 +101,7 @@ class TestAsSpec:
         made = specs.as_spec({"a": np.zeros((2, 3), np.uint8), "b": (np.float32(1), np.array(["x"]))})
         assert made == {"a": ArraySpec((2, 3), "uint8"), "b": (ArraySpec((), "float32"), ArraySpec((1,), object))}
 
-    def test_own_specs_stay_the_same_objects(self) -> None:
+    def test_own_specs_are_returned_unchanged(self) -> None:
         spec = BoundedArraySpec((), "int8", 0, 1)
         assert specs.as_spec([spec])[0] is spec
 
@@ -158,7 +158,7 @@ class TestAsSpec:
         made = specs.as_spec({"a": torch.zeros(2, 3, device="meta"), "b": torch.zeros((), dtype=torch.bool)})
         assert made == {"a": ArraySpec((2, 3), "float32"), "b": ArraySpec((), "bool")}
 
-    def test_torch_by_its_looks(self) -> None:
+    def test_torch_dtypes_are_recognized_without_import(self) -> None:
         dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda _: "torch.int64"})()
         assert specs.as_dtype(dtype) == np.dtype("int64")
 
@@ -171,7 +171,7 @@ class TestAsSpec:
         with pytest.raises(ValueError, match=r"the spec at \('a', 1\)"):
             specs.as_spec({"a": [ArraySpec((), "int8"), leaf]})
 
-    def test_a_bad_whole(self) -> None:
+    def test_an_invalid_spec_is_refused(self) -> None:
         with pytest.raises(ValueError, match="Unsupported signature spec: x; the spec cannot be understood"):
             specs.as_spec("x")
 

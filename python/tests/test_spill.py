@@ -37,7 +37,7 @@ def _assert_all_there(client: relive.Client, items: int) -> None:
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_a_table_larger_than_memory_comes_back(tmp_path: pathlib.Path, in_process: bool) -> None:
+def test_a_table_larger_than_memory_is_restored(tmp_path: pathlib.Path, in_process: bool) -> None:
     root = tmp_path / "checkpoints"
     with _server(tmp_path, root) as server:
         client = server.localhost_client() if in_process else relive.Client(f"localhost:{server.port}", transport="shm")
@@ -49,13 +49,13 @@ def test_a_table_larger_than_memory_comes_back(tmp_path: pathlib.Path, in_proces
         _assert_all_there(server.localhost_client(), 100)
 
 
-def test_a_disk_that_takes_no_more_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_full_spill_disk_is_reported(tmp_path: pathlib.Path) -> None:
     with _server(tmp_path) as server:
         client = server.localhost_client()
         assert client.status()["spill_error"] is None
         shutil.rmtree(tmp_path / "spill")
         (tmp_path / "spill").write_text("a file where the folder was")
-        # More than memory has room for: as soon as it is full, an insert waits in vain.
+        # More than fits in memory: once memory is full, an insert waits until its timeout.
         with pytest.raises(relive.DeadlineExceededError):
             for index in range(100):
                 client.insert([np.int64(index), _values(index)], {"t": 1.0}, timeout=2.0)

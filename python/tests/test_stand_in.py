@@ -10,7 +10,7 @@ import sys
 
 STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
 
-# Every module that can be imported, and every name that it says it has.
+# Every module that can be imported, and every name that it lists.
 WALK = """
 import importlib, pkgutil, sys
 import reverb
@@ -45,7 +45,7 @@ def test_names_without_tensorflow() -> None:
     )
     assert walked.returncode == 0, walked.stderr
     said = set(walked.stdout.splitlines())
-    # What needs TensorFlow, or absl, which comes with it.
+    # The modules that need TensorFlow, or absl, which is installed with it.
     assert {"cannot import reverb.tf_client", "cannot import reverb.cc.ops.gen_reverb_ops"} <= said
     assert said <= {
         "cannot import reverb.tf_client",

@@ -59,12 +59,12 @@ class TestReferenceSteps:
 
     @pytest.mark.parametrize("key", [slice(None), slice(None, -2), slice(None, 3), slice(None, None, 2)])
     def test_slices_without_a_start(self, key: slice) -> None:
-        # dm-reverb takes x[:-2] for x[-2].
+        # dm-reverb interprets x[:-2] as x[-2].
         with pytest.raises(ValueError, match="needs a start"):
             REF["a"][key]
 
     @pytest.mark.parametrize("key", [slice("a", None), slice(-2.5, None)])
-    def test_slices_of_other_things(self, key: slice) -> None:
+    def test_slices_with_non_integers_are_refused(self, key: slice) -> None:
         with pytest.raises(TypeError):
             REF["a"][key]
 
@@ -174,13 +174,13 @@ class TestConditions:
             lambda x: x % -1,
             lambda x: x % 4 % 2,
             lambda x: x % 3 == -1,
-            # dm-reverb forgets the remainder here.
+            # dm-reverb ignores the remainder here.
             lambda x: x % 3 > 1,
             lambda x: x % 3 <= 1,
             lambda x: x == 2**40,
         ],
     )
-    def test_what_cannot_be_asked(self, make: Any) -> None:
+    def test_invalid_conditions_are_refused(self, make: Any) -> None:
         with pytest.raises(ValueError):  # noqa: PT011
             make(Condition.step_index())
 
@@ -257,14 +257,14 @@ class TestInferSignature:
         ]
 
     @pytest.mark.tensorflow
-    def test_tensorflow_gives_tensorflow(self) -> None:
+    def test_tensorflow_specs_give_tensorflow_signatures(self) -> None:
         import tensorflow as tf
         spec = {"a": tf.TensorSpec([3], tf.float32), "b": {"c": tf.TensorSpec([], tf.int32), "d": [SPEC["a"]] * 2}}
         assert infer([{"x": REF["a"][-2:]}], spec) == {"x": tf.TensorSpec([2, 3], tf.float32, "x")}
         with pytest.raises(ValueError, match=r"Got \[tf.float32, tf.int32\]"):
             infer([{"x": REF["a"][-2:]}, {"x": REF["b"]["c"][-2:]}], spec)
 
-    # The texts of these three are compared word by word in existing programs.
+    # Existing programs compare the texts of these three errors word by word.
     def test_no_configs(self) -> None:
         with pytest.raises(ValueError, match=r"^At least one config must be provided\.$"):
             structured.infer_signature([], SPEC)
@@ -289,7 +289,7 @@ class TestInferSignature:
         with pytest.raises(ValueError, match=r"incompatible shapes at \('x',\)\. Got \[\(2, 3\), \("):
             infer([{"x": REF["a"][-2:]}, {"x": other}], spec)
 
-    def test_a_step_that_is_too_short(self) -> None:
+    def test_a_too_short_step_is_refused(self) -> None:
         with pytest.raises(IndexError, match="column 3 of a step of 1"):
             infer([{"x": REF["b"]["d"][1][-2:]}], [ArraySpec((), "int8")])
 
@@ -312,7 +312,7 @@ class TestWriter:
         config = structured.create_config(pattern, "table", conditions, **options)
         return server.localhost_client().structured_writer([config])
 
-    def test_writes_what_the_pattern_says(self, server: relive.Server) -> None:
+    def test_items_follow_the_pattern(self, server: relive.Server) -> None:
         step = structured.create_reference_step({"x": None, "y": None})
         with self.writer(server, {"b": step["y"][-1], "a": step["x"][-2:]}) as writer:
             for number in range(4):
@@ -321,8 +321,8 @@ class TestWriter:
         assert [columns[0].tolist() for columns in written] == [[0, 1], [1, 2], [2, 3]]
         assert [columns[1].tolist() for columns in written] == [-1, -2, -3]
 
-    def test_strides_take_the_steps_they_name(self, server: relive.Server) -> None:
-        # dm-reverb stores neighbours instead.
+    def test_strides_select_the_named_steps(self, server: relive.Server) -> None:
+        # dm-reverb stores neighboring rows instead.
         step = structured.create_reference_step([None])
         with self.writer(server, [step[0][-5::2]]) as writer:
             for number in range(5):
@@ -405,7 +405,7 @@ class TestWriter:
         with pytest.raises(RuntimeError, match="already set in this step"):
             writer.append([1])
 
-    def test_one_that_is_let_go_writes_what_it_has(self, server: relive.Server) -> None:
+    def test_a_garbage_collected_structured_writer_writes_its_items(self, server: relive.Server) -> None:
         step = structured.create_reference_step([None])
         writer = self.writer(server, [step[0][-1]])
         writer.append([1])
@@ -413,7 +413,7 @@ class TestWriter:
         gc.collect()
         assert server.localhost_client().server_info()["table"].current_size == 1
 
-    def test_unknown_table_is_told_by_flush(self, server: relive.Server) -> None:
+    def test_an_unknown_table_is_reported_by_flush(self, server: relive.Server) -> None:
         step = structured.create_reference_step([None])
         config = structured.create_config([step[0][-1]], "other")
         writer = server.localhost_client().structured_writer([config])
@@ -426,7 +426,7 @@ class TestWriter:
         with pytest.raises(ValueError, match="block_until_num_items must be >= 0"):
             writer.flush(-1)
 
-    def test_flush_that_takes_too_long(self) -> None:
+    def test_flush_times_out(self) -> None:
         with relive.Server([relive.Table.queue("table", 1)], host="127.0.0.1") as server:
             step = structured.create_reference_step([None])
             writer = self.writer(server, [step[0][-1]])
@@ -498,7 +498,7 @@ def test_configurations_as_plain_values() -> None:
     }
 
 
-def test_messages_of_dm_reverbs_own_files_are_taken() -> None:
+def test_messages_from_dm_reverbs_descriptors_are_accepted() -> None:
     code = (
         "from google.protobuf import descriptor_pb2, descriptor_pool, message_factory\n"
         "import relive\n"

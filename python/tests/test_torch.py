@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 NUM_ITEMS = 64
 
-# Python 3.12 and JAX, where another test has imported it, warn of any fork in a process with threads.
+# Python 3.12, and JAX if another test has imported it, warn about any fork in a process with threads.
 FORKS = pytest.mark.filterwarnings(
     "ignore:.*multi-threaded, use of fork:DeprecationWarning", r"ignore:os\.fork\(\) was called:RuntimeWarning"
 )
@@ -94,7 +94,7 @@ def test_strings_and_keys_stay_numpy(client: relive.Client) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_small_floats_use_the_memory_too(dtype: str) -> None:
+def test_small_floats_share_the_memory_of_the_array(dtype: str) -> None:
     array = np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, dtype))
     tensor = to_torch(array)
     assert tensor.dtype == getattr(torch, dtype)
@@ -102,7 +102,7 @@ def test_small_floats_use_the_memory_too(dtype: str) -> None:
     assert tensor.to(torch.float32).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_what_pytorch_has_no_type_for_stays_numpy() -> None:
+def test_dtypes_unsupported_by_pytorch_stay_numpy() -> None:
     array = np.zeros(3, ml_dtypes.int4)
     assert to_torch({"a": [array]})["a"][0] is array
 
@@ -145,7 +145,7 @@ def test_a_dataset_can_be_pickled(client: relive.Client) -> None:
     assert [batch.data["frame"].shape[0] for batch in dataset] == [4, 4]
 
 
-def test_an_address_will_do(client: relive.Client) -> None:
+def test_an_address_is_accepted_in_place_of_a_client(client: relive.Client) -> None:
     assert len(list(ReplayDataset(client.server_address, "replay", 2, max_batches=1))) == 1
 
 
@@ -166,10 +166,10 @@ def test_workers_of_a_loader_share_the_batches(client: relive.Client, context: s
 
 
 @pytest.mark.parametrize("options", [{"device": "meta"}, {"pin_memory": True}])
-def test_workers_refuse_to_move_tensors(
+def test_loader_workers_refuse_to_move_tensors(
     client: relive.Client, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this process, as PyTorch takes 5 s to end a worker that has raised."""
+    """Runs in this process, because PyTorch takes 5 s to end a worker that has raised."""
     worker = types.SimpleNamespace(id=0, num_workers=1)
     monkeypatch.setattr(relive.torch, "get_worker_info", lambda: worker)
     with pytest.raises(ValueError, match="workers of a DataLoader"):
@@ -217,7 +217,7 @@ def test_numbers_out_of_range(client: relive.Client, arguments: dict[str, Any]) 
         ReplayDataset(client, "replay", **arguments)
 
 
-def test_nests_that_are_no_batch(client: relive.Client) -> None:
+def test_nests_that_are_not_batches_are_converted(client: relive.Client) -> None:
     key = np.arange(3, dtype=np.uint64)
     info = to_torch(SampleInfo(key, *[np.zeros(3)] * 4))
     assert isinstance(info.key, torch.Tensor), "only a batch is known to go back to a client"

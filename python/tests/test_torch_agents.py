@@ -1,4 +1,4 @@
-"""relive.rl.torch.PPO and SAC: the settings of the agents in Rust, and networks and losses of one's own."""
+"""relive.rl.torch.PPO and SAC: the settings of the agents in Rust, and user-defined networks and losses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Any:
-    """Small networks are slower with more."""
+    """Small networks are slower with more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -29,7 +29,7 @@ def one_thread() -> Any:
 
 
 class Shared(nn.Module):
-    """One body for policy and value."""
+    """A network with one body for policy and value."""
 
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
@@ -46,12 +46,12 @@ def shared(spec: Any) -> nn.Module:
 
 
 def to_the_left(module: Any, data: Any) -> Any:
-    """Wants action 0 and nothing else."""
+    """A loss that always prefers action 0."""
     return -module(data["observation"])[0].log_prob(torch.zeros_like(data["action"]))
 
 
 class Narrow(nn.Module):
-    """A policy whose mean is learned, and whose deviation is not."""
+    """A policy whose mean is learned, but not its standard deviation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Three(nn.Module):
 
 
 class Wide(nn.Module):
-    """A critic that forgets which dimension is which."""
+    """A critic that confuses its dimensions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Wide(nn.Module):
 
 
 @pytest.mark.parametrize("of", ["PPO", "SAC"])
-def test_defaults_are_those_of_the_agent_in_rust(of: str) -> None:
+def test_defaults_match_the_rust_agent(of: str) -> None:
     native, own = getattr(rl, f"{of}Config")(), getattr(rlt, of)()
     names = {field.name for field in dataclasses.fields(own)} - {"network", "loss", "critics", "critic_loss"}
     assert len(names) > 10 and all(getattr(own, name) == getattr(native, name) for name in names)
@@ -107,7 +107,8 @@ def test_the_loss_of_ppo_is_clipped() -> None:
     for layer in (module.logits, module.value):
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)
-    # Both actions have the probability one half now; the ratios are 2 (cut to 1.2) with gains and losses, and 1.
+    # Both actions have the probability one half now; the ratios are 2 (clipped to 1.2), with positive and negative
+    # advantages, and 1.
     data = {
         "observation": torch.zeros(3, 2), "action": torch.tensor([0, 1, 0]), "log_prob": torch.tensor([0.25, 0.25, 0.5]).log(),
         "advantage": torch.tensor([1.0, -1.0, 3.0]), "return": torch.tensor([1.0, 0.0, 2.0]),
@@ -117,7 +118,7 @@ def test_the_loss_of_ppo_is_clipped() -> None:
     assert losses.tolist() == pytest.approx([0.5 - 1.2 - entropy, 2.0 - entropy, 2.0 - 3.0 - entropy])
 
 
-def test_ppo_takes_network_and_loss() -> None:
+def test_ppo_accepts_a_custom_network_and_loss() -> None:
     result = rlt.PPO(**PPO, network=shared, loss=to_the_left, learning_rate=0.01).train("catch/0", steps=4_000)
     assert {result.policy(np.random.default_rng(seed).random((10, 5), np.float32)) for seed in range(20)} == {0}
 
@@ -130,7 +131,7 @@ def test_ppo_draws_arrays_within_bounds() -> None:
     assert np.abs(actions).max() <= 2.0 and actions.std() > 0.1
 
 
-def test_sac_takes_networks_and_loss() -> None:
+def test_sac_accepts_custom_networks_and_loss() -> None:
     seen: list[Any] = []
 
     def loss(critics: Any, data: Any, targets: Any) -> Any:
@@ -144,7 +145,7 @@ def test_sac_takes_networks_and_loss() -> None:
 
 
 @pytest.mark.parametrize(("agent", "environment"), [(rlt.PPO(**PPO), "catch/0"), (rlt.SAC(**SAC), "Pendulum-v1")])
-def test_a_run_is_saved_and_resumed_with_the_same_numbers(agent: Any, environment: str, tmp_path: pathlib.Path) -> None:
+def test_a_saved_run_resumes_identically(agent: Any, environment: str, tmp_path: pathlib.Path) -> None:
     def train(steps: int, folder: str) -> Any:
         return agent.train(environment, steps=steps, seed=3, checkpoint_dir=tmp_path / folder, checkpoint_every=200)
 
@@ -190,7 +191,7 @@ def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], 
         (rlt.SAC(**SAC, critic_loss=lambda *_: 3.0), "Pendulum-v1", TypeError, r"critic_loss returned float, but it must return a tensor of the shape \(16,\)"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told(agent: Any, environment: str, kind: type[Exception], text: str) -> None:
+def test_mismatched_environments_and_settings_are_reported(agent: Any, environment: str, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         agent.train(environment, steps=300)
 

@@ -1,4 +1,4 @@
-"""relive.rl.torch.DQN: the settings of rl.DQN, and a network and a loss of one's own."""
+"""relive.rl.torch.DQN: the settings of rl.DQN, and a user-defined network and loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_repla
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Any:
-    """Small networks are slower with more."""
+    """Small networks are slower with more threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -40,7 +40,7 @@ def flat(module: Any, target: Any, data: Any) -> Any:
     return (module(data["observation"]).mean(1) - data["reward"]).square()
 
 
-def test_defaults_are_those_of_the_agent_in_rust() -> None:
+def test_defaults_match_the_rust_agent() -> None:
     native = {field.name: getattr(rl.DQNConfig(), field.name) for field in dataclasses.fields(rl.DQNConfig)}
     own = {field.name: getattr(rlt.DQN(), field.name) for field in dataclasses.fields(rlt.DQN)}
     assert own.pop("network") is None and own.pop("loss") is None
@@ -52,7 +52,7 @@ def test_catch_is_learned() -> None:
     assert result.mean_return_last_100 > 0.6
 
 
-def test_the_loss_is_that_of_double_q_learning() -> None:
+def test_the_loss_matches_double_q_learning() -> None:
     module, target = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
@@ -62,22 +62,23 @@ def test_the_loss_is_that_of_double_q_learning() -> None:
         "discount": torch.tensor([0.5, 0.0]), "next_observation": torch.ones(2, 2),
     }
     losses, priorities = rlt.double_q_loss(module, target, data)
-    # The second action is best by the module; the target says 0.5 of it: goals 1.25 and -1, values 1 and 2.
+    # The online network prefers the second action, to which the target network assigns 0.5: targets are 1.25 and -1,
+    # values 1 and 2.
     assert losses.tolist() == pytest.approx([0.25**2 / 2, 3 - 0.5]) and priorities.tolist() == pytest.approx([0.25, 3.0])
 
 
 @pytest.mark.parametrize("loss", [conservative, flat])
-def test_network_and_loss_are_the_given_ones(loss: Any) -> None:
+def test_a_custom_network_and_loss_are_used(loss: Any) -> None:
     seen: list[Any] = []
     agent = rlt.DQN(**SMALL, network=network, loss=loss)
     result = agent.train("catch/0", steps=200, on_batch=lambda batch, _: seen.append(batch))
     assert result.learner_steps == len(seen) > 5
     assert result.policy(np.zeros((10, 5), np.float32)) in (0, 1, 2)
-    # All priorities are new before long.
+    # Soon, all priorities have been updated.
     assert len({float(priority) for priority in seen[-1].info.priority}) > 2
 
 
-def test_a_run_is_saved_and_resumed_with_the_same_numbers(tmp_path: pathlib.Path) -> None:
+def test_a_saved_run_resumes_identically(tmp_path: pathlib.Path) -> None:
     def run(steps: int, folder: str) -> Any:
         agent = rlt.DQN(**SMALL, network=network, loss=conservative)
         return agent.train("catch/0", steps=steps, seed=3, checkpoint_dir=tmp_path / folder, checkpoint_every=150)
@@ -118,6 +119,6 @@ def test_settings_are_checked(settings: Any, kind: type[Exception], text: str) -
         ({}, "Pendulum-v1", TypeError, "DQN requires one discrete action, but the environment's actions are"),
     ],
 )
-def test_what_does_not_fit_is_told(settings: Any, environment: str, kind: type[Exception], text: str) -> None:
+def test_mismatched_environments_and_settings_are_reported(settings: Any, environment: str, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         rlt.DQN(**SMALL, **settings).train(environment, steps=200)

@@ -1,4 +1,4 @@
-"""relive.torchrl: beside torchrl's own storage and sampler, in its buffers."""
+"""relive.torchrl: compared with torchrl's own storage and sampler, in its buffers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def own(size: int = 100, *, prioritized: bool = False) -> Any:
     return TensorDictReplayBuffer(storage=LazyTensorStorage(size), sampler=sampler, batch_size=32)
 
 
-def test_batches_look_as_those_of_torchrl() -> None:
+def test_batches_match_those_of_torchrl() -> None:
     ours, theirs = buffer(), own(prioritized=True)
     for one in (ours, theirs):
         one.extend(steps(50))
@@ -44,7 +44,7 @@ def test_batches_look_as_those_of_torchrl() -> None:
     assert torch.equal(batch["next", "done"][:, 0], batch["action"] % 7 == 0)
 
 
-def test_the_oldest_leave_as_in_torchrl() -> None:
+def test_the_oldest_steps_are_evicted_as_in_torchrl() -> None:
     ours, theirs = buffer(20), own(20)
     for first in range(0, 50, 10):
         for one in (ours, theirs):
@@ -53,19 +53,19 @@ def test_the_oldest_leave_as_in_torchrl() -> None:
     assert seen[0] == seen[1] == set(range(30, 50)) and len(ours) == len(theirs) == 20
 
 
-def test_priorities_and_weights_are_those_of_torchrl() -> None:
+def test_priorities_and_weights_match_torchrl() -> None:
     shares, weights = [], []
     for one in (buffer(prioritized=1.0), own(prioritized=True)):
         one.extend(steps(4))
-        # Until each has its own.
+        # Repeats until each item has its own priority.
         for _ in range(8):
             batch = one.sample()
             batch["td_error"] = 1.0 + batch["action"].float()
             one.update_tensordict_priority(batch)
         batches = [one.sample() for _ in range(200)]
         shares.append(torch.bincount(torch.cat(batches)["action"], minlength=4) / (200 * 32))
-        # Relive's are over the largest of their batch, torchrl's over that of the buffer: the same where the batch has
-        # all of them.
+        # Relive divides weights by the largest of the batch, torchrl by that of the buffer: both agree if the batch
+        # contains all items.
         batch = next(batch for batch in batches if len(batch["action"].unique()) == 4)
         weights.append([float(batch["priority_weight"][batch["action"] == action][0]) for action in range(4)])
     assert torch.allclose(shares[0], torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.03)
@@ -74,7 +74,7 @@ def test_priorities_and_weights_are_those_of_torchrl() -> None:
     assert weights[0] == pytest.approx(weights[1], rel=1e-3)
 
 
-def test_without_priorities_all_are_alike() -> None:
+def test_without_priorities_all_weights_are_equal() -> None:
     one = buffer()
     one.extend(steps(4))
     batch = one.sample()
@@ -85,7 +85,7 @@ def test_without_priorities_all_are_alike() -> None:
     assert batches["priority_weight"].eq(1).all()
 
 
-def test_a_plain_buffer_gives_keys_with_its_info() -> None:
+def test_a_plain_buffer_returns_keys_in_its_info() -> None:
     one = ReplayBuffer(storage=Storage(100, prioritized=1.0, seed=1), sampler=Sampler(), batch_size=8)
     one.extend(steps(3))
     batch, info = one.sample(return_info=True)
@@ -94,7 +94,7 @@ def test_a_plain_buffer_gives_keys_with_its_info() -> None:
     assert {int(action) for _ in range(20) for action in one.sample()["action"]} == {1, 2}
 
 
-def test_transitions_go_over_several_steps() -> None:
+def test_transitions_can_span_several_steps() -> None:
     one = buffer(n_step=2, discount=0.5)
     for number in range(4):
         step = {"observation": [float(number)], "next_observation": [number + 1.0], "reward": [1.0], "terminated": [number == 3], "truncated": [False]}
@@ -125,7 +125,7 @@ def test_buffers_are_saved_emptied_and_loaded(tmp_path: pathlib.Path) -> None:
         (lambda one: buffer().sample(), ValueError, "the buffer is empty"),
     ],
 )
-def test_misuse_is_told(misuse: Any, kind: type[Exception], text: str) -> None:
+def test_misuse_is_reported(misuse: Any, kind: type[Exception], text: str) -> None:
     one = buffer()
     one.extend(steps(5))
     with pytest.raises(kind, match=text):

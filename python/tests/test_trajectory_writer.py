@@ -37,7 +37,7 @@ def test_num_keep_alive_refs_is_at_least_one() -> None:
         relive.Client("localhost:1").trajectory_writer(0)
 
 
-def test_create_item_gives_the_key(connect: Connect) -> None:
+def test_create_item_returns_the_key(connect: Connect) -> None:
     client = connect()
     with client.trajectory_writer(1) as writer:
         writer.append(np.float32(1))
@@ -49,7 +49,7 @@ def test_create_item_gives_the_key(connect: Connect) -> None:
 
 @pytest.mark.parametrize("chunk_length", [None, 1, 2, 4])
 def test_any_steps_in_any_order(connect: Connect, chunk_length: int | None) -> None:
-    """Also those that dm-reverb stores wrongly: strides and lists within one chunk."""
+    """Includes cases that dm-reverb stores incorrectly: strides and lists within one chunk."""
     client = connect(fifo_table())
     with client.trajectory_writer(8, chunk_length=chunk_length) as writer:
         for step in range(8):
@@ -97,7 +97,7 @@ def test_histories_are_like_lists(connect: Connect) -> None:
     assert [column[1:].numpy().tolist(), column[[2, 0]].numpy().tolist(), column[-1].numpy().item()] == [[3, 4], [4, 2], 4]
 
 
-def test_columns_are_made_of_references(connect: Connect) -> None:
+def test_columns_can_be_built_from_references(connect: Connect) -> None:
     client = connect()
     with client.trajectory_writer(4) as writer:
         for step in range(4):
@@ -131,7 +131,7 @@ def test_structures_grow(connect: Connect) -> None:
     assert [column.tolist() for column in data_of(client)[0]] == [[1, 3], 5, [7]]
 
 
-def test_histories_have_the_containers_of_the_steps(connect: Connect) -> None:
+def test_histories_keep_the_containers_of_the_steps(connect: Connect) -> None:
     client = connect(fifo_table())
     with client.trajectory_writer(2) as writer:
         writer.append(collections.defaultdict(list, z=1, a=2))
@@ -195,7 +195,7 @@ def test_a_refused_step_leaves_no_trace(connect: Connect) -> None:
     assert [column.tolist() for column in data_of(client)[0]] == [[1, 2], [[0, 0], [1, 1]]]
 
 
-def test_what_create_item_refuses(connect: Connect) -> None:
+def test_create_item_refuses_invalid_items(connect: Connect) -> None:
     client = connect(uniform_table(signature=[relive.ArraySpec((None,), np.int64, "x")]))
     writer, other = client.trajectory_writer(2), client.trajectory_writer(2)
     writer.append([1, 1.0])
@@ -281,7 +281,7 @@ def test_sequences_and_windows(connect: Connect) -> None:
     assert read[2] == [0, [0.0, 1.0]] and read[3] == [[0, 1]] and read[4] == [[10.0, 11.0]]
 
 
-def test_steps_that_are_items(connect: Connect) -> None:
+def test_steps_can_be_appended_as_items(connect: Connect) -> None:
     client = connect(fifo_table())
     with client.trajectory_writer(2) as writer:
         steps = [{"b": np.full(2, step, np.float32), "a": {"x": step}} for step in range(3)]
@@ -299,7 +299,7 @@ def test_steps_that_are_items(connect: Connect) -> None:
     assert [[column.tolist() for column in columns] for columns in data_of(client, 3)] == [[n, [n, n]] for n in range(3)]
 
 
-def test_what_sequences_and_windows_refuse(connect: Connect) -> None:
+def test_invalid_sequences_and_windows_are_refused(connect: Connect) -> None:
     writer = connect().trajectory_writer(4)
     for sequence in ({"x": 1}, {"x": np.ones(2), "y": np.ones(3)}):
         with pytest.raises(ValueError, match=r"path=\('[xy]',\).*(scalar|steps)"):
@@ -318,7 +318,7 @@ def test_what_sequences_and_windows_refuse(connect: Connect) -> None:
 
 
 def test_frames_are_stored_once(connect: Connect) -> None:
-    """Stacks of four share their frames: 100 frames and 97 stacks take as many bytes as 100 frames."""
+    """Stacks of four frames share their frames: 97 stacks of 100 frames take as many bytes as the frames alone."""
     client = connect()
     frames = np.random.default_rng(0).integers(0, 255, (100, 84, 84), dtype=np.uint8)
     with client.trajectory_writer(4) as writer:
@@ -331,7 +331,7 @@ def test_frames_are_stored_once(connect: Connect) -> None:
     assert batch.data.shape == (16, 4, 84, 84)
 
 
-def test_a_closed_writer_says_so(connect: Connect) -> None:
+def test_a_closed_writer_reports_that_it_is_closed(connect: Connect) -> None:
     writer = connect().trajectory_writer(1)
     writer.append(1)
     writer.create_item("table", 1.0, writer.history[-1:])
@@ -365,7 +365,7 @@ def test_leaving_the_context_by_a_refused_argument_flushes(connect: Connect) -> 
 
 
 @pytest.mark.parametrize("reason", [KeyboardInterrupt, relive.errors.UnavailableError, relive.DeadlineExceededError])
-def test_leaving_the_context_by_an_interrupt_or_for_the_server_does_not_wait(
+def test_leaving_the_context_by_an_interrupt_or_server_error_does_not_wait(
     serve: Serve, reason: type[BaseException]
 ) -> None:
     client = serve(relive.Table.queue("table", 1)).localhost_client()
@@ -376,7 +376,7 @@ def test_leaving_the_context_by_an_interrupt_or_for_the_server_does_not_wait(
         raise reason("without a flush, which would wait for a sample")
 
 
-def test_the_server_s_refusal_is_given_to_later_calls(connect: Connect) -> None:
+def test_later_calls_raise_the_refusal_of_the_server(connect: Connect) -> None:
     client = connect(uniform_table(sampler=relive.selectors.Prioritized(1.0)))
     writer = client.trajectory_writer(1)
     writer.append(1)
@@ -422,7 +422,7 @@ def test_writers_in_several_threads(connect: Connect) -> None:
     assert client.server_info()["table"].current_size == 800
 
 
-def test_a_writer_that_is_let_go_lets_go_of_everything(connect: Connect) -> None:
+def test_a_garbage_collected_writer_frees_everything(connect: Connect) -> None:
     client = connect()
     writer = client.trajectory_writer(1)
     writer.append(np.zeros(1_000))
@@ -448,7 +448,7 @@ def steps(draw: st.DrawFn) -> list[np.ndarray]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=steps(), chunk_length=st.integers(1, 5), data=st.data())
-def test_whatever_is_written_comes_back(
+def test_written_data_is_read_back(
     connect_once: relive.Client, values: list[np.ndarray], chunk_length: int, data: Any
 ) -> None:
     rows = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=6))
@@ -464,7 +464,7 @@ def test_whatever_is_written_comes_back(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.one_of(st.text(max_size=20), st.binary(max_size=20)), min_size=1, max_size=5))
-def test_strings_come_back_as_bytes(connect_once: relive.Client, texts: list[str | bytes]) -> None:
+def test_strings_are_read_back_as_bytes(connect_once: relive.Client, texts: list[str | bytes]) -> None:
     with connect_once.trajectory_writer(5) as writer:
         for text in texts:
             writer.append(text)
@@ -475,7 +475,7 @@ def test_strings_come_back_as_bytes(connect_once: relive.Client, texts: list[str
 
 @pytest.fixture(params=["in-process", "tcp"])
 def connect_once(request: pytest.FixtureRequest, serve: Serve) -> relive.Client:
-    """One server for all examples: each is read before the next is written."""
+    """One server for all examples: each item is read before the next one is written."""
     server = serve(fifo_table())
     return relive.Client(f"localhost:{server.port}", transport=request.param)
 
@@ -506,13 +506,13 @@ def test_values_of_jax(connect: Connect) -> None:
 @pytest.mark.parametrize("value", [
     np.datetime64("2020-01-01"), np.longdouble(1), object(), None, 2**64, -(2**63) - 1, np.array([object()]), {1, 2},
 ], ids=str)
-def test_values_that_are_no_tensors(connect: Connect, value: Any) -> None:
+def test_values_that_are_not_tensors_are_refused(connect: Connect, value: Any) -> None:
     with pytest.raises(TypeError, match="incompatible function arguments|None in the place of a tensor"):
         connect().insert([value], {"table": 1.0})
 
 
 @pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "int4", "uint4"])
-def test_scalars_of_added_types_keep_their_value(connect: Connect, name: str) -> None:
+def test_scalars_of_ml_dtypes_keep_their_value(connect: Connect, name: str) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     client = connect(uniform_table(sampler=relive.selectors.Lifo()))
     with client.trajectory_writer(1) as writer:
@@ -533,7 +533,7 @@ def test_scalars_of_numpy_keep_type_and_value(connect: Connect) -> None:
         assert (stored.dtype, stored.shape, stored[()]) == (scalar.dtype, (), scalar)
 
 
-def test_a_step_that_changes_while_it_is_read_is_refused(connect: Connect) -> None:
+def test_a_step_modified_while_being_read_is_refused(connect: Connect) -> None:
     array = np.arange(4.0)
 
     class Meddling:
@@ -546,7 +546,7 @@ def test_a_step_that_changes_while_it_is_read_is_refused(connect: Connect) -> No
         writer.append({"a": array, "b": Meddling()})
 
 
-def test_an_item_keeps_little_that_it_does_not_refer_to(serve: Serve) -> None:
+def test_an_item_retains_little_unreferenced_data(serve: Serve) -> None:
     client = serve(uniform_table(max_size=200)).localhost_client()
     with client.trajectory_writer(1) as writer:
         for step in range(200):

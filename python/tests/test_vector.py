@@ -21,7 +21,7 @@ from relive.rl.vector import ProcessVectorEnv
 
 
 class Parts(gymnasium.Env[Any, Any]):
-    """An environment whose observations and actions have parts, and which tells what it was told."""
+    """An environment with nested observations and actions, which returns what it received."""
 
     observation_space = Dict({"a": Box(-1, 100, (2,), np.float32), "b": Tuple((Discrete(9), MultiBinary(3)))})
     action_space = Dict({"go": Discrete(5), "by": Box(0, 1, (2,), np.float32)})
@@ -42,7 +42,7 @@ class Parts(gymnasium.Env[Any, Any]):
 
 
 class Bad(gymnasium.Env[Any, Any]):
-    """An environment that does something bad at its third step."""
+    """An environment that misbehaves at its third step."""
 
     observation_space, action_space = Box(0, 1, (1,), np.float32), Discrete(2)
 
@@ -78,7 +78,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_it_is_the_vector_that_one_process_has(workers: int) -> None:
+def test_a_process_vector_matches_a_sync_vector(workers: int) -> None:
     make = [lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))] * 5
     ours, theirs = ProcessVectorEnv(make, workers=workers), gymnasium.vector.SyncVectorEnv(make)
     assert (ours.num_envs, ours.observation_space, ours.action_space) == (5, theirs.observation_space, theirs.action_space)
@@ -90,7 +90,7 @@ def test_it_is_the_vector_that_one_process_has(workers: int) -> None:
         *expected, told = theirs.step(actions)
         assert same(tuple(answers), tuple(expected))
         if told:
-            # How long an episode took is no part of it.
+            # The duration of an episode is not compared.
             assert infos["episode"].keys() == told["episode"].keys() and same(infos["episode"]["r"], told["episode"]["r"])
     ours.close()
 
@@ -105,7 +105,7 @@ def test_observations_and_actions_may_have_parts() -> None:
     ours.close()
 
 
-def test_observations_are_copied_unless_one_does_not_want_it() -> None:
+def test_observations_are_copied_unless_disabled() -> None:
     for copy, expected in ((True, 0), (False, 2)):
         envs = ProcessVectorEnv([Parts] * 2, workers=1, copy=copy)
         seen, _ = envs.reset()
@@ -115,7 +115,7 @@ def test_observations_are_copied_unless_one_does_not_want_it() -> None:
         envs.close()
 
 
-def test_what_an_environment_raises_is_raised_with_its_traceback_and_the_vector_goes_on() -> None:
+def test_an_environment_exception_keeps_its_traceback_and_the_vector_works() -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad("raise")], workers=2)
     envs.reset()
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_what_an_environment_raises_is_raised_with_its_traceback_and_the_vector_
 
 
 @pytest.mark.parametrize(("what", "how"), [("kill", "signal 11"), ("exit", "exit code 3")])
-def test_a_worker_that_ends_is_told(what: str, how: str) -> None:
+def test_an_ended_worker_is_reported(what: str, how: str) -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad(what)], workers=2)
     envs.reset()
     with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, ended with {how}"):
@@ -138,7 +138,7 @@ def test_a_worker_that_ends_is_told(what: str, how: str) -> None:
     assert not multiprocessing.active_children()
 
 
-def test_an_environment_that_hangs_is_told() -> None:
+def test_a_hanging_environment_is_reported() -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad("none"), lambda: Bad("hang")], workers=1, timeout=20.0)
     envs.reset()
     envs._timeout = 0.2
@@ -149,7 +149,7 @@ def test_an_environment_that_hangs_is_told() -> None:
     envs.close()
 
 
-def test_what_cannot_be_made_in_a_worker_is_told() -> None:
+def test_environments_that_fail_in_a_worker_are_reported() -> None:
     made = []
 
     def only_here() -> Any:
@@ -173,7 +173,7 @@ def test_what_cannot_be_made_in_a_worker_is_told() -> None:
         (lambda: ProcessVectorEnv([Words]), TypeError, r"the observation space\['words'\] is Text"),
     ],
 )
-def test_what_makes_no_vector_is_refused(make: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_vectors_are_refused(make: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         make()
 
@@ -204,15 +204,15 @@ if __name__ == "__main__":
 """
 
 
-def test_nothing_is_left_of_a_program_that_is_killed(tmp_path: pathlib.Path) -> None:
+def test_a_killed_program_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    # The workers hold the pipe, so that it ends when they do.
+    # The workers hold the pipe open, so it closes when they end.
     told = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, timeout=60, check=False)
     name, *pids = told.stdout.decode().split()
     assert told.returncode == -signal.SIGKILL and len(pids) == 2
     assert not os.path.exists(f"/dev/shm/{name}")
     for pid in pids:
         status = pathlib.Path(f"/proc/{pid}/status")
-        # One that has ended and that nobody has asked for is a zombie.
+        # A process that has ended but was not waited for is a zombie.
         assert not status.exists() or "State:\tZ" in status.read_text()

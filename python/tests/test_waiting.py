@@ -1,5 +1,5 @@
-"""Calls that wait: they let other threads run, heed Ctrl-C and deadlines, say what they wait for, and end with the
-server."""
+"""Blocking calls: they let other threads run, can be interrupted with Ctrl-C, observe deadlines, log what they are
+waiting for, and end with the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Call = Callable[[relive.Client], object]
 
 
 def full_queue(client: relive.Client) -> relive.TrajectoryWriter:
-    """A writer with one item that the queue of one has no room for."""
+    """A writer with one item, for which the full queue has no room."""
     writer = client.trajectory_writer(1)
     for step in range(2):
         writer.append(np.int64(step))
@@ -51,7 +51,7 @@ def blocked(request: pytest.FixtureRequest) -> Call:
 
 
 def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[BaseException]]:
-    """A thread that waits in `call`, as the server itself can tell, and what the call raises."""
+    """A thread that waits in `call`, which the server confirms, and the exception of the call."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -63,8 +63,7 @@ def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[Bas
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     watcher = relive.Client(client.server_address)
-    # Each round is a call to the server. That it comes back at all shows that the waiting thread has let go of the
-    # interpreter.
+    # Each round is a call to the server. Its return shows that the waiting thread has released the interpreter.
     while not any(info.waiters for info in watcher.status(timeout=PATIENCE_S)["tables"].values()):
         assert thread.is_alive(), raised
     return thread, raised
@@ -76,13 +75,13 @@ def test_waiting_lets_other_threads_run(connect: Connect, serve: Serve, blocked:
     assert sum(range(100_000)) == 4_999_950_000 and thread.is_alive()
 
 
-def test_stopping_the_server_ends_what_waits(serve: Serve, transport: str, blocked: Call) -> None:
+def test_stopping_the_server_ends_waiting_calls(serve: Serve, transport: str, blocked: Call) -> None:
     server = serve(*tables())
     client = relive.Client(f"localhost:{server.port}", transport=transport)
     thread, raised = waits(client, blocked)
     server.stop()
     if transport != "in-process":
-        # Over a network the server may come back: dm-reverb's clients wait for it, and so do ours.
+        # Over a network, the server may return: dm-reverb's clients wait for it, and so do Relive's.
         return
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
@@ -113,7 +112,7 @@ DEADLINES: dict[str, Call] = {
 }
 
 
-def test_a_client_may_have_a_limit_for_all_calls(serve: Serve, transport: str) -> None:
+def test_a_client_may_have_a_timeout_for_all_calls(serve: Serve, transport: str) -> None:
     server = serve(*tables())
     client = relive.Client(f"localhost:{server.port}", transport=transport, timeout=0.1)
     for call in BLOCKED.values():
@@ -190,7 +189,7 @@ except KeyboardInterrupt:
     assert done.returncode == 0 and done.stdout == "interrupted\n", done.stderr
 
 
-def test_a_long_wait_says_in_the_log_what_it_waits_for(
+def test_a_long_wait_logs_what_it_waits_for(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first notice comes after five seconds."""
@@ -209,6 +208,6 @@ def test_a_long_wait_says_in_the_log_what_it_waits_for(
         assert told.wait(PATIENCE_S)
     finally:
         logger.removeHandler(watch)
-    # Threads of earlier tests may wait still.
+    # Threads of earlier tests may still be waiting.
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [text for text in messages if text.startswith("batches has been waiting for 5 s: ") and "7" in text], messages

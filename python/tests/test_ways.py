@@ -1,4 +1,4 @@
-"""The ways to a server of this machine, and memory that is shared with it."""
+"""The transports to a server on this machine, and memory that is shared with it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @contextlib.contextmanager
 def server_process(port: int = 0, *items: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server of its own process, with items that no connection has brought there."""
+    """A server in a separate process, with items that were not inserted over a connection."""
     process = run(SERVER, port, *items)
     try:
         yield process, int(said(process))
@@ -107,24 +107,24 @@ def server_process(port: int = 0, *items: float) -> Iterator[tuple[subprocess.Po
 
 
 def shared_places(process: int | str = "self") -> list[range]:
-    """Where a process has memory that it shares by Relive's doing."""
+    """The memory mappings that a process shares through Relive."""
     lines = [line.split() for line in Path(f"/proc/{process}/maps").read_text().splitlines()]
     spans = [line[0].split("-") for line in lines if any("memfd:relive" in word for word in line[5:])]
     return [range(int(start, 16), int(end, 16)) for start, end in spans]
 
 
 def sockets(process: int) -> set[str]:
-    """The sockets of a process, by the kernel's number for them."""
+    """The sockets of a process, by inode number."""
     found = set()
     for link in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+        with contextlib.suppress(FileNotFoundError):  # it was closed after it was listed
             found.add(os.readlink(link))
     return {name[len("socket:[") : -1] for name in found if name.startswith("socket:")}
 
 
 def connections(process: int, port: int) -> int:
-    """Connections to a server that its process holds: its ends of TCP connections, and of Unix ones by the listener's
-    name."""
+    """The open connections of a server's process: its ends of TCP connections, and of Unix connections by the
+    listener's name."""
     tcp = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     tcp += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
     held = {row[9] for row in tcp if int(row[1].rsplit(":")[-1], 16) == port and row[3] != "0A"}
@@ -148,11 +148,11 @@ def fill(client: relive.Client, items: int = 10) -> None:
             writer.create_item("table", 1.0, [writer.history[0][-1]])
 
 
-def test_every_way_says_what_it_is(connect: Connect, transport: str) -> None:
+def test_every_transport_reports_its_name(connect: Connect, transport: str) -> None:
     assert connect().transport == transport
 
 
-def test_auto_takes_shared_memory_on_one_machine_and_processes_may_choose_another() -> None:
+def test_auto_uses_shared_memory_locally_and_others_can_be_chosen() -> None:
     with server_process() as (_, port):
         assert relive.Client(f"localhost:{port}").transport == "shm"
         for way in ("tcp", "unix", "shm"):
@@ -161,12 +161,12 @@ def test_auto_takes_shared_memory_on_one_machine_and_processes_may_choose_anothe
             relive.Client(f"localhost:{port}", transport="in-process").server_info()
 
 
-def test_other_names_are_refused() -> None:
+def test_unknown_transports_are_refused() -> None:
     with pytest.raises(ValueError, match="'auto', 'in-process', 'shm', 'unix', 'tcp', got \"rdma\""):
         relive.Client("localhost:1", transport="rdma")
 
 
-def test_batches_lie_in_shared_memory_and_may_be_written_to() -> None:
+def test_batches_are_in_shared_memory_and_writable() -> None:
     with server_process() as (_, port):
         client = relive.Client(f"localhost:{port}", transport="shm")
         fill(client)
@@ -181,7 +181,7 @@ def test_batches_lie_in_shared_memory_and_may_be_written_to() -> None:
         assert set(np.unique(next(batches).data[0])) <= set(range(10)), "what was written is nobody else's"
 
 
-def test_memory_comes_back_with_the_arrays_and_goes_with_the_iterator() -> None:
+def test_memory_is_reused_after_the_arrays_and_freed_with_the_iterator() -> None:
     with server_process() as (process, port):
         client = relive.Client(f"localhost:{port}", transport="shm")
         fill(client)
@@ -211,7 +211,7 @@ def test_a_killed_reader_leaves_nothing_with_the_server() -> None:
         assert len(next(client.batches("table", 8)).data[0]) == 8, "the server goes on"
 
 
-def test_a_killed_server_takes_no_array_with_it() -> None:
+def test_arrays_stay_valid_after_the_server_is_killed() -> None:
     with server_process() as (process, port):
         client = relive.Client(f"localhost:{port}", transport="shm")
         fill(client)
@@ -232,7 +232,7 @@ def test_a_killed_server_takes_no_array_with_it() -> None:
 
 
 @pytest.mark.parametrize("way", ["shm", "tcp"])
-def test_a_closed_iterator_ends_its_connection_also_when_a_child_has_the_socket(way: str) -> None:
+def test_a_closed_iterator_ends_its_connection_despite_a_forked_child(way: str) -> None:
     with server_process(0, 1.0) as (process, port):
         parent = run(FORKER, port, way)
         try:
@@ -249,7 +249,7 @@ def test_a_closed_iterator_ends_its_connection_also_when_a_child_has_the_socket(
             parent.communicate("")
 
 
-def test_a_batch_stays_as_it_is_for_a_child() -> None:
+def test_a_batch_is_unchanged_in_a_forked_child() -> None:
     with server_process() as (_, port):
         fill(relive.Client(f"localhost:{port}"))
         parent = run(INHERITOR, port)

@@ -1,4 +1,4 @@
-"""Runs whose workers are processes of Python."""
+"""Runs whose workers are Python processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FailingAgent(Agent):
 
 
 class Catch:
-    """Catch as an environment of Python, which tells its process."""
+    """Catch as a Python environment, which records its process."""
 
     def __init__(self, seed: int) -> None:
         self._inner = rl.make("catch/0", seed=seed)
@@ -43,7 +43,7 @@ class Catch:
 
 
 class KilledOnce(Catch):
-    """An environment whose process is killed when its episode number five ends, for the first time."""
+    """An environment whose process is killed the first time that episode five ends."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -62,17 +62,17 @@ class KilledOnce(Catch):
 
 @pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
 @pytest.mark.parametrize("env", ["catch/0", Catch])
-def test_workers_act_for_agents_of_ones_own(experience: Any, env: Any) -> None:
+def test_workers_act_for_custom_agents(experience: Any, env: Any) -> None:
     agent = Agent(experience)
     result = rl.run(agent, env, steps=300, on="processes", actors=2)
     assert result.is_complete and result.env_steps >= 300 and result.learner_steps == len(agent.batches()) > 0
-    # Of those that do not wait for each other, the first may be done before the other has begun.
+    # If workers do not wait for each other, the first may finish before the second starts.
     assert set(result.episodes.actors) == {0, 1} if isinstance(experience, rl.Rollouts) else set(result.episodes.actors) <= {0, 1}
-    # The policy of the result is the only one in this process that has weights.
+    # The result's policy is the only one in this process with weights.
     assert sum(isinstance(made, RandomPolicy) and made.loaded is not None for made in agent.made) == 1
 
 
-def test_an_on_policy_run_has_the_same_numbers_as_with_threads() -> None:
+def test_an_on_policy_run_matches_the_results_with_threads() -> None:
     runs = []
     for on in ("threads", "processes"):
         agent = Agent(rl.Rollouts(steps=10, environments=2))
@@ -86,13 +86,13 @@ def test_agents_in_rust_act_in_environments_of_python_in_processes() -> None:
     assert result.is_complete and set(result.episodes.actors) <= {0, 1}
 
 
-def test_what_a_worker_raises_is_raised_with_its_traceback() -> None:
+def test_an_exception_in_a_worker_is_raised_with_its_traceback() -> None:
     with pytest.raises(LookupError, match="this policy cannot act") as caught:
         rl.run(FailingAgent(rl.Rollouts(steps=10, environments=2)), "catch/0", steps=300, on="processes", actors=2)
     assert "in act" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_worker_that_is_killed_is_started_anew(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
+def test_a_killed_worker_is_restarted(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "marker"))
     result = rl.run(Agent(TRANSITIONS), KilledOnce, steps=400, on="processes", actors=1)
     assert result.is_complete and result.env_steps >= 400
@@ -111,18 +111,18 @@ def test_no_worker_outlives_its_run() -> None:
     ("agent", "env", "what"),
     [(Agent(TRANSITIONS), lambda seed: Catch(seed), "environment"), (Agent(TRANSITIONS, made=[lambda: None]), Catch, "agent")],
 )
-def test_what_cannot_go_to_another_process_is_refused(agent: Any, env: Any, what: str) -> None:
+def test_unpicklable_arguments_are_refused(agent: Any, env: Any, what: str) -> None:
     with pytest.raises(TypeError, match=f"on='processes' sends the {what} to other processes, but it cannot be pickled"):
         rl.run(agent, env, steps=100, on="processes")
 
 
-def test_a_run_on_ray_needs_ray(monkeypatch: Any) -> None:
+def test_a_run_on_ray_requires_ray(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match="on='ray' requires Ray: pip install ray"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=1)
 
 
-def test_places_that_there_are_not_are_refused() -> None:
+def test_invalid_execution_places_are_refused() -> None:
     with pytest.raises(ValueError, match="'learner' does not appear to be an IPv4 or IPv6 address"):
         relive.ray.Workers(host="learner")
     with pytest.raises(ValueError, match=r"must be 'serial', 'threads', 'processes', 'ray' or a relive\.ray\.Workers"):
@@ -132,7 +132,7 @@ def test_places_that_there_are_not_are_refused() -> None:
 
 
 @pytest.mark.parametrize("agent", [rl.IMPALA(), rl.R2D2(), rl.TD3(), rl.ApeX(n_step=2)], ids=repr)
-def test_agents_of_settings_by_name_go_to_other_processes(agent: Any) -> None:
+def test_agents_created_by_name_can_be_pickled(agent: Any) -> None:
     again = pickle.loads(pickle.dumps(agent))
     assert type(again) is type(agent) and dict(again.settings) == dict(agent.settings)
 

@@ -80,7 +80,7 @@ def test_steps_may_change_where_a_chunk_ends(connect: Connect) -> None:
     ])
 
 
-def test_what_is_refused(connect: Connect) -> None:
+def test_invalid_writer_calls_are_refused(connect: Connect) -> None:
     client = connect()
     writer = client.writer(3)
     with pytest.raises(ValueError, match=r"num_timesteps \(1\)"):
@@ -117,7 +117,7 @@ def test_what_is_refused(connect: Connect) -> None:
     assert client.server_info()["table"].current_size == 1
 
 
-def test_a_signature_is_kept_to(connect: Connect) -> None:
+def test_a_signature_is_enforced(connect: Connect) -> None:
     client = connect(uniform_table(signature={"x": relive.ArraySpec((3,), np.float32)}))
     with client.writer(1) as writer:
         writer.append({"x": np.float64(1)})
@@ -125,7 +125,7 @@ def test_a_signature_is_kept_to(connect: Connect) -> None:
             writer.create_item("table", 1, 1.0)
 
 
-def test_a_signature_may_be_one_of_steps(connect: Connect) -> None:
+def test_a_signature_may_describe_steps(connect: Connect) -> None:
     client = connect(uniform_table(signature={"x": relive.ArraySpec((2,), np.float32)}))
     client.insert({"x": np.zeros(2, np.float32)}, {"table": 1.0})
     with client.writer(3) as writer:
@@ -137,7 +137,7 @@ def test_a_signature_may_be_one_of_steps(connect: Connect) -> None:
     assert client.server_info()["table"].current_size == 2
 
 
-def test_the_server_s_refusal_is_heard(connect: Connect) -> None:
+def test_the_refusal_of_the_server_is_raised(connect: Connect) -> None:
     client = connect(uniform_table(sampler=relive.selectors.Prioritized(1.0)))
     writer = client.writer(1)
     writer.append(1)
@@ -155,7 +155,7 @@ def test_a_step_without_a_value_is_refused(connect: Connect) -> None:
     assert client.server_info()["table"].current_size == 0
 
 
-def test_a_flush_goes_on_as_long_as_the_server_is_there(connect: Connect) -> None:
+def test_a_flush_continues_while_the_server_is_reachable(connect: Connect) -> None:
     late = iter([relive.DeadlineExceededError("not yet"), relive.DeadlineExceededError("not yet"), None])
 
     def flush(items: int, timeout_ms: int | None) -> None:
@@ -167,7 +167,7 @@ def test_a_flush_goes_on_as_long_as_the_server_is_there(connect: Connect) -> Non
     assert next(late, "all are confirmed") == "all are confirmed"
 
 
-def test_a_flush_ends_when_the_server_is_gone_or_the_time_is_over(connect: Connect) -> None:
+def test_a_flush_ends_without_a_server_or_at_its_timeout(connect: Connect) -> None:
     calls = 0
 
     def flush(items: int, timeout_ms: int | None) -> None:
@@ -182,7 +182,7 @@ def test_a_flush_ends_when_the_server_is_gone_or_the_time_is_over(connect: Conne
     assert calls == 2
 
 
-def test_a_writer_that_is_let_go_writes_what_it_has(connect: Connect) -> None:
+def test_a_garbage_collected_writer_writes_its_items(connect: Connect) -> None:
     client = connect()
     writer = client.writer(1)
     writer.append(1)

@@ -1,4 +1,4 @@
-"""Environments that answer what they should not, crash, change, or cannot be closed: each error names them."""
+"""Environments that return invalid values, crash, change, or cannot be closed: every error names the environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOOD = (SEEN, 1.0, False, False, {})
 
 
 class Odd(gymnasium.Env[Any, Any]):
-    """Answers as told, from the third step on."""
+    """Returns the given values from the third step on."""
 
     observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space: spaces.Space[Any] = spaces.Discrete(3)
@@ -52,7 +52,7 @@ WRONG = [
 
 
 class Make:
-    """Makes such environments, for processes too; with a number, only that one is odd."""
+    """Creates such environments, also in other processes; with a number, only that environment misbehaves."""
 
     def __init__(self, answer: Any, number: int | None = None) -> None:
         self.answer, self.number = answer, number
@@ -66,7 +66,7 @@ def run(env: Any, environments: int = 1, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(("answer", "text"), WRONG)
-def test_wrong_answers_name_the_environment(answer: Any, text: str) -> None:
+def test_invalid_results_name_the_environment(answer: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"Odd.{text}"):
         run(Odd(answer))
     with pytest.raises((TypeError, ValueError), match=rf"Odd \(environment 1\).{text}"):
@@ -81,18 +81,18 @@ def test_wrong_answers_name_the_environment(answer: Any, text: str) -> None:
             envs.close()
 
 
-def test_wrong_beginnings_name_the_environment() -> None:
+def test_invalid_reset_results_name_the_environment() -> None:
     with pytest.raises(TypeError, match=r"Odd.reset\(\) returned an invalid result: expected 2 values .*, got ndarray|got 3"):
         run(Odd(first=SEEN))
 
 
-def test_wrong_answers_in_workers_name_the_environment() -> None:
+def test_invalid_results_in_workers_name_the_environment() -> None:
     with pytest.raises(TypeError, match="Odd.*expected 5 values") as caught:
         rl.run(Agent(TRANSITIONS), Make(None), steps=200, on="processes", actors=1)
     assert "in worker 0" in "".join(traceback.format_exception(caught.value))
 
 
-def test_wrong_answers_of_vectors_name_them() -> None:
+def test_invalid_results_of_vectors_name_the_vector() -> None:
     class Short(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             observations, rewards, terminated, truncated, infos = super().step(actions)
@@ -102,7 +102,7 @@ def test_wrong_answers_of_vectors_name_them() -> None:
         run(lambda seed: Short([Odd] * 2), 2)
 
 
-def test_what_an_environment_raises_stays_what_it_is() -> None:
+def test_an_environment_exception_keeps_its_type() -> None:
     class Raises(Odd):
         def step(self, action: Any) -> Any:
             raise TypeError("mine")
@@ -112,7 +112,7 @@ def test_what_an_environment_raises_stays_what_it_is() -> None:
 
 
 class Changes(Odd):
-    """Has another number of actions from its second episode on."""
+    """Has a different number of actions from its second episode on."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self.action_space = spaces.Discrete(3 if self.steps == 0 else 4)
@@ -123,7 +123,7 @@ class Changes(Odd):
         return SEEN, 1.0, self.steps % 4 == 0, False, {}
 
 
-def test_spaces_that_change_are_noticed() -> None:
+def test_changed_spaces_are_detected() -> None:
     text = r"its action_space was Discrete\(3\) and is Discrete\(4\) now"
     with pytest.raises(ValueError, match=f"Changes: {text}"):
         run(Changes())
@@ -140,9 +140,9 @@ class Unclosable(Odd):
         raise OSError("the window is gone")
 
 
-def test_environments_that_a_run_has_made_are_closed_and_what_goes_wrong_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_closes_its_environments_and_logs_failures(caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[str]:
-        # What goes on in other threads, such as calls that wait, is logged as well.
+        # Other threads, such as those of waiting calls, also write to the log.
         return [text for text in (record.getMessage() for record in caplog.records) if "close()" in text]
 
     with caplog.at_level(logging.WARNING, "relive"):
@@ -168,7 +168,7 @@ class EndsAgent(Agent):
         return (Ends if context.explores and context.rows else RandomPolicy)(context, spec.actions.num_values)
 
 
-def test_a_policy_that_exits_in_a_worker_is_told_with_its_traceback() -> None:
+def test_a_policy_that_exits_in_a_worker_is_reported_with_its_traceback() -> None:
     with pytest.raises(RuntimeError, match="SystemExit: this policy leaves") as caught:
         rl.run(EndsAgent(TRANSITIONS), "catch/0", steps=300, on="processes", actors=1)
     assert "in act" in "".join(traceback.format_exception(caught.value))
@@ -181,10 +181,10 @@ class Crashes(Odd):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_workers_that_end_without_having_worked_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if a process took a minute to begin.
+def test_workers_that_end_before_working_are_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Simulates a process that takes a minute to start.
     begun = time.monotonic()
-    monkeypatch.setattr(relive.rl._workers, "_MOST_ENDS", 1)
+    monkeypatch.setattr(relive.rl._workers, "_MAX_ENDS", 1)
     with pytest.raises(RuntimeError, match=r"worker 0 ended 2 times in a row within 10 s of its start, the last time with signal 9"):
         rl.run(Agent(TRANSITIONS), MakeCrashing(), steps=300, on="processes", actors=1)
     assert time.monotonic() - begun < 120
@@ -215,7 +215,7 @@ class NanAgent(Agent):
 
 
 @pytest.mark.parametrize("actors", [0, 1])
-def test_a_loss_that_is_nan_ends_the_run(actors: int) -> None:
+def test_a_nan_loss_ends_the_run(actors: int) -> None:
     with pytest.raises(RuntimeError, match=r'NanLearner.learn\(\) returned NaN for "actor_loss" at learner step 3: learning has diverged'):
         rl.run(NanAgent(rl.Rollouts(steps=5, environments=1)), "catch/0", steps=200, actors=actors)
     other = NanAgent(rl.Rollouts(steps=5, environments=1))
@@ -223,7 +223,7 @@ def test_a_loss_that_is_nan_ends_the_run(actors: int) -> None:
     assert rl.run(other, "catch/0", steps=50).is_complete
 
 
-def test_another_run_s_checkpoints_name_the_argument(tmp_path: Any) -> None:
+def test_checkpoints_of_another_run_are_refused_naming_the_argument(tmp_path: Any) -> None:
     class Saved(Agent):
         pass
 

@@ -14,23 +14,23 @@ pub(crate) struct Options {
     /// Compare the Python packages, each with its own server, instead of the servers under the dm-reverb client
     #[arg(long)]
     package: bool,
-    /// Measure what checkpoints cost, on the disk of the folder that is given after `--`, and compare them with
-    /// dm-reverb's
+    /// Measure the cost of checkpoints on the disk of the folder given after `--`, and compare them with dm-reverb's
     #[arg(long, conflicts_with = "package")]
     checkpoints: bool,
     /// The whole comparison, with torchrl, cpprb, flashbax and numpy as well: targets, tables and a picture
     #[arg(long, conflicts_with_all = ["package", "checkpoints"])]
     peers: bool,
-    /// What agents store (transitions, frames, sequences, episodes) beside numpy, cpprb, torchrl and flashbax
+    /// Measure storing what agents store (transitions, frames, sequences, episodes), compared with numpy, cpprb,
+    /// torchrl and flashbax
     #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers"])]
     shapes: bool,
-    /// Every agent on a task that it must learn, with five seeds
+    /// Train every agent on a task that it must learn, with five seeds
     #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers", "shapes"])]
     agents: bool,
-    /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
-    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with
-    /// `--peers`, what `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as
-    /// `--seconds 0.5 --rounds 1`; with `--agents`, what the program takes, as `--only r2d2 --seeds 3`
+    /// Arguments for `compare.py` or `package.py` of `benches/peers`, such as `--seconds 2 --rounds 1`; with
+    /// `--checkpoints`, a folder and options, as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with `--peers`,
+    /// arguments for `peers.py`, such as `--quick` or `--help`; with `--shapes`, arguments for `shapes.py`, such as
+    /// `--seconds 0.5 --rounds 1`; with `--agents`, arguments for the program, such as `--only r2d2 --seeds 3`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

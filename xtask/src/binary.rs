@@ -9,7 +9,7 @@ use crate::{process, workspace};
 /// The optimization profile of a binary.
 #[derive(Clone, Copy)]
 pub(crate) enum Profile {
-    /// The profile of the tests, which have usually built it already.
+    /// The profile of the tests, which have usually built the binary already.
     Dev,
     /// The profile that is shipped and measured.
     Release,

@@ -18,7 +18,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     })?;
     phases.run("features", || features(root))?;
     phases.run("docs", || docs(root))?;
-    phases.run("fuzz", || fuzz::run(root, &fuzz::Options::briefly()))?;
+    phases.run("fuzz", || fuzz::run(root, &fuzz::Options::short()))?;
     phases.run("interop", || interop::run(root, &interop::Options::default()))?;
     println!("\n{}", phases.summary());
     Ok(())
@@ -38,6 +38,6 @@ fn features(root: &Path) -> Result<()> {
 fn docs(root: &Path) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).env("RUSTDOCFLAGS", "--deny warnings");
-    // Libraries only: the program `relive` would overwrite the pages of the library `relive`.
+    // Documents libraries only: the program `relive` would overwrite the pages of the library `relive`.
     process::run(command.args(["doc", "--workspace", "--no-deps", "--lib"]))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: an agent that learns before your eyes.
+//! `cargo xtask demo`: trains an agent and shows its progress.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -10,7 +10,7 @@ use clap::Args;
 use crate::binary::{self, Profile};
 use crate::process;
 
-/// The environment. A pole can be kept up for 500 steps at most.
+/// The environment. An episode has at most 500 steps.
 const ENVIRONMENT: &str = "CartPole-v1";
 
 /// The mean return that the trained agent must reach.
@@ -18,13 +18,14 @@ const ENOUGH: f64 = 400.0;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Everything random follows from it
+    /// Seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// How many actors play
+    /// Number of actors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     actors: u32,
-    /// Most steps in the environment, of all actors together; it ends when the last 20 episodes earn 450
+    /// Maximum number of steps in the environment, of all actors together; the run ends when the mean return of the
+    /// last 20 episodes reaches 450
     #[arg(long, default_value_t = 100_000)]
     steps: u32,
 }

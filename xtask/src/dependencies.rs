@@ -1,8 +1,8 @@
-//! `cargo xtask dependencies`: checks that every dependency has a licence that `deny.toml` allows, is not banned there,
+//! `cargo xtask dependencies`: checks that every dependency has a license that `deny.toml` allows, is not banned there,
 //! and comes from the usual registry.
 //!
-//! `cargo deny check` checks the same rules and more, above all advisories, but needs the network and an installation;
-//! this command needs neither, so that every merge is checked.
+//! `cargo deny check` checks these rules and more, in particular advisories, but requires the network and an
+//! installation. This command requires neither, so every merge can be checked.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// Additional licences that one package may have.
+/// Additional licenses that one package may have.
 #[derive(Deserialize)]
 struct Exception {
     name: String,
@@ -60,20 +60,20 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 impl Rules {
     fn fault(&self, package: &Package) -> Option<String> {
         let Package { name, version, source, license, .. } = package;
-        let told = |why: String| Some(format!("  {name} {version} {why}"));
+        let finding = |why: String| Some(format!("  {name} {version} {why}"));
         // A package without a source belongs to the workspace.
         let source = source.as_ref()?;
         if !source.is_crates_io() {
-            return told(format!("comes from {source}"));
+            return finding(format!("comes from {source}"));
         }
         if self.bans.deny.iter().any(|banned| banned.name == name.as_str()) {
-            return told("is banned".to_owned());
+            return finding("is banned".to_owned());
         }
-        let Some(license) = license else { return told("names no licence".to_owned()) };
+        let Some(license) = license else { return finding("names no license".to_owned()) };
         match Expression::parse_mode(license, ParseMode::LAX) {
-            Err(error) => told(format!("has a licence that cannot be read: {error}")),
+            Err(error) => finding(format!("has a license that cannot be read: {error}")),
             Ok(licenses) if licenses.evaluate(|one| self.allows(name.as_str(), one)) => None,
-            Ok(_) => told(format!("is under {license}")),
+            Ok(_) => finding(format!("is under {license}")),
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn licences_sources_and_names_are_looked_at() {
+    fn licenses_sources_and_names_are_checked() {
         let rules = Rules {
             licenses: Licenses {
                 allow: ["MIT".to_owned(), "Apache-2.0".to_owned()].into(),
@@ -116,7 +116,7 @@ mod tests {
         for (name, license, source, why) in [
             ("bad", "MIT AND GPL-3.0".into(), usual, "is under MIT AND GPL-3.0"),
             ("other", "OFL-1.1".into(), usual, "is under OFL-1.1"),
-            ("silent", serde_json::Value::Null, usual, "names no licence"),
+            ("silent", serde_json::Value::Null, usual, "names no license"),
             ("odd", "whatever".into(), usual, "cannot be read"),
             ("openssl-sys", "MIT".into(), usual, "is banned"),
             ("elsewhere", "MIT".into(), "git+https://example.org/elsewhere#1", "comes from git+https"),

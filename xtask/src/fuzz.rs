@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: fuzzes every decoder with libFuzzer for some time.
+//! `cargo xtask fuzz`: fuzzes every decoder with libFuzzer for a given time.
 //!
-//! `cargo fuzz` would also work, but needs a nightly compiler or a switch that pretends to be one. libFuzzer needs
-//! counters and comparisons from the compiler, which a stable one emits as well; code without `unsafe` is memory-safe
-//! without a sanitizer.
+//! `cargo fuzz` would also work, but requires a nightly compiler or a variable that makes a stable one act as nightly.
+//! libFuzzer needs counters and comparisons from the compiler, which a stable compiler emits as well; code without
+//! `unsafe` is memory-safe without a sanitizer.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::{process, workspace};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How long for each target
+    /// Seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// These targets only
@@ -24,8 +24,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Every target, long enough to see that it works and to find failures near the committed corpus.
-    pub(crate) fn briefly() -> Self {
+    /// Options for a short run of every target, which shows that the targets work and finds failures near the committed
+    /// corpus.
+    pub(crate) fn short() -> Self {
         Self { seconds: 5, only: Vec::new() }
     }
 }

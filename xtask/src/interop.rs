@@ -1,4 +1,4 @@
-//! `cargo xtask interop`: Relive's server and client against dm-reverb's over the wire, programs for dm-reverb on
+//! `cargo xtask interop`: tests Relive's server and client against dm-reverb's over the wire, programs for dm-reverb on
 //! Relive, flows against Ray's iterators, and runs on a Ray cluster.
 
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::{process, python, wheel};
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// One of the suites; by default all, or `wire` alone where pytest is given something
+    /// One of the suites; by default all, or only `wire` if there are arguments for pytest
     #[arg(long)]
     suite: Option<Suite>,
-    /// What pytest is given beyond the suite, for example `-k sampler -x`
+    /// Additional arguments for pytest, for example `-k sampler -x`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pytest: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// The server and the Rust client with dm-reverb at the other end
+    /// The server and the Rust client, each with dm-reverb at the other end
     Wire,
     /// Programs that import `reverb`, on dm-reverb and on the stand-in
     Programs,
-    /// Random dataflows, on Ray's iterators, on relive-flow and on the package's `relive.flow`
+    /// Random dataflows on Ray's iterators, on relive-flow and on the package's `relive.flow`
     Flow,
-    /// Runs whose workers are actors of Ray, on a cluster of several logical nodes
+    /// Runs whose workers are Ray actors, on a cluster of several logical nodes
     Ray,
 }
 
@@ -49,7 +49,7 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop")).args(["-m", "pytest"]);
-    // As one word: pytest looks for its folder in words without dashes before it knows our options.
+    // One argument, because pytest treats arguments without dashes as folders before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
     process::run(command.args(arguments))
@@ -74,7 +74,7 @@ fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<
     Ok(())
 }
 
-/// A suite with Ray, which takes one of our programs as an option.
+/// Runs a suite with Ray, which gets one of our programs as an option.
 fn beside_ray(
     root: &Path,
     python: &Path,
@@ -111,6 +111,6 @@ fn with_tensorflow(root: &Path, python: &Path) -> Result<()> {
     process::run(command.env("TF_CPP_MIN_LOG_LEVEL", "2"))
 }
 
-/// The other files import packages that this environment lacks.
+/// The other test files import packages that this environment lacks.
 const TENSORFLOW_TESTS: [&str; 6] =
     ["datasets", "pattern_dataset", "protos", "replay_sample", "reverb_types", "structured"];

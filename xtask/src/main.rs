@@ -39,23 +39,23 @@ struct Cli {
 enum Command {
     /// Train an agent on CartPole with two actors, a learner and an evaluator, and draw its learning curve
     Demo(demo::Options),
-    /// Run all tests: units, docs, integration, loom, the tidy rules, and those of the Python package
+    /// Run all tests: unit, documentation and integration tests, loom, the tidy rules, and those of the Python package
     Test,
     /// Run the dm-reverb client against our server, and our client against the dm-reverb server
     Interop(interop::Options),
-    /// Measure our server and package beside dm-reverb's and other replay buffers, and print the ratios
+    /// Measure our server and package, compare them with dm-reverb's and other replay buffers, and print the ratios
     Bench(bench::Options),
-    /// Keep a server under load, kills, cut connections and garbage, and check that no confirmed item is lost
+    /// Run a server under load, kills, cut connections and invalid input, and check that no confirmed item is lost
     Soak(soak::Options),
-    /// Give every decoder bytes that libFuzzer makes up, for some time each
+    /// Fuzz every decoder with libFuzzer for a given time
     Fuzz(fuzz::Options),
-    /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
+    /// Run all checks that must pass before a merge: tests, formatting, lints, docs, interop
     Ci,
-    /// Compile the GPU's kernels, which needs no GPU, after a change of their sources
+    /// Compile the GPU kernels after a change of their sources; requires no GPU
     Ptx,
-    /// Check licences and origins of all dependencies by the rules of deny.toml
+    /// Check licenses and origins of all dependencies by the rules of deny.toml
     Dependencies,
-    /// Check the rules of the house that the compiler cannot: layers, sizes, absences
+    /// Check project rules that the compiler cannot check: layers, sizes, absences
     Tidy,
 }
 

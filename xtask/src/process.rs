@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Prints the command, runs it in our own terminal, and fails if it fails.
+/// Prints the command, runs it in this terminal, and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = describe(command);
     println!("$ {line}");
@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_described_command_can_be_typed() {
+    fn a_described_command_can_be_entered() {
         let mut command = Command::new("/usr/bin/cargo");
         command.args(["test", "--cfg x"]).env("RUSTFLAGS", "-D warnings");
         assert_eq!(describe(&command), "RUSTFLAGS='-D warnings' cargo test '--cfg x'");
     }
 
     #[test]
-    fn a_failing_command_is_an_error_that_names_it() {
+    fn a_failing_command_is_named_in_the_error() {
         let error = run(Command::new("false").arg("now")).unwrap_err();
         assert_eq!(error.to_string(), "`false now` ended with exit status: 1");
         let error = run(&mut Command::new("no-such-program")).unwrap_err();

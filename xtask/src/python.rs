@@ -1,4 +1,4 @@
-//! The virtual environments: one for dm-reverb, which pins its dependencies to old versions, and others for our own
+//! The virtual environments: one for dm-reverb, which pins its dependencies to old versions, and others for Relive's
 //! package, for the buffers in the comparison, and for Ray.
 
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ const VERSION: &str = "3.11";
 pub(crate) struct Environment {
     folder: &'static str,
     requirements: &'static str,
-    /// Its size on disk.
+    /// The environment's size on disk.
     size: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Environment {
 pub(crate) const INTEROP: Environment =
     Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
 
-/// Ray, whose iterators flows are compared with.
+/// Ray, with whose iterators flows are compared.
 pub(crate) const RAY: Environment =
     Environment { folder: ".venv-ray", requirements: "interop/flow/requirements.txt", size: "300 MB" };
 

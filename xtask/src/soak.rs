@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: our server under every kind of load and fault at once, for a given time.
+//! `cargo xtask soak`: runs the server under every kind of load and fault at once, for a given time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,21 +14,21 @@ pub(crate) struct Options {
     /// How long
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// What the chances follow from: which items, when the server is killed, when connections are cut
+    /// Seed of all random choices: which items, when the server is killed, when connections are cut
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the figures to this file, too
+    /// Also write the figures to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Give the server a network of its own, whose cable is pulled and slowed down; needs to be root, and iproute2
+    /// Run the server in a network namespace whose cable is unplugged and slowed down; requires root and iproute2
     #[arg(long)]
     namespace: bool,
-    /// Use the profile of the tests, which is built sooner, instead of what is shipped
+    /// Use the test profile, which builds faster, instead of the release profile
     #[arg(long)]
     dev: bool,
 }
 
-/// Builds server and soak, and runs them. Checkpoints and the server's log go to `target/soak/`.
+/// Builds the server and the soak program, and runs them. Checkpoints and the server's log go to `target/soak/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let profile = if options.dev { Profile::Dev } else { Profile::Release };
     let server = binary::build(root, "relive-cli", "relive", profile)?;

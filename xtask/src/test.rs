@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same as part of a longer run.
+/// Runs all tests as phases of a longer run.
 pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("tidy", || tidy::run(root))?;
     let buckets = Server::start(root)?;
@@ -35,7 +35,8 @@ fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     process::run(&mut command)
 }
 
-/// The Python package as users install it: types, then tests with the examples, then the module `reverb` over it.
+/// Tests the Python package as users install it: types, then tests with the examples, then the module `reverb` on top
+/// of it.
 fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
@@ -45,8 +46,8 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
     process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
 }
 
-/// The waiting protocol under every interleaving. A cfg, which changes each crate, replaces the observed types by
-/// loom's; the build has a folder of its own, so that it does not discard the ordinary build.
+/// Tests the waiting protocols under every interleaving. A cfg replaces the observed types by loom's. Since it changes
+/// every crate, the build has a separate folder, so that it does not discard the ordinary build.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom");

@@ -25,7 +25,8 @@ pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()
     process::run(pip.arg(wheel))
 }
 
-/// pytest with the settings of the package, from a folder in which the sources do not shadow the installed package.
+/// A pytest command with the package's settings, run in a folder in which the sources do not shadow the installed
+/// package.
 pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
     let mut command = Command::new(python);
     command.current_dir(root).args(["-m", "pytest", "--config-file", "python/pyproject.toml"]);

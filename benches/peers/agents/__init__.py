@@ -1,6 +1,7 @@
-"""Where agents store steps of several columns, behind one interface: each does its work as its documents advise.
+"""The stores in which agents keep steps of several columns, behind one interface; each is used as its documentation
+recommends.
 
-Every module has contenders and a text `SETTINGS` that says what was used.
+Every module has contenders and a text `SETTINGS` that describes their configuration.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ KINDS = {
 
 
 class NotApplicable(Exception):
-    """The contender does not keep items of this shape; the text says why."""
+    """The contender does not support items of this shape; the text states the reason."""
 
 
 class Base(abc.ABC):
-    """Keeps the newest items of a shape. Steps are added in order, those of a block one at a time or by one call."""
+    """Stores the newest items of a shape. Steps are added in order, one at a time or as a block in one call."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         self.shape, self.pool = shape, pool
 
     @abc.abstractmethod
     def add_one(self, number: int, is_last: bool) -> None:
-        """Adds the step `number`, the last of an episode or not, and the item that ends with it, if there is one."""
+        """Adds step `number`, which may be the last of an episode, and the item that ends with it, if there is one."""
 
     @abc.abstractmethod
     def add_many(self, number: int, count: int) -> None:
         """Adds a block of `count` steps, and the items that end with them."""
 
     def settle(self) -> None:
-        """Returns once everything that was added is there."""
+        """Returns once everything that was added is stored."""
 
     @abc.abstractmethod
     def sample(self) -> Any:
         """A batch, complete, in memory of this process."""
 
     def arrays(self, batch: Any) -> tuple[Columns, np.ndarray | None]:
-        """A batch as arrays by column, and the lengths of its episodes, for checks: its time is not taken."""
+        """A batch as arrays by column, and the lengths of its episodes, for checks; this call is not timed."""
         return batch, None
 
     @abc.abstractmethod
@@ -67,14 +68,14 @@ class Base(abc.ABC):
 
 
 class ByItem(Base):
-    """For contenders that keep whole items, each a row: sequences are collected before they are added."""
+    """For contenders that store each item as one row: sequences are collected before they are added."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)
         if shape.has_episodes:
             raise NotApplicable("has no items of different lengths")
         self._is_collected = shape.length > 1
-        # Twice as long as an item: the newest steps always lie together.
+        # Twice as long as an item, so that the newest steps are always contiguous.
         self._newest = {name: np.zeros((2 * shape.length, *of_step), dtype) for name, (of_step, dtype) in shape.columns.items()}
 
     def add_one(self, number: int, is_last: bool) -> None:
@@ -90,7 +91,7 @@ class ByItem(Base):
 
     def add_many(self, number: int, count: int) -> None:
         if self._is_collected:
-            # What is collected one at a time later begins with these.
+            # Steps that are later collected one at a time continue from these.
             self.add_items(self.pool.windows(number, count))
             for name, column in self.pool.steps(number + count - self.shape.length, self.shape.length).items():
                 self._newest[name][:self.shape.length] = self._newest[name][self.shape.length:] = column
@@ -105,7 +106,7 @@ class ByItem(Base):
 
 
 def make(name: str, shape: Shape, pool: Pool) -> tuple[Base, str]:
-    """The contender, and what was used."""
+    """The contender, and its configuration."""
     module_name, kind = KINDS[name]
     module = importlib.import_module(f"agents.{module_name}")
     return getattr(module, kind)(shape, pool), module.SETTINGS

@@ -1,4 +1,4 @@
-"""The report of a run in Markdown: what must be reached, and a table for each shape."""
+"""The report of a run in Markdown: the targets, and a table for each shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEASURES = {
 }
 RELIVE, BUFFER = "relive", "relive.ReplayBuffer"
 WHAT = {"sample": "sample", "add": "add one, table full", "add_many": "add prepared, table full"}
-# Shape, measure, who, beside whom, at least so many times as much.
+# Shape, measure, contender, peer, and the minimum ratio.
 RATIOS = (
     ("transitions", "sample", RELIVE, "cpprb", 1.5, "×"),
     ("transitions", "sample", RELIVE, "torchrl", 4, "×"),

@@ -1,4 +1,4 @@
-"""Every figure of a run, in a file that is written after each measurement."""
+"""All figures of a run, in a file that is written after each measurement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import statistics
 
 
 class Results:
-    """Measurements by shape, contender and round, and what else is known of the run."""
+    """Measurements by shape, contender and round, and metadata of the run."""
 
     def __init__(self, about: dict) -> None:
         self.about = about
@@ -26,19 +26,19 @@ class Results:
         return [contender for other, contender in self._runs if other == shape and self.median(shape, contender, "sample") is not None]
 
     def median(self, shape: str, contender: str, name: str) -> float | None:
-        """Over the rounds that succeeded; none without one."""
+        """The median over the successful rounds; None if there are none."""
         values = [run[name] for run in self._runs.get((shape, contender), []) if name in run]
         return statistics.median(values) if values else None
 
     def not_applicable(self) -> dict[str, list[str]]:
-        """What a contender does not do, by reason."""
+        """The measurements that contenders do not support, by reason."""
         return self._texts("not_applicable")
 
     def failures(self) -> dict[str, list[str]]:
         return self._texts("failed")
 
     def settings(self) -> dict[str, list[str]]:
-        """What was used, and by whom."""
+        """The configuration of each contender."""
         told: dict[str, list[str]] = {}
         for (_, contender), runs in self._runs.items():
             for text in {run["settings"] for run in runs if "settings" in run}:

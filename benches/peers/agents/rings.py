@@ -1,5 +1,5 @@
-"""Rings in numpy arrays: a column each, which is what a replay buffer does at least, and all bytes of an item in one
-row, which bounds it."""
+"""Rings in numpy arrays: one array per column, which is the minimum work of a replay buffer, and all bytes of an item
+in one row, which is an upper bound on its speed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SETTINGS = ("a ring for each column, column[indices]; with out= np.take(..., out
 
 
 class Ring(Base):
-    """Structure of arrays. Sequences and episodes are windows of the steps, so that nothing lies there twice."""
+    """Structure of arrays. Sequences and episodes are windows of the steps, so that nothing is stored twice."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)
-        # Whole periods, so that a sequence begins at the same places in every round.
+        # Whole periods, so that sequences begin at the same positions in every pass.
         self._capacity = -(-shape.capacity_steps() // shape.period) * shape.period
         self._columns = {name: np.zeros((self._capacity, *of_step), dtype) for name, (of_step, dtype) in shape.columns.items()}
         self._random = np.random.default_rng(1)
@@ -51,7 +51,7 @@ class Ring(Base):
         return end - first
 
     def _windows(self) -> tuple[int, int]:
-        """The first and one after the last of the items whose steps are all there, in periods."""
+        """The first item whose steps are all stored, and one after the last, in periods."""
         oldest = max(0, self._added - self._capacity)
         return -(-oldest // self.shape.period), max(0, self._added - self.shape.length) // self.shape.period + 1
 
@@ -97,8 +97,8 @@ class OutRing(Ring):
 
 
 class Rows(Base):
-    """All bytes of an item in one row, those of the pool's items before any time is taken. A row of an episode is a
-    step."""
+    """All bytes of an item in one row; the rows of the pool's items are built before the timed part. For episodes, a
+    row is a step."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)
@@ -130,7 +130,7 @@ class Rows(Base):
     def _add(self, number: int, count: int) -> None:
         period, capacity = self.shape.period, len(self._ring)
         shared = self.shape.length // period
-        # The items that end with these steps, as numbers.
+        # The numbers of the items that end with these steps.
         begin = max(0, number // period + 1 - shared)
         rows = (number + count) // period - shared + 1 - begin
         if rows <= 0:

@@ -1,4 +1,4 @@
-"""What agents store: the columns of a step, what an item is, and the steps themselves."""
+"""The data that agents store: the columns of a step, the kind of item, and the steps themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OBSERVATION, _NEXT = "observation", "next_observation"
 
 @dataclass(frozen=True)
 class Shape:
-    """Items of `length` steps, one of each step or of each tenth; or episodes, which are as long as they are."""
+    """Items of `length` steps, one for each step or for each tenth step; or episodes of varying length."""
 
     name: str
     columns: dict[str, tuple[tuple[int, ...], np.dtype]]
@@ -43,27 +43,27 @@ class Shape:
 
     @property
     def period(self) -> int:
-        """Steps from one item to the next, unless they are episodes."""
+        """Number of steps from one item to the next, unless items are episodes."""
         return PERIOD if self.length > 1 else 1
 
     def episode_lengths(self) -> np.ndarray:
-        """Of the episodes that fill a table; then they come again, of the same steps of the pool."""
+        """The lengths of the episodes that fill a table; after that, they repeat, with the same steps of the pool."""
         lengths = np.random.default_rng(_SEED).integers(_SHORTEST, LONGEST, self.items)
         lengths[:-lengths.sum() % POOL] += 1
         return lengths
 
     def capacity_steps(self) -> int:
-        """Steps of the items of a full table, those that items share counted once."""
+        """Number of steps of the items in a full table; shared steps count once."""
         if self.has_episodes:
             return int(self.episode_lengths().sum())
         return self.items * self.period + self.length - self.period
 
     def blocks(self) -> list[int]:
-        """Steps of the blocks that are added, which come again and again: a hundred, or an episode."""
+        """Numbers of steps of the added blocks, which repeat: a hundred steps, or an episode."""
         return self.episode_lengths().tolist() if self.has_episodes else [PREPARED]
 
     def item_bytes(self) -> float:
-        """Of an item; the mean of those of episodes."""
+        """The bytes of an item; for episodes, the mean."""
         return self.step_bytes * (float(self.episode_lengths().mean()) if self.has_episodes else self.length)
 
 
@@ -84,8 +84,8 @@ SHAPES = {shape.name: shape for shape in (
 
 
 class Pool:
-    """Random steps, which do not compress. Step `n` is row `n % 500`, and its reward says which, so that a sample can
-    be checked."""
+    """Random, incompressible steps. Step `n` is row `n % 500`, which its reward encodes, so that a sample can be
+    checked."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -106,15 +106,14 @@ class Pool:
         return {name: column[first:first + count] for name, column in self._rows.items()}
 
     def windows(self, number: int, count: int) -> Columns:
-        """Of items of more than one step, those that end with the `count` steps from `number` on, which begin a
-        period."""
+        """The items of more than one step that end with the `count` steps from `number` on, which start a period."""
         length, period = self._shape.length, self._shape.period
         ends = np.arange(number + period, number + count + 1, period)
         first = (ends[ends >= length] - length) % POOL
         return {name: column[first[:, None] + np.arange(length)] for name, column in self._rows.items()}
 
     def check(self, data: Columns, lengths: np.ndarray | None) -> int:
-        """Compares a batch with what was added, and gives the number of different items in it. Raises
+        """Compares a batch with the added data, and returns the number of distinct items in it. Raises
         ``AssertionError``."""
         shape = self._shape
         assert set(data) == set(shape.columns), f"columns {sorted(data)}, not {sorted(shape.columns)}"

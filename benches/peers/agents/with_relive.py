@@ -1,4 +1,4 @@
-"""Relive's server and client: in one process, and a server in a process of its own by shared memory and TCP."""
+"""Relive's server and client: in one process, and a server in a separate process over shared memory and TCP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InProcess(Base):
         super().__init__(shape, pool)
         self._closing = contextlib.ExitStack()
         self._client = self._connect()
-        # Items of many steps may end in either way of adding: one writer has to know the steps of both.
+        # Items of several steps may contain steps that were added in either way, so one writer must add both.
         if shape.has_episodes:
             self._one = self._many = self._writer(int(shape.episode_lengths().max()))
         elif shape.length > 1:
@@ -66,7 +66,7 @@ class InProcess(Base):
         if shape.has_episodes:
             return self._create(count)
         ends = range(-count + shape.period - 1, 0, shape.period)
-        # The first items end when there are as many steps.
+        # The first items end once there are enough steps.
         ends = [end for end in ends if number + count + end + 1 >= shape.length]
         writer.create_window_items(_TABLE, np.ones(len(ends)), ends, length=shape.length, squeeze=shape.length == 1)
 

@@ -26,7 +26,7 @@ class Store(Base):
         self._buffer.add_batch(self.pool.steps(number, count))
 
     def settle(self) -> None:
-        # What counts the transitions waits for them first.
+        # Reading the length waits until all transitions are stored.
         len(self._buffer)
 
     def sample(self) -> Any:

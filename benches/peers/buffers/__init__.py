@@ -1,8 +1,7 @@
-"""Replay buffers that live in the process of their user, behind one interface: each does its work as its documents
-advise.
+"""Replay buffers in the process of their user, behind one interface; each is used as its documentation recommends.
 
-A step is one float32 array; what is sampled comes as one array of 256 steps. Every module has a class `Buffer` and a
-text `SETTINGS` that says what was used.
+A step is one float32 array; a batch is one array of 256 steps. Every module has a class `Buffer` and a text `SETTINGS`
+that describes the configuration.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ class Base(abc.ABC):
         """Adds one step and its item."""
 
     def settle(self) -> None:
-        """Returns once everything that was added is there."""
+        """Returns once everything that was added is stored."""
 
     @abc.abstractmethod
     def sample(self) -> np.ndarray:
         """A batch, complete, in memory of this process."""
 
     def sample_and_update(self, priorities: np.ndarray) -> None:
-        """A batch, whose items get these priorities."""
+        """Samples a batch, and sets the priorities of its items."""
         raise Unsupported("has no priorities")
 
     def close(self) -> None:
@@ -64,16 +63,16 @@ class Base(abc.ABC):
 
 
 class Unsupported(Exception):
-    """The peer has no such operation; the text says what is missing."""
+    """The peer has no such operation; the text states what is missing."""
 
 
 def block(nbytes: int) -> int:
-    """Steps of one call of `add_many`."""
+    """The steps of one call of `add_many`."""
     return max(1, min(BLOCK, BLOCK_BYTES // nbytes))
 
 
 def make(name: str, nbytes: int, capacity: int, is_prioritized: bool) -> tuple[Base, str]:
-    """The buffer, and what was used."""
+    """The buffer, and its configuration."""
     module_name, kind = KINDS[name]
     module = importlib.import_module(f"buffers.{module_name}")
     return getattr(module, kind)(nbytes, capacity, is_prioritized), module.SETTINGS

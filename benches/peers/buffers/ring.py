@@ -1,4 +1,4 @@
-"""A ring in one numpy array: what is left when a replay buffer does nothing else."""
+"""A ring in one numpy array: the minimum work of a replay buffer."""
 
 from __future__ import annotations
 

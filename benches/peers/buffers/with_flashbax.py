@@ -1,4 +1,4 @@
-"""flashbax on the CPU, compiled, with its state donated as its documents advise."""
+"""flashbax on the CPU, compiled, with donated state, as its documentation recommends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from buffers import BATCH, PRIORITY_EXPONENT, Base, block
 
-SETTINGS = "item buffer; with priorities a prioritised trajectory buffer of length 1; jax.jit with donated state, results waited for"
+SETTINGS = "item buffer; with priorities a prioritized trajectory buffer of length 1; jax.jit with donated state, results waited for"
 
 
 class Buffer(Base):
@@ -29,7 +29,7 @@ class Buffer(Base):
     @staticmethod
     def _make(capacity: int, is_batch: bool, is_prioritized: bool):
         if is_prioritized:
-            # Many steps come as so many along the axis of time, a single one as one.
+            # Blocks of steps are added along the time axis; a single step is a block of one.
             return flashbax.make_prioritised_trajectory_buffer(
                 add_batch_size=1, sample_batch_size=BATCH, sample_sequence_length=1, period=1, min_length_time_axis=1,
                 max_length_time_axis=capacity, priority_exponent=PRIORITY_EXPONENT)

@@ -31,7 +31,7 @@ class Buffer(ReplayServer):
 
 
 class OutBuffer(Buffer):
-    """Batches are gathered into an array of the caller."""
+    """Batches are gathered into an array that the caller provides."""
 
     def __init__(self, nbytes: int, capacity: int, is_prioritized: bool) -> None:
         super().__init__(nbytes, capacity, is_prioritized)

@@ -1,2 +1,2 @@
-"""The whole comparison: what is measured (`cases`), how (`measure`), and what becomes of it (`results`, `targets`,
+"""The whole comparison: the cases (`cases`), their measurement (`measure`), and the evaluation (`results`, `targets`,
 `tables`, `plot`)."""

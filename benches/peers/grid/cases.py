@@ -1,4 +1,4 @@
-"""What is measured, and who takes part."""
+"""The measured cases, and the contenders."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ TRANSPORTS = ("tcp", "unix", "shm")
 
 LOCAL_BYTES = 1_000_000_000
 LOCAL_ITEMS = 1_000_000
-# It takes twenty seconds for so many.
+# dm-reverb takes twenty seconds for this many items.
 REVERB_LOCAL_ITEMS = 100_000
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who does the work: a buffer of one process, or a server with clients of some kind."""
+    """A contender: a buffer of one process, or a server with one kind of client."""
 
     name: str
     server: str | None = None
@@ -28,7 +28,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """The work. `clients` is 0 for buffers of one process."""
+    """A case. `clients` is 0 for buffers of one process."""
 
     operation: str
     sampler: str
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def items(self) -> int:
-        """Of a full table in one process: a million, or as many as a gigabyte holds."""
+        """The number of items of a full table in one process: a million, or as many as fit in a gigabyte."""
         return min(LOCAL_ITEMS, LOCAL_BYTES // self.nbytes)
 
 
@@ -63,7 +63,7 @@ Plan = list[tuple[Case, tuple[Contender, ...]]]
 
 
 def quick() -> Plan:
-    """What the table of targets needs."""
+    """The cases for the table of targets."""
     local = [Case("sample", "uniform", 400), Case("sample", "uniform", 40_000), Case("update", "prioritized", 400),
              Case("add", "uniform", 400)]
     grid = [Case(operation, "uniform", nbytes, 2) for nbytes in SIZES for operation in ("insert", "sample")]
@@ -77,7 +77,7 @@ def quick() -> Plan:
 
 
 def full() -> Plan:
-    """Everything, what the targets need first: a run that is ended early has those."""
+    """All cases, those for the targets first, so that a run that ends early has them."""
     local = [Case(operation, "uniform", nbytes) for operation in ("sample", "add", "add-many") for nbytes in SIZES]
     local += [Case("update", "prioritized", nbytes) for nbytes in (400, 40_000)]
     local += [Case("mixed", "uniform", nbytes) for nbytes in (400, 40_000)]

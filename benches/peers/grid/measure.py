@@ -16,7 +16,7 @@ from servers import Server, serve
 
 HERE = pathlib.Path(__file__).parent.parent
 PATIENCE_S = 240.0
-# What a server's table holds at most; inserts of large items would fill the memory.
+# Maximum bytes of a server's table; otherwise, inserts of large items would fill memory.
 TABLE_BYTES = 2 << 30
 
 
@@ -35,7 +35,7 @@ class Tools:
 
 
 class Failed(Exception):
-    """A measurement that could not be made; the text says why."""
+    """A measurement that was not possible; the text states the reason."""
 
 
 def limits(tools: Tools, seconds: float) -> dict:
@@ -48,7 +48,7 @@ def measure(tools: Tools, case: Case, contender: Contender, seconds: float) -> d
     if contender.client == "rust":
         with served(tools, case, contender) as server:
             return bench(tools, case, contender, seconds, server)
-    # Side by side with the server: importing TensorFlow takes longer than most measurements.
+    # Started concurrently with the server: importing TensorFlow takes longer than most measurements.
     with Clients(tools, case, contender, seconds) as clients, served(tools, case, contender) as server:
         return clients.run(server)
 
@@ -98,7 +98,7 @@ class Clients:
         return with_server(self._case, json.loads(heard), server, cpu) | {"connections": connections}
 
     def _tell(self, line: str) -> None:
-        # Why it ended is known at the end.
+        # The reason why it ended is reported at the end.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -114,7 +114,7 @@ def bench(tools: Tools, case: Case, contender: Contender, seconds: float, server
     if case.operation in READING:
         output([*command, "--seconds", "0.2", "--fill", str(fill_items(case.nbytes))])
     command[3] = case.operation
-    # Each client has two bursts or batches under way.
+    # Each client has two bursts or batches in flight.
     batch = burst_items(case.nbytes) if case.operation == "insert" else batch_size(case.nbytes, case.clients)
     command += ["--clients", str(case.clients), "--seconds", str(seconds), "--batch", str(batch)]
     cpu, client_cpu = server.cpu_seconds(), os.times()
@@ -146,7 +146,7 @@ def has_transports(tools: Tools) -> bool:
 
 
 def absent_transports(tools: Tools, transports: list[str]) -> dict[str, str]:
-    """Those that a Python client of this build cannot use, each with what it says."""
+    """The transports that a Python client of this build cannot use, each with its error message."""
     code = "import relive, sys; relive.Client(sys.argv[1], transport=sys.argv[2], timeout=10).server_info()"
     absent = {}
     with serve("relive", tools.relive, 10) as server:
@@ -159,7 +159,7 @@ def absent_transports(tools: Tools, transports: list[str]) -> dict[str, str]:
 
 
 def output(command: list[str]) -> str:
-    """What a command prints; its files for a time go when it has ended."""
+    """The output of a command, whose temporary files are removed when it has ended."""
     with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S,

@@ -15,14 +15,14 @@ BARS = {
 }
 CURVES = {"dm-reverb": "tab:gray", "relive, tcp": "tab:blue", "relive, unix": "tab:cyan", "relive, shm": "tab:green",
           "relive, tcp, Rust client": "tab:orange"}
-COLOURS = {"relive": "tab:blue", "relive, out=": "tab:cyan", "dm-reverb": "tab:gray"}
+COLORS = {"relive": "tab:blue", "relive, out=": "tab:cyan", "dm-reverb": "tab:gray"}
 
 
 def draw(results: Results, path: pathlib.Path) -> None:
     import matplotlib
 
     matplotlib.use("svg" if path.suffix == ".svg" else "agg")
-    # Same data, same file: no ids by chance and no date.
+    # The same data gives the same file: no random ids and no date.
     matplotlib.rcParams["svg.hashsalt"] = "relive"
     from matplotlib import pyplot
 
@@ -40,7 +40,7 @@ def bars(axis, results: Results, title: str, case: Case) -> None:
     rates = {contender.name: results.median(case, contender.name) for contender in LOCAL}
     rates = {name: rate / 1e6 for name, rate in rates.items() if rate is not None}
     names = list(rates)
-    drawn = axis.barh(names, rates.values(), color=[COLOURS.get(name, "tab:olive") for name in names])
+    drawn = axis.barh(names, rates.values(), color=[COLORS.get(name, "tab:olive") for name in names])
     axis.bar_label(drawn, fmt="%.3g", padding=2, fontsize=8)
     axis.invert_yaxis()
     axis.margins(x=0.15)
@@ -50,11 +50,11 @@ def bars(axis, results: Results, title: str, case: Case) -> None:
 
 
 def curves(axis, results: Results, operation: str) -> None:
-    for name, colour in CURVES.items():
+    for name, color in CURVES.items():
         points = [(clients, results.median(Case(operation, "uniform", 400, clients), name)) for clients in CLIENTS]
         points = [(clients, rate / 1e6) for clients, rate in points if rate is not None]
         if points:
-            axis.plot(*zip(*points), marker="o", markersize=4, color=colour, label=name)
+            axis.plot(*zip(*points), marker="o", markersize=4, color=color, label=name)
     axis.set_xscale("log", base=2)
     axis.set_xticks(CLIENTS, [str(clients) for clients in CLIENTS])
     axis.set_ylim(bottom=0)

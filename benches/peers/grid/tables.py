@@ -35,7 +35,7 @@ def limits(told: dict) -> str:
              "Unix socket", "shared memory"]
     rates = [told["gather"][str(nbytes)] for nbytes in SIZES]
     cells = [f"{rate['one_thread'] / 1e9:.1f} / {rate['two_threads'] / 1e9:.1f}" for rate in rates]
-    # Runs from before it was measured are reported, too.
+    # Older runs, which lack these measurements, can be reported, too.
     cells += [f"{told[name] / 1e9:.1f}" if name in told else "–" for name in ("tcp", "tcp_encrypted", "unix", "shared_memory")]
     return "What the machine allows, GB/s:\n\n" + table(heads, [cells])
 
@@ -47,7 +47,7 @@ def target_table(results: Results) -> str:
 
 
 def local(results: Results) -> Iterable[str]:
-    """A table for each operation: buffers, sizes."""
+    """A table for each operation: buffers by sizes."""
     cases = [case for case in results.cases() if not case.clients]
     for operation, sampler in dict.fromkeys((case.operation, case.sampler) for case in cases):
         of_operation = sorted((case for case in cases if (case.operation, case.sampler) == (operation, sampler)),
@@ -59,7 +59,7 @@ def local(results: Results) -> Iterable[str]:
 
 
 def served(results: Results) -> Iterable[str]:
-    """A table for each operation and size: servers with their clients, numbers of clients."""
+    """A table for each operation and size: servers with their clients, by numbers of clients."""
     cases = [case for case in results.cases() if case.clients]
     for operation, sampler, nbytes in sorted(
             dict.fromkeys((case.operation, case.sampler, case.nbytes) for case in cases), key=lambda key: (key[0], key[1], key[2])):
@@ -85,8 +85,8 @@ FIGURES = {
 
 
 def details(results: Results) -> str:
-    """p50 and p99 are of a call: a batch, or as many inserts as are confirmed together. Memory is what the process of
-    the server has, or by how much a process with the buffer grew."""
+    """p50 and p99 are the latencies of a call: a batch, or as many inserts as are confirmed together. Memory is that of
+    the server's process, or the growth of a process with the buffer."""
     rows = []
     for case in results.cases():
         for name in results.contenders(case):

@@ -1,4 +1,4 @@
-"""What Relive must reach, beside what it has reached in the same run."""
+"""The targets for Relive, and the figures that it reached in the same run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TORCHRL = ("torchrl", "torchrl, memory-mapped")
 
 @dataclass(frozen=True)
 class Row:
-    """`is_met` is none where something was not measured."""
+    """`is_met` is None if a measurement is missing."""
 
     what: str
     promised: str
@@ -78,7 +78,7 @@ def large_batches(results: Results) -> list[Row]:
 
 def inserts(results: Results) -> list[Row]:
     def rust(nbytes: int, transport: str, figure: str) -> float | None:
-        # One writer or two, whichever the machine likes more.
+        # One writer or two, whichever is faster on the machine.
         found = [results.median(Case("insert", "uniform", nbytes, clients), f"relive, {transport}, Rust client", figure)
                  for clients in (1, 2)]
         return max((value for value in found if value is not None), default=None)
@@ -118,7 +118,7 @@ def many_clients(results: Results) -> list[Row]:
 
 
 def grid(results: Results) -> list[Row]:
-    """The paper's grid, each package with its own server; Relive by whichever transport is the fastest."""
+    """The paper's grid, each package with its own server; Relive uses the fastest transport."""
     ratios = {}
     for nbytes in SIZES:
         for operation in ("insert", "sample"):

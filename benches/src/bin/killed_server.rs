@@ -1,12 +1,13 @@
-//! What it costs when one of four servers is killed under load.
+//! Measures the effect of killing one of four servers under load.
 //!
 //! ```console
 //! $ cargo run --release -p relive-benches --bin killed_server -- target/release/relive 10
 //! ```
 //!
-//! Arguments: the program `relive`, seconds. Four servers are processes of their own. Eight writers and two readers
-//! of batches use them as one. After SECONDS one server is killed, after as many more the measurement ends.
-//! Throughput of both halves, and the longest time for which a writer or a reader got nothing done.
+//! Arguments: the program `relive`, and a number of seconds. Four servers run as separate processes. Eight writers and
+//! two readers of batches use them as a fleet. After these seconds, one server is killed; after as many again, the
+//! measurement ends. Prints the throughput of both halves, and the longest time without progress of a writer or a
+//! reader.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +23,7 @@ const WRITERS: usize = 8;
 const READERS: usize = 2;
 const BATCH: usize = 256;
 
-/// Items that a writer makes between two looks at whether they are confirmed.
+/// Number of items that a writer creates between two flushes.
 const ITEMS_PER_FLUSH: u64 = 200;
 
 const CONFIG: &str = "[[table]]\nname = 'replay'\nsampler = 'uniform'\nmax_size = 200_000\n";
@@ -36,7 +37,7 @@ impl Drop for Killed {
     }
 }
 
-/// A server of its own process, and its address.
+/// Starts a server in a separate process; returns it and its address.
 fn serve(program: &str, config: &std::path::Path) -> std::io::Result<(Killed, String)> {
     let mut child = Command::new(program)
         .args(["serve", "--port", "0", "--log-level", "error", "--config"])
@@ -51,7 +52,7 @@ fn serve(program: &str, config: &std::path::Path) -> std::io::Result<(Killed, St
     Ok((Killed(child), address))
 }
 
-/// What writers and readers have done.
+/// The progress of writers and readers.
 #[derive(Default)]
 struct Progress {
     written: AtomicU64,
@@ -107,7 +108,7 @@ async fn read(client: Client, progress: Arc<Progress>) -> Result<Duration> {
     Ok(pause.longest)
 }
 
-/// Items written and read per second for so long.
+/// Measures the items written and read per second, for `seconds` seconds.
 async fn rates(progress: &Progress, seconds: u64) -> (u64, u64) {
     let counts = || (progress.written.load(Ordering::Relaxed), progress.read.load(Ordering::Relaxed));
     let before = counts();
@@ -145,7 +146,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         (0..WRITERS).map(|_| tokio::spawn(write(client.clone(), Arc::clone(&progress)))).collect();
     let readers: Vec<_> =
         (0..READERS).map(|_| tokio::spawn(read(client.clone(), Arc::clone(&progress)))).collect();
-    // Tables fill, and whatever is made once is made.
+    // Warm-up: tables fill, and one-time setup completes.
     rates(&progress, 3).await;
     let before = rates(&progress, seconds).await;
     servers.truncate(SERVERS - 1);

@@ -1,13 +1,13 @@
-//! Many clients at once, each with a connection of its own, inserting and sampling slowly.
+//! Runs many concurrent clients, each with its own connection, which insert and sample slowly.
 //!
 //! ```console
 //! $ relive serve --config examples/replay.toml &
 //! $ cargo run --release -p relive-benches --bin many_connections -- localhost:8000 weights 2000 60
 //! ```
 //!
-//! Arguments: address, table, clients, seconds, and how many more clients are there that have asked once and do
-//! nothing (0). Every other client inserts one item of 400 bytes and samples one, a second after the other. Prints
-//! what was done, how long the samples took, and each error.
+//! Arguments: address, table, number of clients, seconds, and the number of additional clients that send one request
+//! and are then idle (default 0). Each active client inserts an item of 400 bytes and, a second later, samples one.
+//! Prints the number of operations, the latency of the samples, and each error.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -80,7 +80,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Clients that have asked the server something and stay connected.
+/// Clients that have sent one request and stay connected.
 async fn connect(address: &str, clients: u32) -> Result<Vec<Client>> {
     let mut connected = Vec::new();
     for _ in 0..clients {
@@ -91,7 +91,7 @@ async fn connect(address: &str, clients: u32) -> Result<Vec<Client>> {
     Ok(connected)
 }
 
-/// One client. They start spread over the first second, so that the load is even.
+/// One client. The starts of all clients are spread over the first second, so that the load is even.
 async fn client(
     address: Rc<str>,
     table: Rc<str>,
@@ -118,7 +118,7 @@ async fn client(
             sample.columns()?;
             done.sampled += 1;
         }
-        // A histogram that grows takes any number.
+        // A histogram that resizes itself accepts any value.
         let _ = latency.borrow_mut().record(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
         tokio::time::sleep(PAUSE).await;
     }

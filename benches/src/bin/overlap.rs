@@ -1,11 +1,11 @@
-//! Sampling and learning side by side, as in IMPALA: fragments of two shards in threads, and a learner that takes a
-//! given time for each.
+//! Measures concurrent sampling and learning, as in IMPALA: two shards sample fragments in threads, and a learner takes
+//! a given time for each fragment.
 //!
 //! ```text
 //! cargo run --release -p relive-benches --bin overlap
 //! ```
 //!
-//! Both only sleep, so that the figures show what the dataflow costs, whatever else the machine does.
+//! Both only sleep, so that the figures show the overhead of the dataflow, whatever the machine's load.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -17,7 +17,7 @@ use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit, Result};
 const SHARDS: u32 = 2;
 const FRAGMENTS: usize = 200;
 
-/// What a shard takes for a fragment.
+/// How long a shard takes for a fragment.
 const SAMPLING: Duration = Duration::from_millis(10);
 
 fn fragments(sampling: Duration) -> Flow<u64> {

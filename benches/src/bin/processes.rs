@@ -1,11 +1,11 @@
-//! Items from worker processes to the driver of a run, one small item at a time.
+//! Measures the transfer of items from worker processes to the driver of a run, one small item at a time.
 //!
 //! ```text
 //! cargo run --release -p relive-benches --bin processes -- 5000000 2
 //! ```
 //!
-//! The arguments are the number of items and of workers. Each worker is a process of its own; what it makes are
-//! numbers, and nothing else costs time.
+//! The arguments are the number of items and of workers. Each worker is a separate process, which only produces
+//! numbers, so that nothing else takes time.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -43,10 +43,10 @@ impl Message for Number {
     }
 }
 
-/// An agent whose workers count.
+/// An agent whose workers produce consecutive numbers.
 struct Counting;
 
-/// A policy that is never asked, and a learner of nothing.
+/// A policy that never acts, and a learner that learns nothing.
 struct Idle;
 
 impl Saveable for Idle {

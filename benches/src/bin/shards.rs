@@ -1,13 +1,13 @@
-//! Inserts on two threads into one table, by its number of shards, and samples of it: the engine alone.
+//! Measures inserts into one table by two threads, and samples, for several numbers of shards: the engine alone.
 //!
 //! ```text
 //! cargo run --release -p relive-benches --bin shards -- 100000
 //! ```
 //!
-//! The argument is the size of the table, which is full, so that each insert evicts, mostly what another thread has
-//! made. Items are made before the clock runs. The settings take turns, and of each the best round is reported beside the
-//! middle one: other work on the machine only ever takes time away. The processor time is that of the threads
-//! themselves: where it grows with the threads, they wait for each other's memory.
+//! The argument is the size of the table, which is full, so that each insert evicts an item, mostly one that another
+//! thread created. Items are created before the measurement. The settings alternate; for each, the best and the median
+//! round are reported, since other work on the machine can only slow a round down. The processor time is that of the
+//! threads themselves: if it grows with their number, the threads wait for each other's memory.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -21,21 +21,21 @@ use relive_table::{NewItem, SelectorKind, TableConfig};
 use relive_tensor::{Chunk, Codec, Ledger, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 use rustix::time::{ClockId, clock_gettime};
 
-/// As the servers and the Python module have it.
+/// The same allocator as in the servers and the Python module.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Items of the full table, unless said otherwise.
+/// Default number of items of the full table.
 const ITEMS: u64 = 100_000;
 
-/// Items of each thread in a round.
+/// Number of items of each thread in a round.
 const ROUND: usize = 20_000;
 
 const ROUNDS: usize = 30;
 const SAMPLE_ROUNDS: usize = 300;
 const BATCH: usize = 256;
 
-/// Items of 400 bytes, each with a chunk of its own, in an episode of this writer's.
+/// Items of 400 bytes, each with its own chunk, in an episode of this writer.
 fn items(ledger: &Arc<Ledger>, writer: u64, round: u64) -> Vec<NewItem> {
     let row = Tensor::from_slice(&[0.5_f32; 100], [1, 100]).expect("100 floats make a row of 100");
     let range = SequenceRange { episode_id: writer, start: 0, end: 0, sparse: false };
@@ -73,7 +73,7 @@ struct Setting {
     engine: Engine,
     round: u64,
     took: Vec<Duration>,
-    /// Of the processors, for each insert.
+    /// Processor time for each insert.
     work_ns: Vec<f64>,
 }
 
@@ -149,7 +149,7 @@ impl Setting {
     }
 }
 
-/// The time of a batch.
+/// Measures the time of a batch.
 fn sample(table: &TableHandle) -> Duration {
     let began = Instant::now();
     let request = SampleRequest { limit: BATCH, max_bytes: u64::MAX, timeout: None, who: "bench".into() };

@@ -1,9 +1,9 @@
-"""Behavioural cloning in PyTorch, for choices and for arrays of numbers: it imitates recorded episodes.
+"""Behavioral cloning in PyTorch, for discrete and continuous actions: it imitates recorded episodes.
 
     python bc.py CartPole-v1 --steps 2000                   # of an expert, which is trained first
     python bc.py CartPole-v1 --data FOLDER                  # as `relive rl record` has recorded them
 
-Datasets of Minari become such a folder by three lines:
+Three lines convert a Minari dataset to such a folder:
 
     dataset = minari.load_dataset("D4RL/pen/human-v2")
     spec = rl.make_environment_spec(dataset.recover_environment())
@@ -26,7 +26,7 @@ from relive.rl import torch as rlt
 
 
 def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
-    """A number for each choice, or the action itself."""
+    """A network with a logit for each discrete action, or the continuous action itself."""
     inputs = int(np.prod(spec.observations.shape))
     outputs = getattr(spec.actions, "num_values", None) or int(np.prod(spec.actions.shape))
     return nn.Sequential(
@@ -35,7 +35,7 @@ def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
 
 
 class Policy(rlt.Policy):
-    """Does what is likeliest to have been done."""
+    """Takes the action that the network considers most likely."""
 
     def __init__(self, module: nn.Module, actions: Any) -> None:
         super().__init__(module)
@@ -50,7 +50,8 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Makes what was done likelier: the cross-entropy of choices, the squared distance of numbers."""
+    """Increases the likelihood of the recorded actions: cross-entropy for discrete actions, squared error for
+    continuous ones."""
 
     def __init__(self, module: nn.Module, learning_rate: float, is_choice: bool) -> None:
         self.module, self.is_choice = module, is_choice
@@ -67,7 +68,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class BC:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=128, min_size=100)
     learning_rate: float = 1e-3
@@ -82,7 +83,7 @@ class BC:
 
 
 def record_expert(environment: str, seed: int, folder: str, *, steps: int = 100_000, episodes: int = 20) -> None:
-    """Records what Relive's own PPO has learned."""
+    """Records episodes of a policy that Relive's own PPO has trained."""
     expert = rl.PPO(rl.PPOConfig.for_environment(environment)).train(environment, steps=steps, seed=seed).policy
     played = rl.make(environment, seed=seed)
     recorded.save(folder, [recorded.play(played, expert) for _ in range(episodes)])

@@ -1,4 +1,4 @@
-"""The command line that all examples of agents have."""
+"""The command line of all agent examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPISODES = 10
 
 
 def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int, str], None] | None = None) -> None:
-    """Runs an agent as the command line says, and prints what came of it.
+    """Runs an agent according to the command line, and prints the results.
 
     Args:
       agent: the agent.
@@ -27,7 +27,7 @@ def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int
     """
     options = _parsed(agent, environment, steps, learns_from_data=record is not None)
     if torch := sys.modules.get("torch"):
-        # Networks as small as these are slower with more.
+        # Networks as small as these are slower with more threads.
         torch.set_num_threads(1)
     if options.checkpoint_dir and len(options.seed) > 1:
         sys.exit("--checkpoint-dir is the folder of one run: give one --seed")
@@ -68,7 +68,7 @@ def _parsed(agent: Any, environment: str, steps: int, *, learns_from_data: bool)
 
 
 def _tell(result: rl.TrainingResult) -> None:
-    # Of the last evaluation, at the end of the run.
+    # The returns of the last evaluation, at the end of the run.
     shown = result.evaluation.returns[-EPISODES:]
     if len(result.episodes):
         print(f"mean return of the last 100 episodes: {result.mean_return_last_100:.1f}")

@@ -1,9 +1,9 @@
-"""A decision transformer (Chen et al., 2021) in PyTorch: told a return, it acts as episodes of that return did.
+"""A decision transformer (Chen et al., 2021) in PyTorch: given a return, it acts like the episodes with this return.
 
     python decision_transformer.py catch/0 --steps 500      # from episodes of a policy that acts at random
 
-At each step it gets the return of the whole episode and not what is still to come of it, since a policy does not see
-rewards. A sequence has to be long enough for a whole episode.
+At each step, it gets the return of the whole episode instead of the return-to-go, since a policy does not see rewards.
+A sequence must be long enough for a whole episode.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from relive.rl import torch as rlt
 
 
 class Transformer(nn.Module):
-    """What is done next, from the return, what was seen, and what was done. Each step has two tokens: what is seen, and
-    the action."""
+    """Predicts the next action from the return and from past observations and actions. Each step has two tokens: the
+    observation and the action."""
 
     def __init__(self, spec: rl.EnvironmentSpec, settings: DecisionTransformer) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ class Transformer(nn.Module):
         told = returns[:, None, None].expand(rows, time, 1)
         seen = self.seen(torch.cat([told, observations.float().flatten(2)], -1))
         tokens = torch.stack([seen, self.done(actions)], 2) + self.place[:time]
-        # Nothing depends on what comes after it; the action of a step, above all, does not on itself.
+        # No token attends to later ones; in particular, the prediction of an action does not see this action.
         later = torch.ones(2 * time, 2 * time, dtype=torch.bool).triu(1)
         outputs = self.layers(tokens.flatten(1, 2), mask=later)
         return self.head(outputs[:, ::2])
 
 
 class Policy(rlt.Policy):
-    """Remembers its episode, and takes the likeliest action for the return that it is to reach."""
+    """Stores its episode, and takes the most likely action for the target return."""
 
     def __init__(self, module: Transformer, spec: rl.EnvironmentSpec, context: rl.PolicyContext, settings: DecisionTransformer) -> None:
         super().__init__(module)
@@ -74,7 +74,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Makes what was done likelier, given what it led to."""
+    """Increases the likelihood of the recorded actions, given the returns that followed."""
 
     def __init__(self, settings: DecisionTransformer, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
@@ -84,7 +84,7 @@ class Learner(rlt.Learner):
     def learn(self, batch: Any) -> dict[str, float]:
         data = rlt.tensors(batch.data)
         actions = data["action"].long()
-        # Not the row of the last observation, for which nothing was done, nor what is missing after it.
+        # Excludes the row of the last observation, which has no action, and the padding after it.
         last = torch.as_tensor(batch.lengths["reward"].astype(np.int64)) - 1
         counts = torch.arange(actions.shape[1]) < last[:, None]
         logits = self.module(data["reward"].sum(1), data["observation"], actions)
@@ -93,7 +93,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DecisionTransformer:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=128)
     target_return: float = 1.0
@@ -111,7 +111,7 @@ class DecisionTransformer:
 
 
 def record_anything(environment: str, seed: int, folder: str, *, episodes: int = 2000) -> None:
-    """Records a policy that acts at random."""
+    """Records episodes of a random policy."""
     played, rng = rl.make(environment, seed=seed), np.random.default_rng(seed)
     choices = played.action_spec().num_values
     recorded.save(folder, [recorded.play(played, lambda _: int(rng.integers(choices))) for _ in range(episodes)])

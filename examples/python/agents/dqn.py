@@ -28,7 +28,7 @@ def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
 
 
 class Policy(rlt.Policy):
-    """Takes the best action, and now and then any."""
+    """Takes the best action, and sometimes a random one."""
 
     def __init__(self, module: nn.Module, context: rl.PolicyContext, num_actions: int, epsilon: float) -> None:
         super().__init__(module)
@@ -42,7 +42,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·)), ever less."""
+    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·)), with a decaying learning rate."""
 
     def __init__(self, module: nn.Module, settings: DQN) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
@@ -64,17 +64,17 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DQN:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Transitions = rl.Transitions(
         batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.99
     )
     epsilon: float = 0.05
     learning_rate: float = 1e-3
-    decay_steps: int = 25_000  # of the learner; then the learning rate is 0
+    decay_steps: int = 25_000  # learner steps; after them, the learning rate is 0
     adam_epsilon: float = 1e-4
     tau: float = 0.005
-    reward_scale: float = 0.1  # returns up to 100 would be learned by the straight part of the loss
+    reward_scale: float = 0.1  # returns up to 100 would be in the linear part of the loss
     width: int = 128
 
     def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:

@@ -1,4 +1,4 @@
-"""PPO (Schulman et al., 2017) in PyTorch, for choices and for arrays of numbers.
+"""PPO (Schulman et al., 2017) in PyTorch, for discrete and continuous actions.
 
     python ppo.py CartPole-v1 --steps 100000
     python ppo.py Pendulum-v1 --steps 200000
@@ -48,7 +48,8 @@ def tower(inputs: int, width: int, outputs: int, *, gain: float) -> nn.Sequentia
 
 
 class Policy(rlt.Policy):
-    """Draws actions, and tells what was drawn and how likely it was; the environment gets it within its bounds."""
+    """Draws actions. The extras are the drawn actions and their log-probabilities; the environment gets them clipped to
+    its bounds."""
 
     def __init__(self, module: ActorCritic, context: rl.PolicyContext, actions: Any) -> None:
         super().__init__(module)
@@ -63,7 +64,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Some epochs of minibatches over each rollout."""
+    """Learns with several epochs of minibatches over each rollout."""
 
     def __init__(self, settings: PPO, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
@@ -101,7 +102,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Rollouts = rl.Rollouts(steps=128, environments=8)
     discount: float = 0.98

@@ -1,4 +1,4 @@
-"""PPO (Schulman et al., 2017) in JAX, with nothing but JAX: the network is a nest of arrays, and Adam a function.
+"""PPO (Schulman et al., 2017) in JAX, without other libraries: the network is a nest of arrays, and Adam a function.
 
     python ppo_jax.py CartPole-v1 --steps 100000
 """
@@ -67,7 +67,7 @@ def drawn(params: Params, key: jax.Array, observations: jax.Array) -> tuple[jax.
 
 
 def adam(params: Params, gradient: Params, moments: Any, rate: float, max_norm: float) -> tuple[Params, Any]:
-    """A step of Adam (Kingma and Ba, 2015) down a gradient that is scaled down to a norm."""
+    """A step of Adam (Kingma and Ba, 2015) with a gradient that is clipped by its norm."""
     norm = jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(gradient)))
     gradient = jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, max_norm / (norm + 1e-6)), gradient)
     count = moments["count"] + 1
@@ -79,7 +79,7 @@ def adam(params: Params, gradient: Params, moments: Any, rate: float, max_norm: 
 
 
 def loss(params: Params, batch: Any, settings: PPO) -> jax.Array:
-    """The clipped objective (equation 9), of the steps that count."""
+    """The clipped objective (equation 9), over the steps that are not masked."""
 
     def mean(leaf: jax.Array) -> jax.Array:
         return (leaf * batch["counts"]).sum() / batch["counts"].sum()
@@ -97,7 +97,7 @@ def loss(params: Params, batch: Any, settings: PPO) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=4)
 def update(params: Params, moments: Any, steps: Any, order: jax.Array, settings: PPO) -> tuple[Params, Any, jax.Array]:
-    """A step of Adam for each row of ``order``, which has the numbers of the steps of a minibatch."""
+    """A step of Adam for each row of ``order``, which contains the step numbers of a minibatch."""
 
     def minibatch(carry: Any, chosen: jax.Array) -> Any:
         batch = jax.tree.map(lambda leaf: leaf[chosen], steps)
@@ -109,7 +109,7 @@ def update(params: Params, moments: Any, steps: Any, order: jax.Array, settings:
 
 
 class Policy:
-    """Draws actions; shows the likeliest."""
+    """Draws actions; in evaluations, takes the most likely one."""
 
     extras = {"log_prob": np.float32}
 
@@ -136,7 +136,7 @@ class Policy:
 
 
 class Learner:
-    """Some epochs of minibatches over each rollout."""
+    """Learns with several epochs of minibatches over each rollout."""
 
     def __init__(self, settings: PPO, spec: rl.EnvironmentSpec, seed: int) -> None:
         self.settings, self.rng = settings, np.random.default_rng(seed)
@@ -149,8 +149,7 @@ class Learner:
         advantages, returns = rollout.advantages(
             values(self.params, rollout.observations), discount=settings.discount, gae_lambda=settings.gae_lambda
         )
-        # All steps, those that only reset, too, but these do not count: with shapes that stay the same JAX compiles
-        # once.
+        # All steps, including those that only reset, which are masked: with constant shapes, JAX compiles once.
         steps = {
             "observations": rollout.observations[:-1], "actions": rollout.actions, "log_prob": rollout.extras["log_prob"],
             "advantages": advantages, "returns": returns, "counts": ~rollout.starts,
@@ -175,7 +174,7 @@ class Learner:
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Rollouts = rl.Rollouts(steps=128, environments=8)
     discount: float = 0.98

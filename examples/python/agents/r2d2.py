@@ -1,5 +1,5 @@
-"""R2D2 (Kapturowski et al., 2019) in PyTorch: Q-learning with an LSTM, from sequences that are stored with the state of
-the memory.
+"""R2D2 (Kapturowski et al., 2019) in PyTorch: Q-learning with an LSTM, from sequences that are stored with the LSTM's
+state.
 
     python r2d2.py memory_len/3 --steps 4000
 """
@@ -21,7 +21,7 @@ State = tuple[torch.Tensor, torch.Tensor]
 
 
 class QMemory(nn.Module):
-    """The values of all actions, from what was seen so far."""
+    """The values of all actions, from the observations so far."""
 
     def __init__(self, spec: rl.EnvironmentSpec, width: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class QMemory(nn.Module):
 
 
 class Policy(rlt.Policy):
-    """Takes the best action, and now and then any: some environments more often than others."""
+    """Takes the best action, and sometimes a random one, with a different probability in each environment."""
 
     def __init__(self, module: QMemory, context: rl.PolicyContext, settings: R2D2) -> None:
         super().__init__(module)
@@ -57,7 +57,7 @@ class Policy(rlt.Policy):
 
 
 def rescale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
-    """h of Pohlen et al. (2018): large returns become small."""
+    """h of Pohlen et al. (2018), which compresses large returns."""
     return values.sign() * ((values.abs() + 1).sqrt() - 1) + epsilon * values
 
 
@@ -68,7 +68,7 @@ def unscale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
 
 
 class Learner(rlt.Learner):
-    """Moves the values of sequences towards the returns of some steps."""
+    """Moves the values of sequences towards n-step returns."""
 
     def __init__(self, settings: R2D2, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
@@ -97,8 +97,8 @@ class Learner(rlt.Learner):
         return rl.Learnt({"loss": loss, "value": float(taken.detach().mean())}, priorities=self.priorities(errors, counts))
 
     def unrolled(self, module: QMemory, observations: Any, memory: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-        """Values of a batch. The first rows only bring the memory up to date, but where the episode begins with them,
-        since it is known there."""
+        """The values of a batch. The first rows only burn in the LSTM's state, unless the episode starts with them,
+        since the state is known there."""
         count = self.settings.burn_in
         if count == 0:
             return module(observations, memory)[0]
@@ -107,7 +107,7 @@ class Learner(rlt.Learner):
         return torch.cat([first, module(observations[:, count:], memory)[0]], 1)
 
     def returns(self, rewards: Any, discounts: Any, values: torch.Tensor, goes_on: torch.Tensor) -> torch.Tensor:
-        """Returns over ``n_step`` steps, or as many as there are, and the value of what follows."""
+        """Returns over ``n_step`` steps, or as many as exist, and the bootstrap value after them."""
         returns = values
         for _ in range(self.settings.n_step):
             following = returns.roll(-1, 1)
@@ -122,7 +122,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class R2D2:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Sequences = rl.Sequences(
         length=20, period=10, batch_size=32, samples_per_insert=32, min_size=100, max_size=50_000, priority_exponent=0.6

@@ -1,4 +1,4 @@
-"""SAC (Haarnoja et al., 2018) in PyTorch: twin critics, a tanh-normal policy, a temperature that adjusts itself.
+"""SAC (Haarnoja et al., 2018) in PyTorch: twin critics, a tanh-normal policy, and a learned temperature.
 
     python sac.py Pendulum-v1 --steps 8000
 """
@@ -43,7 +43,7 @@ class Actor(nn.Module):
         noise = torch.randn_like(mean) if explores else torch.zeros_like(mean)
         drawn = mean + log_std.exp() * noise
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-        # ln(1 − tanh²) by Appendix C, in the form that does not overflow.
+        # ln(1 − tanh²) by Appendix C, in a form that does not overflow.
         log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn)) + self.scale.log()
         return self.center + self.scale * drawn.tanh(), log_prob.sum(-1)
 
@@ -62,7 +62,7 @@ class Critics(nn.Module):
 
 
 class Policy(rlt.Policy):
-    """Draws actions; shows the middle of their distribution."""
+    """Draws actions; in evaluations, takes the mean of their distribution."""
 
     def __init__(self, module: Actor, context: rl.PolicyContext) -> None:
         super().__init__(module)
@@ -106,7 +106,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class SAC:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=256, min_size=500, max_size=1_000_000, discount=0.99)
     learning_rate: float = 1e-3

@@ -1,5 +1,5 @@
-"""A world model in PyTorch after DreamerV3 (Hafner et al., 2023), small: a recurrent model with discrete latents learns
-what happens, and an actor and a critic learn from what it imagines.
+"""A small world model in PyTorch, after DreamerV3 (Hafner et al., 2023): a recurrent model with discrete latents learns
+the dynamics, and an actor and a critic learn from imagined trajectories.
 
     python world_model.py catch/0 --steps 8000
 """
@@ -25,7 +25,7 @@ def mlp(inputs: int, width: int, outputs: int) -> nn.Sequential:
 
 
 class WorldModel(nn.Module):
-    """The state is what a GRU remembers, beside a latent: some choices out of some classes each."""
+    """The model. Its state is that of a GRU, and a latent of several categorical variables."""
 
     def __init__(self, spec: rl.EnvironmentSpec, settings: Dreamer) -> None:
         super().__init__()
@@ -39,26 +39,26 @@ class WorldModel(nn.Module):
         )
 
     def zeros(self, rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Memory, latent and action before the first step of an episode."""
+        """GRU state, latent and action before the first step of an episode."""
         memory, latent, action = (torch.zeros(rows, size) for size in self.sizes)
         return memory, latent, action
 
     def next(self, memory: torch.Tensor, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """The memory after an action."""
+        """The GRU state after an action."""
         return self.memory(torch.cat([latent, action], -1), memory)
 
     def latents(self, logits: torch.Tensor) -> Independent:
-        """The distribution of latents, of which each class keeps a hundredth in all."""
+        """The distribution of latents, mixed with 1 % of the uniform distribution."""
         probs = 0.99 * logits.unflatten(-1, (self.groups, self.groups)).softmax(-1) + 0.01 / self.groups
         return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
 
     def seen(self, memory: torch.Tensor, encoded: torch.Tensor) -> Independent:
-        """Latents, with what is seen."""
+        """Latents, given the observations."""
         return self.latents(self.posterior(torch.cat([memory, encoded], -1)))
 
 
 class Policy(rlt.Policy):
-    """Follows what it sees with the model, and acts by its state."""
+    """Tracks observations with the model, and acts by the model's state."""
 
     def __init__(self, module: WorldModel, context: rl.PolicyContext) -> None:
         super().__init__(module)
@@ -79,8 +79,8 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """The model learns from sequences, the actor and the critic from what the model imagines to come after each of
-    their steps."""
+    """The model learns from sequences; the actor and the critic learn from trajectories that the model imagines from
+    each of their steps."""
 
     def __init__(self, settings: Dreamer, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
@@ -97,12 +97,12 @@ class Learner(rlt.Learner):
         exists = torch.arange(data["reward"].shape[1]) < lengths
         loss, states = self.model_loss(data, exists)
         told = {"model_loss": rlt.step(self.of_model, loss, max_norm=100.0)}
-        # Not the last row, where the episode is over, or nothing is known of what its action has led to.
+        # Excludes the last row, where the episode has ended or the result of the action is unknown.
         begins = states.detach()[torch.arange(states.shape[1]) < lengths - 1]
         return told | self.behave(*begins.split(self.module.sizes[:2], -1))
 
     def model_loss(self, data: Any, exists: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """How badly the model explains sequences, and its states there."""
+        """The model's loss on sequences, and its states."""
         module, observations = self.module, data["observation"].float().flatten(2)
         memory, latent, action = module.zeros(len(observations))
         encoded, actions = module.encoder(observations), F.one_hot(data["action"].long(), action.shape[-1]).float()
@@ -115,14 +115,14 @@ class Learner(rlt.Learner):
             costs.append(self.balanced(expected, found))
         state = torch.stack(states, 1)
         cost = torch.stack(costs, 1) + (module.decoder(state) - observations).square().sum(-1)
-        # The state after a step says what the step has led to.
+        # The state after a step predicts the step's outcome.
         rewards, goes_on = module.reward(state[:, 1:]).squeeze(-1), module.goes_on(state[:, 1:]).squeeze(-1)
         cost[:, 1:] += (rewards - data["reward"][:, :-1]).square()
         cost[:, 1:] += F.binary_cross_entropy_with_logits(goes_on, data["discount"][:, :-1], reduction="none")
         return cost[exists].mean(), state
 
     def balanced(self, expected: Independent, found: Independent) -> torch.Tensor:
-        """What was expected moves to what was found more than the other way round, and neither below a nat."""
+        """The prior is trained towards the posterior more than the reverse, both with one free nat."""
         of_expected, of_found = (
             self.module.latents(each.base_dist.logits.detach().flatten(-2)) for each in (expected, found)
         )
@@ -141,13 +141,12 @@ class Learner(rlt.Learner):
         return torch.stack(states), torch.stack(actions)
 
     def behave(self, memory: torch.Tensor, latent: torch.Tensor) -> dict[str, float]:
-        """A step of the actor, by REINFORCE with returns that are divided by their range, and of the critic, by
-        λ-returns."""
+        """A step of the actor, by REINFORCE with returns normalized by their range, and of the critic, by λ-returns."""
         states, actions = self.imagined(memory, latent)
         with torch.no_grad():
             rewards, values = self.module.reward(states[1:]).squeeze(-1), self.target(states).squeeze(-1)
             discounts = self.settings.discount * self.module.goes_on(states[1:]).squeeze(-1).sigmoid()
-            # How likely it is that the episode has come this far.
+            # The probability that the episode has continued this far.
             weights = torch.cat([torch.ones_like(discounts[:1]), discounts[:-1]]).cumprod(0)
             returns, following = [], values[-1]
             for time in reversed(range(len(actions))):
@@ -169,7 +168,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class Dreamer:
-    """The agent: its settings, and how its parts are made."""
+    """The agent: its settings, and how its parts are created."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=32, samples_per_insert=32, min_size=50, max_size=10_000)
     discount: float = 0.99

@@ -3,9 +3,9 @@
     python decision_transformer.py                          # from episodes of a policy that acts at random
     python decision_transformer.py CartPole-v1 --data FOLDER --length 500 --target-return 500
 
-The network and the way to act are those of examples/python/agents/decision_transformer.py: for discrete actions, and
-for episodes of at most --length steps. Here a batch has the last steps of each episode, with padding behind them where
-there are fewer.
+The network and the policy are those of examples/python/agents/decision_transformer.py, for discrete actions and for
+episodes of at most --length steps. Here, a batch has the last steps of each episode, followed by padding if there are
+fewer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def random_episodes(environment: str, count: int, seed: int) -> list[recorded.Ep
 
 
 def train(data: Any, environment: Any, settings: DecisionTransformer, *, steps: int, seed: int, device: str = "cpu") -> Transformer:
-    """A transformer that does what was done in episodes of the return that it is told."""
+    """Trains a transformer to imitate the episodes with a given return."""
     torch.manual_seed(seed)
     module = Transformer(rl.make_environment_spec(environment), settings).to(device)
     optimizer = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)

@@ -1,4 +1,4 @@
-"""The command line that the examples have, and the environments that it names."""
+"""The command line of the examples, and the environments that it names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from relive import rl
 
 
 def made(name: str, seed: int) -> Any:
-    """A native environment, or one of Gymnasium, by its name."""
+    """A native environment or a Gymnasium environment, by name."""
     try:
         return rl.make(name, seed=seed)
     except ValueError:
@@ -22,7 +22,7 @@ def parser_of(description: str | None, *, steps: int) -> argparse.ArgumentParser
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("environment", nargs="?", default="catch/0", help="a native one, or one of Gymnasium")
     parser.add_argument("--data", help="anything that Store.insert_dataset takes by its path; some episodes are played unless given")
-    parser.add_argument("--steps", type=int, default=steps, help="of the optimiser")
+    parser.add_argument("--steps", type=int, default=steps, help="of the optimizer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     return parser

@@ -1,4 +1,4 @@
-//! What the suite is told.
+//! The answers to the suite.
 
 use relive::{Result, Sample, ServerInfo, ServerStatus, TableInfo};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the suite can ask for.
+//! The commands of the suite.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub(crate) struct ColumnChoice {
     pub(crate) range: Option<(i64, Option<i64>, usize)>,
 }
 
-/// Options of a sampler; what is absent stays at its default.
+/// Options of a sampler; absent options keep their defaults.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ReaderOptions {

@@ -13,12 +13,12 @@ use crate::pattern::PatternConfig;
 
 type Outcome = Result<Value, Failure>;
 
-/// What exists between two commands.
+/// The state between two commands.
 #[derive(Default)]
 pub(crate) struct Driver {
     writer: Option<Writer>,
     sampler: Option<Sampler>,
-    // Last, as the others end with the help of its runtime.
+    // Dropped last, because the other fields need its runtime to end.
     client: Option<Client>,
 }
 

@@ -1,8 +1,8 @@
-//! Why a command was not carried out.
+//! The reason why a command was not executed.
 
 use relive::Error;
 
-/// Why a command was not carried out: the kind of the client's error, or `Driver` for the suite's own mistakes.
+/// The reason why a command was not executed: the kind of the client's error, or `Driver` for the suite's own mistakes.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: String,

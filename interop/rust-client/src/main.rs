@@ -1,6 +1,6 @@
 //! The Rust client under the control of the interop suite.
 //!
-//! Reads one JSON command a line ([`command::Command`]), carries it out, and answers with one JSON line: the result,
+//! Reads one JSON command per line ([`command::Command`]), executes it, and answers with one line of JSON: the result,
 //! or `{"error": {"kind", "text"}}`. The suite in `interop/tests/test_our_client.py` is the other side.
 
 mod answer;

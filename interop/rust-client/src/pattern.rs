@@ -10,7 +10,7 @@ pub(crate) struct PatternConfig {
     nodes: Vec<Node>,
     #[serde(default)]
     conditions: Vec<ConditionValue>,
-    /// (weight, source column) of a TD-error priority; else 1.
+    /// (weight, source column) of a priority from TD errors; if absent, the priority is 1.
     td_error: Option<(f64, u32)>,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// A tensor: its bytes in hexadecimal, one run for numbers, one per element for strings.
+/// A tensor with its bytes in hexadecimal: one text for numbers, one per element for strings.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TensorValue {
     dtype: String,

@@ -43,7 +43,7 @@ def _reward(episode, time):
 
 
 def _run(adder):
-    """Episodes whose rewards and observations tell where they are from."""
+    """Episodes whose rewards and observations identify their origin."""
     for episode in range(_EPISODES):
         adder.add_first(dm_env.restart(_observation(episode, 0)))
         for time in range(1, _STEPS + 1):
@@ -55,7 +55,7 @@ def _run(adder):
 
 
 def _distinct(dataset, wanted, key):
-    """Elements of a dataset until `wanted` different ones were seen."""
+    """Reads elements of a dataset until `wanted` distinct ones were seen."""
     seen = {}
     for sample in dataset:
         data = tree.map_structure(lambda tensor: tensor.numpy(), sample.data)
@@ -114,7 +114,7 @@ def test_sequences_through_a_dataset(serve):
     client = serve(_table(adders.SequenceAdder.signature(_SPEC, sequence_length=length)))
     _run(adders.SequenceAdder(client, sequence_length=length, period=period))
     dataset = datasets.make_reverb_dataset(client.server_address, num_parallel_calls=2)
-    # Seven rows an episode: items at 4 and 6 rows, and a last one, padded to 8.
+    # Seven rows per episode: items after 4 and 6 rows, and a last one that is padded to 8.
     seen = _distinct(dataset, _EPISODES * 3, lambda data: tuple(data.observation["place"][0]))
     assert sorted({start for _, start in seen}) == [0, 2, 4]
     for (episode, start), data in seen.items():
@@ -161,6 +161,6 @@ def test_an_iterator_with_waiting_workers_can_be_dropped(serve, is_standin):
     _run(adders.NStepTransitionAdder(client, 1, 1.0))
     for _ in range(_EPISODES * _STEPS):
         next(iterator)
-    # The queue is empty now, and each of the twelve workers waits for it, in the background.
+    # The queue is empty now, and each of the twelve workers waits for it in the background.
     del iterator
     assert client.server_info(timeout=5)[adders.DEFAULT_PRIORITY_TABLE].current_size == 0

@@ -167,7 +167,7 @@ def test_server_info(client):
     assert table.signature is None
 
 
-def test_server_info_of_nobody():
+def test_server_info_without_a_server_exceeds_the_deadline():
     with pytest.raises(reverb.DeadlineExceededError):
         reverb.Client("localhost:1").server_info(timeout=1)
     assert issubclass(reverb.DeadlineExceededError, reverb.ReverbError)
@@ -198,7 +198,7 @@ def test_writers_in_threads(client):
     numbers = collections.Counter(
         sample.data[0].item() for sample in client.sample("other", 80, emit_timesteps=False)
     )
-    assert len(numbers) == 1  # a FIFO that keeps its items gives the oldest one again and again
+    assert len(numbers) == 1  # a FIFO that keeps its items returns the oldest one repeatedly
 
 
 def test_a_queue_waits_for_its_samples(serve):
@@ -216,7 +216,7 @@ def test_a_queue_waits_for_its_samples(serve):
     assert table.info.current_size == 0
 
 
-def test_a_stack_gives_the_newest_item(serve):
+def test_a_stack_returns_the_newest_item(serve):
     client = serve(reverb.Table.stack("stack", 3))
     for number in range(3):
         client.insert([np.int64(number)], {"stack": 1.0})
@@ -241,12 +241,12 @@ def test_replace():
         ({"signature": {"x": 1}}, ValueError),
     ],
 )
-def test_tables_that_are_refused(options, error):
+def test_invalid_tables_are_refused(options, error):
     with pytest.raises(error):
         _table(**options)
 
 
-def test_servers_that_are_refused():
+def test_invalid_servers_are_refused():
     with pytest.raises(ValueError):
         reverb.Server([])
     with pytest.raises(ValueError):
@@ -262,12 +262,12 @@ def test_servers_that_are_refused():
         lambda: limiters.SampleToInsertRatio(4.0, 1, (1.0, 2.0)),
     ],
 )
-def test_limiters_that_are_refused(make):
+def test_invalid_limiters_are_refused(make):
     with pytest.raises(ValueError):
         make()
 
 
-def test_servers_know_their_port_and_stop():
+def test_servers_report_their_port_and_stop():
     server = reverb.Server([_table()], port=None)
     client = server.localhost_client()
     assert client.server_address == f"localhost:{server.port}"

@@ -10,7 +10,8 @@ import pytest
 import reverb
 import tensorflow as tf
 
-# Within a graph TensorFlow tells only wrong arguments, which an unknown table is too, from other errors of Python code.
+# In a graph, TensorFlow only distinguishes invalid arguments, which include unknown tables, from other errors of Python
+# code.
 _NOT_FOUND = (tf.errors.NotFoundError, tf.errors.InvalidArgumentError)
 
 _STEP = {"a": tf.TensorSpec([3], tf.float32), "b": [tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.string)]}
@@ -40,7 +41,7 @@ def _step(number):
 
 
 def _write(client, table, lengths, first=0):
-    """An item per length: consecutive steps of their own."""
+    """Inserts an item for each length, each with its own consecutive steps."""
     with client.trajectory_writer(max(lengths)) as writer:
         number = first
         for length in lengths:
@@ -58,7 +59,7 @@ def _numbers(dataset):
 
 @pytest.fixture(params=["constructor", "signature"])
 def trajectories(request):
-    """Makes a dataset of whole items with any number of rows, in both ways."""
+    """Creates a dataset of whole items with any number of rows, in both ways."""
 
     def make(client, table="queue", **options):
         options = {"max_in_flight_samples_per_worker": 5, **options}
@@ -123,7 +124,7 @@ def test_steps_one_by_one(serve):
     assert list(keys.values()) == [3, 2]
 
 
-def test_the_timeout_of_the_limiter_ends_the_sequence(serve, trajectories):
+def test_the_rate_limiter_timeout_ends_the_dataset(serve, trajectories):
     client = serve(_queue(signature=_with_rows(_STEP, None)))
     dataset = trajectories(client, rate_limiter_timeout_ms=100)
     assert _numbers(dataset) == []
@@ -140,7 +141,7 @@ def test_an_endless_dataset_waits_for_items(serve, trajectories):
     writing.join()
 
 
-def test_each_iterator_samples_anew(serve, trajectories):
+def test_each_iterator_samples_again(serve, trajectories):
     client = serve(_uniform(_with_rows(_STEP, None)))
     _write(client, "uniform", [1])
     dataset = trajectories(client, "uniform", max_samples=4)
@@ -187,7 +188,7 @@ def test_in_a_graph_function(serve, trajectories):
     assert total().numpy() == sum(range(6))
 
 
-def test_made_within_a_graph_function(serve):
+def test_a_dataset_created_in_a_graph_function(serve):
     client = serve(_uniform(_with_rows(_STEP, 1)))
     _write(client, "uniform", [1])
 
@@ -262,7 +263,7 @@ def test_tables_without_a_signature(serve, dataset):
 
 
 @pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
-def test_a_server_that_does_not_answer(dataset):
+def test_an_unresponsive_server_exceeds_the_deadline(dataset):
     with pytest.raises(reverb.DeadlineExceededError):
         getattr(reverb, dataset).from_table_signature("localhost:1", "table", 1, get_signature_timeout_secs=1)
 
@@ -282,7 +283,7 @@ _WRONG_REQUESTS = {
 
 @pytest.mark.parametrize(("dtypes", "shapes", "evidence"), _WRONG_REQUESTS.values(), ids=_WRONG_REQUESTS)
 @pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
-def test_requests_that_the_signature_refuses(serve, dataset, dtypes, shapes, evidence):
+def test_requests_that_violate_the_signature_are_refused(serve, dataset, dtypes, shapes, evidence):
     client = serve(_queue(signature=[tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.int64, "number")]))
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         _first(client, "queue", dtypes, shapes, dataset)
@@ -300,7 +301,7 @@ def test_requests_that_the_signature_refuses(serve, dataset, dtypes, shapes, evi
         ([tf.float32, tf.int64], [_SHAPE([9, 9, 9]), _SHAPE(None)], "(float, [9,9,9])"),
     ],
 )
-def test_data_that_are_not_as_requested(serve, dataset, dtypes, shapes, wanted):
+def test_data_that_differs_from_the_request_is_an_error(serve, dataset, dtypes, shapes, wanted):
     client = serve(_queue())
     client.insert([np.zeros(2, np.float32), np.int64(1)], {"queue": 1.0})
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
@@ -316,7 +317,7 @@ def test_unknown_tables(serve):
         _first(client, "nowhere", tf.float32, _SHAPE([]))
 
 
-def test_a_server_that_stops_ends_its_iterators(is_standin):
+def test_a_stopping_server_ends_its_iterators(is_standin):
     if not is_standin:
         pytest.skip("dm-reverb's samplers wait for ever for a stopped server of their own process")
     server = reverb.Server([_queue()])

@@ -16,7 +16,7 @@ kinds = pytest.mark.parametrize("kind", ["TrajectoryDataset", "TimestepDataset"]
 
 
 def _columns(kind, dtypes, shapes):
-    """Data types, and shapes of steps as the dataset has them."""
+    """Data types, and shapes of steps in the dataset's form."""
     rows = [] if kind == "TimestepDataset" else [None]
     return dtypes, [_SHAPE(rows + shape) for shape in shapes]
 
@@ -26,7 +26,7 @@ def _first(kind, client, table, columns):
 
 
 def _rows(kind, text):
-    """The text with the rows of whole items in its shapes, where the dataset has them."""
+    """The text, with the row dimension of whole items in its shapes if the dataset has one."""
     return text if kind == "TimestepDataset" else text.replace("[", "[?,").replace("[?,]", "[?]")
 
 
@@ -69,7 +69,7 @@ def test_a_table_without_signature(serve, kind):
 
 @raises(reverb.DeadlineExceededError, "ServerInfo call did not complete within provided timeout of 1s")
 @kinds
-def test_a_signature_that_does_not_come(kind):
+def test_a_missing_signature_times_out(kind):
     getattr(reverb, kind).from_table_signature("localhost:1", "b", 1, get_signature_timeout_secs=1)
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_table(serve, kind):
     ],
     ids=["number", "dtype", "shape"],
 )
-def test_requests_beside_the_signature(serve, kind, dtypes, shapes, text):
+def test_requests_that_contradict_the_signature(serve, kind, dtypes, shapes, text):
     _, (first, second) = _columns(kind, dtypes, [[2], []])
     signature = {"a": tf.TensorSpec(first, tf.float32, "a"), "b": tf.TensorSpec(second, tf.int64, "b")}
     client = serve(queue(signature=signature))
@@ -140,7 +140,7 @@ def test_requests_beside_the_signature(serve, kind, dtypes, shapes, text):
     ],
     ids=["number", "dtype", "shape"],
 )
-def test_data_beside_the_request(serve, kind, dtypes, shapes, text):
+def test_data_that_violates_the_requested_specs(serve, kind, dtypes, shapes, text):
     client = serve(queue())
     client.insert([np.zeros(2, np.float32), np.int64(1)], {"queue": 1.0})
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
@@ -149,7 +149,7 @@ def test_data_beside_the_request(serve, kind, dtypes, shapes, text):
 
 
 @raises(tf.errors.InvalidArgumentError, "Sampled trajectory cannot be decomposed into timesteps.")
-def test_items_that_are_no_time_steps(serve):
+def test_items_that_are_not_time_steps_are_refused(serve):
     client = serve(queue())
     writer = client.trajectory_writer(3)
     for step in range(3):

@@ -1,4 +1,4 @@
-"""What stands behind names of dm-reverb that few programs use: its compiled half, operations, helpers."""
+"""Names of dm-reverb that few programs use: its compiled half, operations, helpers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support_tables import STEP, config, queue, selectors, table
 
 
 def test_configurations_have_a_type():
-    """As Acme's adders name it in what they take and give."""
+    """The name that Acme's adders use in their arguments and results."""
     assert structured_writer.Config is patterns_pb2.StructuredWriterConfig
     assert structured_writer.ConditionProto is patterns_pb2.Condition
     assert isinstance(config(lambda step: step["a"][-1]), reverb.structured.Config)
@@ -64,8 +64,8 @@ def test_the_client_below(serve):
     step, is_last = below.NewSampler("table", 1, 1).GetNextTimestep()
     assert (int(step[0]), int(step[5]), is_last) == (int(key), 3, True)
     below.MutatePriorities("table", [(int(key), 0.5)], [])
-    (serialised,) = below.ServerInfo(5)
-    info = schema_pb2.TableInfo.FromString(serialised)
+    (serialized,) = below.ServerInfo(5)
+    info = schema_pb2.TableInfo.FromString(serialized)
     assert (info.name, info.current_size, info.max_size) == ("table", 1, 100)
     below.Reset("table")
     assert client.server_info(timeout=5)["table"].current_size == 0

@@ -1,6 +1,6 @@
-"""Every public name of dm-reverb: `dm_reverb_names.txt` has them, as `dir()` gives them there.
+"""Every public name of dm-reverb, as `dir()` returns them there, listed in `dm_reverb_names.txt`.
 
-A line is a module and what it holds, or a class and its members. `record` below writes the file anew, on dm-reverb.
+A line is a module and its names, or a class and its members. `record` below writes the file again, on dm-reverb.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import reverb
 
 _FILE = pathlib.Path(__file__).parent.parent / "dm_reverb_names.txt"
 
-# What the stand-in does not have. `docs/migrating-from-reverb.md` lists these, with the reasons.
+# Names that the stand-in lacks. `docs/migrating-from-reverb.md` lists them, with the reasons.
 _MISSING = {
     # Parts of the generator of dm-reverb's operations.
     "reverb.cc.ops.gen_reverb_ops": {
@@ -27,13 +27,13 @@ _MISSING = {
         "reverb_pattern_dataset_eager_fallback",
         "reverb_timestep_dataset_eager_fallback",
         "reverb_trajectory_dataset_eager_fallback",
-        # It takes a compiled function of TensorFlow's, without the structure of steps.
+        # It takes a compiled TensorFlow function, without the structure of steps.
         "reverb_pattern_dataset",
         "ReverbPatternDataset",
     },
 }
 
-# Modules that are made by TensorFlow when a library is loaded, and have no place of their own.
+# Modules that TensorFlow creates when a library is loaded, and that have no file of their own.
 _NOT_MODULES = {"reverb.cc.ops.libgen_reverb_ops_gen_op"}
 
 
@@ -51,7 +51,7 @@ def _modules():
             try:
                 imported = importlib.import_module(module.name)
             except ImportError:
-                # Libraries that are no modules of Python.
+                # Libraries that are not Python modules.
                 continue
             if module.name in _NOT_MODULES or module.name.rpartition(".")[2].startswith("_"):
                 continue
@@ -66,7 +66,7 @@ def _public(thing):
 
 
 def _is_ours(thing):
-    """Whether ``thing`` is a class of dm-reverb, protobuf's messages aside, which have a test of their own."""
+    """Whether ``thing`` is a class of dm-reverb, except for protobuf messages, which have a separate test."""
     return inspect.isclass(thing) and thing.__module__.startswith("reverb.") and not hasattr(thing, "DESCRIPTOR")
 
 
@@ -102,7 +102,7 @@ def test_names(place):
     assert [name for name in wanted if not hasattr(found, name)] == []
 
 
-def test_nothing_is_excused_that_is_there(is_standin):
+def test_excused_names_are_really_missing(is_standin):
     if not is_standin:
         pytest.skip("dm-reverb has all of them")
     for place, names in _MISSING.items():

@@ -1,4 +1,4 @@
-"""Items cut out of a dataset of steps."""
+"""Items that are cut from a dataset of steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ structured = reverb.structured
 
 
 def _steps(episodes=2, length=4):
-    """Steps that tell their episode and their place in it."""
+    """Steps that contain their episode and their position in it."""
     numbers = [100 * episode + place for episode in range(episodes) for place in range(length)]
     lasts = [place == length - 1 for _ in range(episodes) for place in range(length)]
     rows = {"number": np.array(numbers, np.int64), "pair": np.array([numbers, numbers], np.float32).T, "last": lasts}
@@ -48,7 +48,7 @@ def test_windows_across_episodes():
     config = _config(steps, lambda step: {"window": step["number"][-3:]})
     dataset = reverb.PatternDataset(steps, [config], False, _is_last)
     assert _windows(dataset) == [[0, 1, 2], [1, 2, 100], [2, 100, 101], [100, 101, 102]]
-    # The steps are read anew.
+    # The steps are read again.
     assert len(_windows(dataset)) == 4
 
 
@@ -79,7 +79,7 @@ def test_with_information(is_standin):
     assert isinstance(samples[0], reverb.ReplaySample)
     assert [value.numpy() for value in samples[0].info] == [0, 0, 0, 0, 0]
     if is_standin:
-        # The types of real samples; dm-reverb has numbers of other types here.
+        # The types of real samples; dm-reverb's numbers have other types here.
         assert [value.dtype for value in samples[0].info] == [tf.uint64, tf.float64, tf.int64, tf.float64, tf.int32]
 
 

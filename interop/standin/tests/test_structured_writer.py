@@ -108,7 +108,7 @@ def test_partial_steps(client):
     assert _first_columns(client) == [1]
 
 
-def test_episodes_keep_items_apart(client):
+def test_items_do_not_span_episodes(client):
     writer = _write(client, [_config(lambda step: step["a"][-2:])], steps=3)
     writer.append(_STEP)
     writer.flush()
@@ -118,7 +118,7 @@ def test_episodes_keep_items_apart(client):
 def test_numbers_of_leaves_are_compared(client):
     writer = client.structured_writer([_config(lambda step: step["a"][-1])])
     writer.append(_STEP)
-    # A writer of dm-reverb waits for ever if its server goes first.
+    # A writer of dm-reverb waits forever if its server ends first.
     writer.flush()
     with pytest.raises(ValueError) as raised:
         writer.append({"a": np.float32(0)})
@@ -129,10 +129,10 @@ def test_numbers_of_leaves_are_compared(client):
     ("value", "got", "expected"),
     [(np.float64(0), "double", "float"), (np.zeros(3, np.float32), "[3]", "[]")],
 )
-def test_a_step_that_does_not_fit(client, value, got, expected):
+def test_a_mismatched_step_is_refused(client, value, got, expected):
     writer = client.structured_writer([_config(lambda step: step["a"][-1])])
     writer.append(_STEP)
-    # A writer of dm-reverb waits for ever if its server goes first.
+    # A writer of dm-reverb waits forever if its server ends first.
     writer.flush()
     with pytest.raises(ValueError) as raised:
         writer.append({**_STEP, "a": value})
@@ -147,7 +147,7 @@ def test_unknown_tables_surface_on_flush_at_the_latest(client):
         writer.flush()
 
 
-def test_configurations_that_are_refused(client):
+def test_invalid_configurations_are_refused(client):
     with pytest.raises(ValueError):
         client.structured_writer([])
     for transform in (lambda step: step["a"][1:], lambda step: step["a"][-1:-2], lambda step: step["a"][-2::-1]):

@@ -1,4 +1,4 @@
-"""Names that programs reach for."""
+"""Names that programs use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_names_in_modules(module):
     assert [name for name in _IN_MODULES[module].split() if not hasattr(found, name)] == []
 
 
-def test_selectors_know_their_kinds():
+def test_selectors_are_instances_of_their_classes():
     selectors, pybind = reverb.selectors, reverb.pybind
     assert isinstance(selectors.MaxHeap(), pybind.HeapSelector)
     assert isinstance(selectors.MinHeap(), pybind.HeapSelector)
@@ -145,7 +145,7 @@ def test_tables_from_a_configuration():
     assert heap.info.rate_limiter_info.min_size_to_sample == 3
 
 
-def test_messages_of_tensorflow_fit_in():
+def test_tensorflow_messages_can_be_embedded():
     import tensorflow as tf
     from reverb.cc.checkpointing import checkpoint_pb2
     from tensorflow.python.saved_model import nested_structure_coder
@@ -166,7 +166,7 @@ def test_sample_information():
 
 
 def test_a_server_from_the_command_line(is_standin):
-    """The stand-in's `reverb_server`, which ends with 0 at Ctrl-C."""
+    """The stand-in's `reverb_server`, which exits with 0 on Ctrl-C."""
     if not is_standin:
         pytest.skip("dm-reverb's never says that it is ready")
     config = """--config=tables { table_name: "queue" max_size: 7 sampler { fifo: true } remover { fifo: true }

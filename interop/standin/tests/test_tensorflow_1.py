@@ -124,7 +124,7 @@ def test_the_address_may_be_fed(client):
         assert session.run(iterator.get_next()).data["n"].shape == (1,)
 
 
-def test_the_end(client):
+def test_an_ended_iterator_can_be_reinitialized(client):
     with tf.Graph().as_default(), tf1.Session() as session:
         iterator = _dataset(client, max_samples=3).make_initializable_iterator()
         element = iterator.get_next()
@@ -144,7 +144,7 @@ def test_unknown_tables(client):
 
 
 def test_a_session_that_closes_while_a_read_waits(client):
-    """The read ends with an error, and what is inserted afterwards stays in the table."""
+    """The read ends with an error, and items inserted afterwards stay in the table."""
     with tf.Graph().as_default():
         iterator = _dataset(client, "queue").make_initializable_iterator()
         element = iterator.get_next()
@@ -160,7 +160,7 @@ def test_a_session_that_closes_while_a_read_waits(client):
 
     reading = threading.Thread(target=read, daemon=True)
     reading.start()
-    # Not before the read waits, which nothing tells.
+    # This must happen while the read waits, which cannot be detected.
     reading.join(0.5)
     session.close()
     reading.join(30)
@@ -202,8 +202,8 @@ def test_datasets_distributed_by_a_function(client, strategy):
     assert 0 <= step().numpy() < _ITEMS
 
 
-# The devices of a process must be known before its first operation. The iterators are gone before the interpreter is:
-# TensorFlow may wait for ever for threads that ask for it then.
+# The devices of a process must be known before its first operation. The iterators must be gone before the interpreter
+# is finalized: TensorFlow may otherwise wait forever for threads that need the interpreter.
 _TWO_REPLICAS = """
 import sys
 import tensorflow as tf

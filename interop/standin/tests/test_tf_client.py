@@ -104,7 +104,7 @@ def test_update_priorities(client, tf_client, in_graph):
     assert seen[1].probability == pytest.approx(0.75)
 
 
-def test_unknown_keys_are_passed_over(client, tf_client):
+def test_unknown_keys_are_skipped(client, tf_client):
     tf_client.update_priorities("first", tf.constant([1, 2], tf.uint64), tf.constant([1, 2], tf.float64))
 
 

@@ -1,4 +1,4 @@
-"""`TrajectoryWriter`: histories, columns, items and what is refused."""
+"""`TrajectoryWriter`: histories, columns, items, and refused calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_columns(client):
     writer.close()
 
 
-def test_cells_are_kept_as_long_as_promised(client):
+def test_cells_are_kept_for_num_keep_alive_refs_steps(client):
     writer = client.trajectory_writer(2)
     for number in range(4):
         writer.append({"x": number})
@@ -135,14 +135,14 @@ def test_episodes(client):
     writer.close()
 
 
-def test_a_flush_waits_until_few_items_are_open(client):
+def test_a_flush_waits_until_few_items_are_pending(client):
     writer = client.trajectory_writer(1)
     writer.append({"x": 1})
     for _ in range(2):
         writer.create_item("small", 1.0, {"x": writer.history["x"][-1]})
     writer.flush(timeout_ms=5000)
     assert client.server_info(timeout=5)["small"].current_size == 2
-    # The table is full: the third has to wait for a sample.
+    # The table is full: the third item must wait for a sample.
     writer.create_item("small", 1.0, {"x": writer.history["x"][-1]})
     writer.flush(block_until_num_items=1, timeout_ms=5000)
     started = time.monotonic()
@@ -167,7 +167,7 @@ def test_numbers_out_of_range(client):
     writer.close()
 
 
-def test_items_that_are_refused(client):
+def test_invalid_items_are_refused(client):
     writer = client.trajectory_writer(4)
     for number in range(3):
         writer.append({"x": np.float32(number), "y": np.int64(number)})
@@ -188,7 +188,7 @@ def test_items_that_are_refused(client):
     writer.close()
 
 
-def test_items_that_the_signature_refuses(serve):
+def test_items_that_violate_the_signature_are_refused(serve):
     import tensorflow as tf
 
     client = serve(reverb.Table.queue("queue", 10, signature={"x": tf.TensorSpec([None, 2], tf.float32)}))
@@ -217,7 +217,7 @@ def test_items_that_the_signature_refuses(serve):
         ({"a": {"b": np.zeros(3, np.float32)}}, "[3]", "[]"),
     ],
 )
-def test_a_step_that_does_not_fit_its_columns(client, second, got, expected):
+def test_a_step_that_does_not_fit_its_columns_is_refused(client, second, got, expected):
     writer = client.trajectory_writer(3)
     writer.append({"a": {"b": np.float32(1)}})
     with pytest.raises(ValueError) as raised:
@@ -256,7 +256,7 @@ def test_configuration(client):
     writer.configure(("z",), num_keep_alive_refs=3, max_chunk_length=2)
     writer.append({"z": 1})
     with pytest.raises(RuntimeError):
-        # The step lies in a chunk that is not full yet.
+        # The step is in a chunk that is not complete yet.
         writer.configure(("z",), num_keep_alive_refs=2, max_chunk_length=1)
     for wrong in ({"num_keep_alive_refs": 0, "max_chunk_length": 1}, {"num_keep_alive_refs": 1, "max_chunk_length": 2}):
         with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Names that dm-reverb's modules have of others: what they import themselves.
+"""Names that dm-reverb's modules import from other modules.
 
 Programs and their tests reach for them (`reverb.client.pybind`, `mock.patch("reverb.server.portpicker")`). They are
 found when they are asked for, so that nothing is imported for their sake; those of packages that are not installed are

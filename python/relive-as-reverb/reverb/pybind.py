@@ -203,8 +203,8 @@ class Client:
         self._client.reset(table)
 
     def ServerInfo(self, timeout_sec: int) -> list[bytes]:
-        """A serialised ``TableInfo`` message for each table."""
-        return [_serialised(info) for info in self._client.server_info(timeout_sec or None).values()]
+        """A serialized ``TableInfo`` message for each table."""
+        return [_serialized(info) for info in self._client.server_info(timeout_sec or None).values()]
 
     def Checkpoint(self) -> str:
         return self._client.checkpoint()
@@ -233,8 +233,8 @@ class Table:
         return self._table.name
 
     def info(self) -> bytes:
-        """A serialised ``TableInfo`` message."""
-        return _serialised(self._table.info)
+        """A serialized ``TableInfo`` message."""
+        return _serialized(self._table.info)
 
     def can_sample(self, num_samples: int) -> bool:
         return self._table.can_sample(num_samples)
@@ -301,7 +301,7 @@ def _structure_of(signature: bytes) -> Any:
     return _structured_value.decode_signature(_protos.message(_protos.STRUCT, "StructuredValue").FromString(signature))
 
 
-def _serialised(info: Any) -> bytes:
+def _serialized(info: Any) -> bytes:
     from relive import _structured_value
 
     from reverb.cc import schema_pb2

@@ -146,7 +146,7 @@ class TestAppend:
         assert values(writer.history["c"]) == [None, None, 9]
         assert values(writer.history["a"]) == [1, None, None]
 
-    def test_new_columns_come_last(self, writer: Any, recorder: Recorder) -> None:
+    def test_new_columns_are_appended(self, writer: Any, recorder: Recorder) -> None:
         writer.append(collections.OrderedDict(z=1, a=2))
         writer.append({"b": 3, "a": 4, "z": 5})
         assert appended(recorder) == [[2, 1], [4, 5, 3]]
@@ -182,7 +182,7 @@ class TestAppend:
             ({"a": [Two(1, 2)]}, {"a": [(1, 2, 3)]}, r"\('a', 0\)"),
         ],
     )
-    def test_structures_that_do_not_fit(self, writer: Any, recorder: Recorder, first: Any, second: Any, path: str) -> None:
+    def test_mismatched_structures_are_refused(self, writer: Any, recorder: Recorder, first: Any, second: Any, path: str) -> None:
         writer.append(first)
         with pytest.raises(ValueError, match=f"does not fit the ones before at {path}"):
             writer.append(second)
@@ -203,7 +203,7 @@ class TestAppend:
 
 
 class TestPartialSteps:
-    def test_fill_one_step(self, writer: Any, recorder: Recorder) -> None:
+    def test_partial_steps_fill_one_step(self, writer: Any, recorder: Recorder) -> None:
         writer.append({"a": 1}, partial_step=True)
         assert writer.step_is_open
         writer.append({"b": 2}, partial_step=True)
@@ -226,7 +226,7 @@ class TestPartialSteps:
         writer.append({"a": None, "b": 1})
         assert history(writer) == {"a": [9], "b": [1]}
 
-    def test_a_refused_part(self, writer: Any, recorder: Recorder) -> None:
+    def test_a_refused_partial_step(self, writer: Any, recorder: Recorder) -> None:
         writer.append({"a": 1}, partial_step=True)
         recorder.failure = ValueError("no")
         with pytest.raises(ValueError, match="no"):
@@ -262,7 +262,7 @@ class TestErrors:
         assert values(writer.history["a"]) == [1]
 
     @pytest.mark.parametrize("kind", [RuntimeError, TypeError])
-    def test_other_errors_stay(self, writer: Any, recorder: Recorder, kind: type[Exception]) -> None:
+    def test_other_errors_are_unchanged(self, writer: Any, recorder: Recorder, kind: type[Exception]) -> None:
         recorder.failure = kind("bad for column 0")
         with pytest.raises(kind, match="^bad for column 0$"):
             writer.append({"a": 1})
@@ -287,7 +287,7 @@ class TestErrors:
         with pytest.raises(RuntimeError, match="history"):
             writer.history  # noqa: B018
 
-    def test_flush_of_less_than_nothing(self, writer: Any, recorder: Recorder) -> None:
+    def test_flush_with_a_negative_count_is_refused(self, writer: Any, recorder: Recorder) -> None:
         with pytest.raises(ValueError, match="block_until_num_items"):
             writer.flush(-1)
         assert not recorder.calls
@@ -379,7 +379,7 @@ class TestCalls:
             pass
         assert recorder.calls == ([("Flush", 0, -1)] if flushed else [])
 
-    def test_what_only_relive_has(self, writer: Any, recorder: Recorder) -> None:
+    def test_additional_relive_methods_are_forwarded(self, writer: Any, recorder: Recorder) -> None:
         writer.append_sequence({"a": np.arange(3), "b": np.zeros((3, 2))})
         assert [leaves[0] for leaves in appended(recorder)] == [0, 1, 2]
         keys = writer.create_items("t", [1.0, 2.0], [{"x": writer.history["a"][-1]}, {"x": writer.history["a"][-2]}])
@@ -451,7 +451,7 @@ class TestColumnHistory:
     @pytest.mark.parametrize(
         "key", [0, 3, -11, slice(None), slice(0, 4), slice(3, 6), slice(-11, None), [0, 5], slice(None, 3), slice(None, -2)]
     )
-    def test_steps_that_are_not_kept(self, key: Any) -> None:
+    def test_expired_steps_are_refused(self, key: Any) -> None:
         with pytest.raises(ValueError, match=r"None.*'p', 1"):
             self.filled()[key]
 
@@ -464,7 +464,7 @@ class TestColumnHistory:
             self.filled(2)[key]
 
     @pytest.mark.parametrize("key", [14, 15, [14]])
-    def test_steps_that_have_not_come_yet(self, key: Any) -> None:
+    def test_future_steps_are_refused(self, key: Any) -> None:
         with pytest.raises(IndexError):
             self.filled()[key]
 

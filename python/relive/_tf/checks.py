@@ -55,7 +55,8 @@ def requested_columns(table: str, requested: Sequence[Column], signature: Sequen
 
 
 def received_columns(table: str, arrays: Sequence[np.ndarray], expected: Sequence[Column], signed: bool) -> None:
-    """Compares the columns of one item with the table's signature or, without one, with what was requested."""
+    """Compares the columns of one item with the table's signature or, without a signature, with the requested
+    columns."""
     help_text = "" if signed else "; the table has no signature, so the dataset's specification applies"
     if len(arrays) != len(expected):
         raise errors.InvalidArgumentError(

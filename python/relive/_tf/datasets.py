@@ -151,7 +151,7 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
 
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
-    """The error text for a table that does not exist; empty for one that does."""
+    """The error text for a table that does not exist; empty for a table that exists."""
     try:
         tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
     except errors.DeadlineExceededError:

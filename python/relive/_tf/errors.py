@@ -31,7 +31,7 @@ _TABLE: tuple[tuple[type[Exception], type[tf.errors.OpError]], ...] = (
 
 @contextlib.contextmanager
 def as_tensorflow() -> Iterator[None]:
-    """Converts Relive's errors to TensorFlow's corresponding ones, with the same text."""
+    """Converts Relive's errors to the corresponding TensorFlow errors, with the same text."""
     try:
         yield
     except Exception as error:

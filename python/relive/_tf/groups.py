@@ -28,8 +28,8 @@ class Group(NamedTuple):
 
 
 def of_trajectories(samples: Sequence[Sample], check: Callable[[Sequence[np.ndarray]], None]) -> Iterator[Group]:
-    """Yields groups with one row per sample. ``check`` gets the first sample of each group: the others have the same
-    layout."""
+    """Yields groups with one row per sample. ``check`` gets the first sample of each group, because all samples of a
+    group have the same layout."""
     start = 0
     while start < len(samples):
         check(samples[start][1])

@@ -28,8 +28,8 @@ class PatternDataset(tf.data.Dataset):
 
         Args:
           input_dataset: The steps.
-          configs: Configurations of the items, created by :func:`relive.structured_writer.create_config`. All must have
-            the same structure of patterns and the same table name.
+          configs: Configurations of the items, created by :func:`relive.structured_writer.create_config`. All
+            configurations must have the same structure of patterns and the same table name.
           respect_episode_boundaries: Whether items must not contain steps of two episodes.
           is_end_of_episode: Returns, as a scalar boolean tensor, whether a step is the last one of its episode.
 

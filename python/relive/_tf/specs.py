@@ -72,7 +72,7 @@ def _bounded_tensor_spec(spec: Any, dtype: tf.DType) -> tf.TensorSpec:
 
 
 def dtypes_and_shapes(signature: Any) -> tuple[Any, Any]:
-    """Converts a signature to the two structures that the constructors of the datasets take."""
+    """Converts a signature to the two structures that the datasets' constructors take: data types and shapes."""
     tensors = nest.map_structure(tensor_spec, signature)
     return nest.map_structure(lambda spec: spec.dtype, tensors), nest.map_structure(lambda spec: spec.shape, tensors)
 
@@ -89,7 +89,7 @@ def info_spec() -> replay_sample.SampleInfo:
 
 
 def with_row_dimension(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """The spec of any number of values of ``spec``."""
+    """The spec of a batch of any number of values of ``spec``."""
     return tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype)
 
 

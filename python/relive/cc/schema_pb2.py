@@ -1,4 +1,4 @@
-"""The message classes of ``reverb/cc/schema.proto``, made when they are first asked for."""
+"""The message classes of ``reverb/cc/schema.proto``, created when they are first used."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
 >>> flow.from_range(10, num_shards=2).for_each(lambda x: x * 2).filter(lambda x: x % 4 == 0).gather_sync().take(5)
 [0, 12, 4, 16, 8]
 
-Names and semantics are those of ``ray.util.iter``: a program written for it runs with
-``from relive import flow as iter`` instead of ``from ray.util import iter``. In this module, shards are threads or
-processes, and an item costs microseconds instead of half a millisecond.
+The module has the names and semantics of ``ray.util.iter``: a program written for that module runs with ``from relive
+import flow as iter`` instead of ``from ray.util import iter``. In this module, shards are threads or processes, and an
+item costs microseconds instead of half a millisecond.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 T = TypeVar("T")
 U = TypeVar("U")
 
-# The open streams. They end before the interpreter does, since their shards may need it.
+# The open streams. They end before the interpreter does, since their shards may need the interpreter.
 _streams: weakref.WeakSet[LocalIterator[Any]] = weakref.WeakSet()
 
 
@@ -27,8 +27,8 @@ def _end_streams() -> None:
         stream.close()
 
 class LocalIterator(Generic[T]):
-    """A stream of items whose operators run in the thread that pulls from it. It is lazy: a pull does only the work
-    that is needed for the item.
+    """A stream of items whose operators run in the thread that pulls from it. The stream is lazy: a pull does only the
+    work that the item requires.
 
     An operator turns this iterator into a new one; do not use the old one afterwards. :meth:`duplicate` creates several
     copies of an iterator.
@@ -72,7 +72,7 @@ class LocalIterator(Generic[T]):
 
         Raises:
           StopIteration: the stream has ended.
-          TimeoutError: there was no item within ``timeout`` seconds; nothing is lost. Work of the calling thread
+          TimeoutError: there was no item within ``timeout`` seconds; no item is lost. Work of the calling thread
             itself, such as all operators after the shards are gathered, is not interrupted.
         """
         item = self._native.next(timeout)
@@ -113,7 +113,7 @@ class LocalIterator(Generic[T]):
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
-        """Shuffles the items: each is drawn at random from a buffer of that size."""
+        """Shuffles the items: each item is drawn at random from a buffer of that size."""
         size = counted("shuffle_buffer_size", shuffle_buffer_size)
         return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
 
@@ -126,7 +126,7 @@ class LocalIterator(Generic[T]):
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
-        """Yields the same items, and raises a TimeoutError where one does not arrive in time."""
+        """Yields the same items, and raises a TimeoutError where an item does not arrive in time."""
         return self._then(("timeout", float(seconds)), f".timeout({seconds})")
 
     def retry(self, times: int) -> LocalIterator[T]:
@@ -166,8 +166,9 @@ class LocalIterator(Generic[T]):
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
         """Returns copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the
-        others; these items are kept for the others. Waiting for copies that nothing will pull raises a RuntimeError
-        that names them. A copy that no thread of the graph pulls must be pulled by another thread within a second."""
+        other copies, for which these items are kept. Waiting for copies that no thread will pull raises a RuntimeError
+        that names these copies. A copy that no thread of the graph pulls must be pulled by another thread within a
+        second."""
         if counted("n", n) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
@@ -186,8 +187,8 @@ class LocalIterator(Generic[T]):
 
         Args:
           others: the other streams.
-          deterministic: whether to take one item of each in turn and wait for it; otherwise streams without an item are
-            skipped.
+          deterministic: whether to take one item from each stream in turn, and to wait for it; otherwise streams
+            without an item are skipped.
           round_robin_weights: how many items are taken from each stream in its turn; ``"*"``: all that are available,
             up to a hundred, without waiting.
         """

@@ -65,7 +65,7 @@ class MetricsContext:
 
 
 class SharedMetrics:
-    """The metrics of a graph; two graphs that are joined share theirs."""
+    """The metrics of a graph; two graphs that are joined share their metrics."""
 
     def __init__(self, context: MetricsContext | None = None) -> None:
         self._context: MetricsContext | SharedMetrics = context or MetricsContext()
@@ -78,7 +78,7 @@ class SharedMetrics:
         return context
 
     def join(self, other: SharedMetrics) -> None:
-        """Makes both refer to the metrics of ``other``."""
+        """Makes both graphs refer to the metrics of ``other``."""
         if self.get() is other.get():
             return
         end = self

@@ -16,15 +16,15 @@ On = Literal["threads", "serial", "processes", "ray"]
 
 
 class ParallelIterator(Generic[T]):
-    """One stream in each of several shards. Operators run in the shards, in parallel; a gathering operator merges the
+    """A set of shards, each with one stream. Operators run in the shards, in parallel; a gathering operator merges the
     shards into one stream.
 
-    It can be gathered more than once: operators then start anew, and source iterators continue from their current
-    positions.
+    A set of shards can be gathered more than once: operators then start over, and source iterators continue from their
+    current positions.
     """
 
     def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
-        # Recreates the shards; with True, shards that may work ahead of the consumer.
+        # Recreates the shards; with True, the shards may work ahead of the consumer.
         self._make = make
         self.name = name
         self._actors = actors
@@ -67,7 +67,7 @@ class ParallelIterator(Generic[T]):
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
-        """Shuffles the items of each shard: each is drawn at random from a buffer of that size."""
+        """Shuffles the items of each shard: each item is drawn at random from a buffer of that size."""
         size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
         shuffled = lambda ahead: make(ahead).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
@@ -80,7 +80,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).repartition(count), name, list(range(count)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
-        """Combines the shards of both."""
+        """Combines the shards of both iterators."""
         if not isinstance(other, ParallelIterator):
             raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
         mine, theirs = self._make, other._make
@@ -110,7 +110,7 @@ class ParallelIterator(Generic[T]):
         return LocalIterator(native, f"{self.name}.shard[{shard_index}]", actors=self._actors)
 
     def gather_sync(self) -> LocalIterator[T]:
-        """Yields one item of each shard in turn, in order. Shards produce one round of items and start the next round
+        """Yields one item from each shard in turn, in order. Shards produce one round of items and start the next round
         only when it is requested, so a change between two rounds applies to the whole next round."""
         return LocalIterator(self._make(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
 
@@ -119,8 +119,8 @@ class ParallelIterator(Generic[T]):
 
         Args:
           batch_ms: has no effect: items are not batched by time.
-          num_async: how many items each shard works ahead. Shards in other processes work ahead as far as the transport
-            has room.
+          num_async: how many items each shard may work ahead. Shards in other processes work ahead as far as the
+            transport has room.
           resubmit: when a shard starts its next item. ``"before"``: when the current item is returned; ``"after"``: at
             the next request, so that the item reflects changes made in between.
         """
@@ -130,7 +130,7 @@ class ParallelIterator(Generic[T]):
         return LocalIterator(native, f"{self}.gather_async()", actors=self._actors)
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:
-        """Yields lists of one item of each shard; shards that have ended are left out."""
+        """Yields lists with one item from each shard; shards that have ended are left out."""
         return LocalIterator(self._make(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
 
     def take(self, n: int) -> list[T]:

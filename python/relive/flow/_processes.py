@@ -13,7 +13,7 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import AHEAD, Message, RemoteShards, refused, serve
 
-# The time that a process is given to end by itself.
+# The time that a process has to end by itself.
 _GRACE_SECONDS = 2.0
 
 
@@ -82,7 +82,7 @@ class _PipeOutput:
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     """The main function of a shard's process."""
-    # Ctrl-C is for the pulling process; when that ends, so does this one.
+    # Ctrl-C is for the pulling process; when that process ends, this one ends, too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     try:
@@ -90,5 +90,5 @@ def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
         # The end message is read before the pipe closes.
         pipe.recv()
     except (EOFError, OSError):
-        # There is no longer a consumer.
+        # The consumer is gone.
         return

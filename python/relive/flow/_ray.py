@@ -19,7 +19,7 @@ from relive.ray import Workers, first_line, free_in, imported
 
 # The number of messages, of up to TOGETHER items each, that a shard may be ahead.
 _MESSAGES_AHEAD = 8
-# A shard without a place is reported each time that this interval passes.
+# The interval at which a shard that Ray has not scheduled yet is reported.
 _PLACE_SECONDS = 10.0
 # How long a shard waits at its end for its items to be taken.
 _TAKEN_SECONDS = 3600.0
@@ -82,14 +82,14 @@ class _Stream:
         self._placed: Future[str] = self._host.node.remote().future()
         ended: Future[None] = self._host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
 
-        def tell(ended: Future[None]) -> None:
+        def resolve(ended: Future[None]) -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:
                 port.fail(stream, f"{self.where} ended: {type(error).__name__}: {first_line(error)}")
 
-        ended.add_done_callback(tell)
+        ended.add_done_callback(resolve)
 
     def ask(self, items: int) -> None:
-        """Does nothing: the reader itself requests more as items are taken."""
+        """Does nothing: the reader itself requests more items as items are taken."""
 
     def receive(self) -> Message:
         while True:
@@ -104,7 +104,7 @@ class _Stream:
 
     def end(self) -> None:
         self._reader.close()
-        # If the cluster is gone or disconnected, there is nothing left to end.
+        # If the cluster is gone or disconnected, no actor is left to end.
         with contextlib.suppress(Exception):
             self._cluster.ray.kill(self._host)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol, cast
 
 from relive import _native
-from relive._remote import raised, told
+from relive._remote import raised, describe_error
 from relive.flow._local import LocalIterator
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
@@ -120,8 +120,8 @@ class _Remote:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._has_begun = False
-        # Items that were returned and not requested again.
-        self._owed = 0
+        # The number of items that were returned since the last request.
+        self._outstanding = 0
 
     def __iter__(self) -> _Remote:
         return self
@@ -130,17 +130,17 @@ class _Remote:
         if not self._has_begun:
             self._has_begun = True
             self._link.begin()
-        elif self._owed:
-            self._link.ask(self._owed)
+        elif self._outstanding:
+            self._link.ask(self._outstanding)
         kind, content = self._link.receive()
         if kind == "end":
             self._has_begun = False
             self._link.end()
             raise StopIteration
         if kind == "error":
-            self._owed = 0
+            self._outstanding = 0
             raise raised(content, f"in {self._link.where}")
-        self._owed = len(content)
+        self._outstanding = len(content)
         return cast("list[Any]", content)
 
     def __del__(self) -> None:
@@ -164,7 +164,7 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
         except StopIteration:
             message = ("end", None)
         except BaseException as error:
-            message = ("error", told(error))
+            message = ("error", describe_error(error))
         if len(items) == 1:
             since = time.perf_counter()
         is_full = len(items) >= min(room, TOGETHER) or time.perf_counter() - since > _TOGETHER_SECONDS
@@ -182,4 +182,4 @@ def _send(output: Output, items: list[Any]) -> None:
         output.send(("items", items))
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         text = f"items are pickled in the process of their shard, which failed: {error}"
-        output.send(("error", told(TypeError(text))))
+        output.send(("error", describe_error(TypeError(text))))

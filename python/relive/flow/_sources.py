@@ -22,7 +22,7 @@ class ParallelIteratorWorker:
 
     Args:
       item_generator: an iterable, or a function that creates one.
-      repeat: whether it restarts forever.
+      repeat: whether the source restarts forever.
     """
 
     def __init__(self, item_generator: Any, repeat: bool = False) -> None:
@@ -53,13 +53,13 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Wo
 def from_iterators(
     generators: Iterable[Iterable[T] | Callable[[], Iterable[T]]], repeat: bool = False, name: str | None = None, *, on: On | Workers = "threads"
 ) -> ParallelIterator[T]:
-    """Creates a shard for each iterable, or for each function that creates one.
+    """Creates a shard for each iterable, or for each function that creates an iterable.
 
     Args:
       generators: the iterables or functions. With ``on="processes"`` and ``"ray"`` they are pickled, so pass the
         function that creates a generator rather than the generator.
-      repeat: whether they restart forever.
-      name: their name in graphs.
+      repeat: whether the sources restart forever.
+      name: the name of the sources in graphs.
       on: where shards run: each in its own thread or process; ``"serial"``, all in the pulling thread; ``"ray"`` or
         :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. From Ray actors, items travel over
         Relive's own connections.

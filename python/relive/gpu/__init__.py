@@ -11,9 +11,9 @@
 ((4, 8, 3), (4, 8))
 
 A :class:`Store` has room for a fixed number of trajectories of up to ``max_steps`` steps. They are stored in columns of
-memory that all processes of a machine can share: other processes :func:`attach` and read them in place. A
+memory that all processes on a machine can share: other processes :func:`attach` and read the trajectories in place. A
 :class:`Loader` draws trajectories by weight and copies a :class:`Window` of steps of each column into a batch, without
-using the Python interpreter. docs/gpu.md explains when to use this instead of tables, and how it differs from GEAR.
+using the Python interpreter. docs/gpu.md explains when to use a store instead of tables, and how it differs from GEAR.
 """
 
 from __future__ import annotations

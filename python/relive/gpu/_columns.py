@@ -15,7 +15,7 @@ Native = tuple[str, "np.dtype[Any]", list[int]]
 
 
 def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
-    """Columns by name: each a data type, a pair of data type and shape of a step, or an ``ArraySpec``."""
+    """Columns by name: for each column a data type, a pair of data type and shape of a step, or an ``ArraySpec``."""
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
     if wrong := [name for name in columns if not isinstance(name, str)]:

@@ -46,7 +46,7 @@ def weight_of(given: Any) -> float:
     """Returns a weight for each episode.
 
     Raises:
-      InvalidArgumentError: it is not a weight.
+      InvalidArgumentError: a value is not a weight.
     """
     if isinstance(given, str):
         raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
@@ -70,8 +70,8 @@ def _of_recorded(episode: Any) -> Arrays:
 
 
 def _cut(arrays: Arrays) -> list[Arrays]:
-    """Splits consecutive rows into episodes. Each ends with a row that has a terminal or a timeout; the last episode
-    may lack one."""
+    """Splits consecutive rows into episodes. Each episode ends with a row that has a terminal or a timeout; the last
+    episode may lack such a row."""
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(

@@ -12,7 +12,7 @@ Convert = Callable[[Any], Any]
 
 
 def unavailable() -> str | None:
-    """Returns the reason why no NVIDIA GPU can be used; ``None`` if one can."""
+    """Returns the reason why no NVIDIA GPU can be used; ``None`` if a GPU can be used."""
     return _native.gpu_unavailable()
 
 
@@ -21,7 +21,7 @@ def conversion(framework: str, device: Any) -> Convert | None:
     needed.
 
     Raises:
-      InvalidArgumentError: there is no such framework, or it has no such device.
+      InvalidArgumentError: there is no such framework, or the framework has no such device.
       UnavailableError: the device cannot be used; the error gives the reason.
     """
     if framework not in ("numpy", "torch", "jax"):

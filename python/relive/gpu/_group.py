@@ -1,4 +1,4 @@
-"""Ranks: processes that have one store each, and draw together from all stores."""
+"""Ranks: processes that each have one store and together draw from all stores."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relive.errors import InvalidArgumentError, UnavailableError
-from relive.gpu._waits import told as told_of
+from relive.gpu._waits import log_long_wait
 
 _FINE, _FAILED = b"\0", b"\1"
 
 
 class Group(abc.ABC):
-    """Processes that make the same calls in the same order. Subclass it for a transport that :class:`relive.gpu.Store`
-    does not support.
+    """A group of processes that make the same calls in the same order. Subclass it for a transport that
+    :class:`relive.gpu.Store` does not support.
 
     Args:
       rank: the rank of this process, from 0.
@@ -37,12 +37,12 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def all_gather(self, told: bytes) -> Sequence[bytes]:
-        """Sends the bytes of this process to all processes, and returns those of all, by rank. All processes must call
-        it.
+        """Sends the bytes of this process to all processes, and returns the bytes of all processes, by rank. All
+        processes must call this method.
 
         Raises:
           UnavailableError: a process has ended.
-          DeadlineExceededError: a process does not call it in time.
+          DeadlineExceededError: a process does not make this call in time.
         """
 
     def close(self) -> None:
@@ -54,8 +54,7 @@ class Group(abc.ABC):
 
 
 class _Torch(Group):
-    """A process group of PyTorch, or a module with the functions of ``torch.distributed``, such as
-    ``deepspeed.comm``."""
+    """A PyTorch process group, or a module with the functions of ``torch.distributed``, such as ``deepspeed.comm``."""
 
     def __init__(self, functions: Any, group: Any = None, **share: int) -> None:
         self._functions, self._group = functions, group
@@ -86,14 +85,14 @@ def group_of(given: Any) -> Group:
 
     Raises:
       InvalidArgumentError: the object is not one of these.
-      UnavailableError: ``torch.distributed`` has not been initialised.
+      UnavailableError: ``torch.distributed`` has not been initialized.
     """
     if isinstance(given, Group):
         return given
     if _has(given, "get_data_parallel_rank", "get_data_parallel_world_size"):
         return _of_topology(given)
     if _has(given, "get_rank", "get_world_size", "all_gather_object"):
-        return _Torch(_initialised(given))
+        return _Torch(_initialized(given))
     if _has(given, "Get_rank", "Get_size", "allgather"):
         return _Mpi(given)
     if _is_process_group(given):
@@ -105,7 +104,7 @@ def group_of(given: Any) -> Group:
 
 
 def _of_topology(topology: Any) -> Group:
-    """All processes have stores; processes of one data-parallel rank read the same rows."""
+    """All processes have stores; processes with the same data-parallel rank read the same rows."""
     replica, replicas = topology.get_data_parallel_rank(), topology.get_data_parallel_world_size()
     group = _Torch(_distributed(), replica=replica, replicas=replicas)
     if group.ranks % replicas:
@@ -124,12 +123,12 @@ def _is_process_group(given: Any) -> bool:
 def _distributed() -> Any:
     import torch.distributed
 
-    return _initialised(torch.distributed)
+    return _initialized(torch.distributed)
 
 
-def _initialised(functions: Any) -> Any:
+def _initialized(functions: Any) -> Any:
     if not functions.is_initialized():
-        raise UnavailableError("torch.distributed is not initialised; call torch.distributed.init_process_group first")
+        raise UnavailableError("torch.distributed is not initialized; call torch.distributed.init_process_group first")
     return functions
 
 
@@ -144,7 +143,7 @@ def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
         told = _FINE + make()
     except Exception as error:
         failed, told = error, _FAILED + str(error).encode(errors="replace")
-    with told_of(f"rank {group.rank} of {group.ranks}", group._awaited):
+    with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):
         answers = [bytes(answer) for answer in group.all_gather(told)]
     if failed is not None:
         raise failed

@@ -1,4 +1,4 @@
-"""The weights of a store as part of a loader's state: draws depend on them, and learners change them."""
+"""The weights of a store, as part of a loader's state: draws depend on the weights, and learners change them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_store(store: _native.GpuStore) -> Kept:
 
 
 def give_back(store: _native.GpuStore, kept: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Sets the weights of the trajectories. If the store has other trajectories, this is logged."""
+    """Sets the weights of the trajectories. If the store has different trajectories, this is logged."""
     applied, skipped = store.update_weights(kept["indices"], kept["weights"], kept["generations"])
     others = len(store) - applied
     if skipped or others:

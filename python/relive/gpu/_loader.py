@@ -15,7 +15,7 @@ from relive.gpu._device import conversion
 from relive.gpu._given import real, whole
 from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import LARGEST, Prioritized, Sampling, sampling_of
-from relive.gpu._waits import REMOTE, told
+from relive.gpu._waits import REMOTE, log_long_wait
 from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
@@ -69,7 +69,8 @@ class Loader:
         self._native = source.loader(self._settings)
         self._source = source
         self._update_weights = update_weights
-        # With several ranks, the affected rank reports the error to the others, which wait for it at the first draw.
+        # With several ranks, the affected rank reports the error to the other ranks, which wait for it at the first
+        # draw.
         if self._group is None and (text := self._too_heavy()):
             raise InvalidArgumentError(text)
 
@@ -82,8 +83,8 @@ class Loader:
         Raises:
           UnavailableError: no trajectory has a weight above 0, or too few have one for a draw without replacement.
           InvalidArgumentError: a weight of the store is above ``max_weight``; ``max_weight`` is so far above the
-            weights that the probabilities would be inaccurate; or the ranks draw differently: all must make the same
-            calls.
+            weights that the probabilities would be inaccurate; or the ranks draw differently: all ranks must make the
+            same calls.
           DeadlineExceededError: another rank does not arrive in time, if the group has a deadline.
         """
         try:
@@ -100,7 +101,7 @@ class Loader:
     def _next(self) -> Any:
         if self._group is None:
             return self._native.next()
-        with told(f"rank {self._group.rank} of {self._group.ranks}", lambda: REMOTE):
+        with log_long_wait(f"rank {self._group.rank} of {self._group.ranks}", lambda: REMOTE):
             return self._native.next()
 
     def _too_heavy(self) -> str | None:
@@ -165,12 +166,12 @@ class Loader:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continues from a :meth:`state` of this loader or of another one with the same settings on the same
-        trajectories. It also restores the trajectories' weights. If the store has other trajectories, this is logged to
-        the logger ``relive``.
+        """Continues from a :meth:`state` of this loader or of another loader with the same settings on the same
+        trajectories. It also restores the trajectories' weights. If the store has different trajectories, this is
+        logged to the logger ``relive``.
 
         Raises:
-          InvalidArgumentError: the value is not a state, or belongs to a loader that draws in another way.
+          InvalidArgumentError: the value is not a state, or belongs to a loader with other settings.
           DataLossError: the random stream in the state is damaged.
           NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
         """

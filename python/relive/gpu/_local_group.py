@@ -1,4 +1,4 @@
-"""A group of processes of one machine, which needs no other package."""
+"""A group of processes on one machine, without dependencies on other packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 from relive.gpu._group import Group
-from relive.gpu._waits import told as told_of
+from relive.gpu._waits import log_long_wait
 
 _SIZE = struct.Struct("<Q")
 # A rank's greeting: a magic number, its rank, and the number of ranks.
@@ -20,7 +20,7 @@ _MARK = b"RLVRANKS"
 # Process, user and group of the peer.
 _PEER = struct.Struct("3i")
 _BETWEEN_TRIES_S = 0.01
-_MOST_BYTES = 1 << 34
+_MAX_BYTES = 1 << 34
 
 
 class LocalGroup(Group):
@@ -28,14 +28,14 @@ class LocalGroup(Group):
     through it.
 
     Args:
-      name: the name of the group, unique among the groups that exist at one time.
+      name: the name of the group, unique among the groups that exist at the same time.
       rank, ranks, replica, replicas: as in :class:`Group`.
-      timeout: the number of seconds that an exchange waits for the others. After 5 seconds, the missing ranks are
+      timeout: the number of seconds that an exchange waits for the other ranks. After 5 seconds, the missing ranks are
         logged to the logger ``relive``.
 
     Raises:
       UnavailableError: a group of this name exists.
-      DeadlineExceededError: the others do not arrive in that time.
+      DeadlineExceededError: the other ranks do not arrive in that time.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class LocalGroup(Group):
         self.timeout = timeout
         self._name = name
         self._missing = "the other ranks have not connected"
-        # In the abstract namespace, so that it vanishes with the process and leaves no file.
+        # The address is in the abstract namespace, so that it vanishes with the process and leaves no file.
         address = f"\0relive-gpu-{name}"
         self._peers: dict[int, socket.socket] = {}
         if ranks > 1:
-            with told_of(f"group {name!r}, rank {rank}", self._awaited):
+            with log_long_wait(f"group {name!r}, rank {rank}", self._awaited):
                 self._peers = self._listen(address) if rank == 0 else self._connect(address)
 
     def all_gather(self, told: bytes) -> Sequence[bytes]:
@@ -110,7 +110,7 @@ class LocalGroup(Group):
         return peers
 
     def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
-        """Accepts a connection if it belongs to this user, whatever its rank."""
+        """Accepts a connection of any rank if it belongs to this user."""
         try:
             peer, _ = listener.accept()
         except OSError:
@@ -123,19 +123,19 @@ class LocalGroup(Group):
         ready.register(peer, selectors.EVENT_READ, bytearray())
 
     def _welcome(self, key: selectors.SelectorKey, ready: selectors.BaseSelector) -> int | None:
-        """Returns the rank of a connection once it has sent its greeting. A connection that sends anything else is
+        """Returns the rank of a connection once it has sent its greeting. A connection that sends other data is
         closed."""
-        peer, said = key.fileobj, key.data
+        peer, received = key.fileobj, key.data
         assert isinstance(peer, socket.socket), "as it was registered"
         try:
-            part = peer.recv(_HELLO.size - len(said))
+            part = peer.recv(_HELLO.size - len(received))
         except OSError:
             part = b""
-        said += part
-        if part and len(said) < _HELLO.size:
+        received += part
+        if part and len(received) < _HELLO.size:
             return None
         ready.unregister(peer)
-        mark, rank, ranks = _HELLO.unpack(said) if part else (b"", 0, 0)
+        mark, rank, ranks = _HELLO.unpack(received) if part else (b"", 0, 0)
         if mark != _MARK:
             peer.close()
             return None
@@ -179,8 +179,8 @@ class LocalGroup(Group):
 
     def _receive(self, rank: int, peer: socket.socket, deadline: float) -> bytes:
         (size,) = _SIZE.unpack(self._read(rank, peer, _SIZE.size, deadline))
-        if size > _MOST_BYTES:
-            raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; the limit is {_MOST_BYTES}")
+        if size > _MAX_BYTES:
+            raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; the limit is {_MAX_BYTES}")
         return self._read(rank, peer, size, deadline)
 
     def _read(self, rank: int, peer: socket.socket, size: int, deadline: float) -> bytes:

@@ -11,16 +11,16 @@ from relive.security import ClientTls, ServerTls
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """Settings for ranks on several machines. Each process listens, and connects to those of other machines.
+    """Settings for ranks on several machines. Each process listens, and connects to the processes on other machines.
 
     Args:
       host: the name or address at which the other ranks reach this machine; this process listens on it.
-      port: the port to listen on; 0: any free one, which the group announces to the others.
+      port: the port to listen on; 0: any free port, which the group announces to the other ranks.
       listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
-      shared_memory: whether ranks of one machine read each other's memory. ``False`` for containers that do not share
-        ``/dev/shm``.
+      shared_memory: whether ranks on one machine read each other's memory. Use ``False`` for containers that do not
+        share ``/dev/shm``.
       timeout: the number of seconds that a call waits for the answer of another rank. If the store has created its
-        group from ``rank`` and ``ranks``, it is also the timeout of exchanges.
+        group from ``rank`` and ``ranks``, ``timeout`` also applies to exchanges.
       tls, client_tls: certificates; traffic is then encrypted. Pass both or neither.
 
     Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, the token is readable
@@ -50,7 +50,7 @@ class Network:
             raise InvalidArgumentError("give both tls and client_tls, or neither: each rank both serves and connects")
 
     def address(self, port: int) -> str:
-        """The address at which others reach this process, if it listens on this port."""
+        """The address at which other ranks reach this process, if it listens on this port."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def as_native(self, token: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The exchange of ranks about their stores."""
+"""How ranks exchange information about their stores."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class _OfStore(LocalGroup):
     """The group that a store has created itself."""
 
 
-def honour(group: Group, network: Network | None) -> None:
-    """Sets the timeout of exchanges in a store's own group to that of the network. Groups that were created elsewhere
+def honor(group: Group, network: Network | None) -> None:
+    """Sets the timeout of exchanges in a store's own group to the network's timeout. Groups that were created elsewhere
     keep their own timeouts."""
     if network is not None and isinstance(group, _OfStore):
         group.timeout = network.timeout
@@ -54,7 +54,7 @@ def rank_name(name: str, rank: int) -> str:
 
 
 def agree_on_name(group: Group, name: str | None) -> str:
-    """The name of the store, which either all ranks have given or rank 0 generates."""
+    """The name of the store, which either all ranks pass or rank 0 generates."""
     given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode())]
     if len(set(given)) > 1:
         raise InvalidArgumentError(f"the ranks give different names: {given}")
@@ -65,10 +65,11 @@ def agree_on_name(group: Group, name: str | None) -> str:
 
 
 def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
-    """Makes a store read those of the other ranks. All ranks call it, with the outcome of creating their own stores."""
+    """Makes a store read the stores of the other ranks. All ranks call this function, with the outcome of creating
+    their own stores."""
     token = exchange(group, lambda: secrets.token_hex(32).encode())[0].decode()
 
-    def tell() -> bytes:
+    def describe_self() -> bytes:
         if error is not None:
             raise error
         assert store is not None, "otherwise there is an error"
@@ -77,30 +78,30 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
             machine = file.read().strip()
         return json.dumps({"machine": machine, "address": address, "shares": network is None or network.shared_memory}).encode()
 
-    told = [json.loads(answer) for answer in exchange(group, tell)]
-    if silent := [rank for rank, other in enumerate(told) if other["address"] is None and _far(told, rank)]:
+    answers = [json.loads(answer) for answer in exchange(group, describe_self)]
+    if silent := [rank for rank, other in enumerate(answers) if other["address"] is None and _remote_ranks(answers, rank)]:
         raise UnavailableError(
-            f"the ranks are on {len({other['machine'] for other in told})} machines, or share no memory, and ranks {silent} have no "
+            f"the ranks are on {len({other['machine'] for other in answers})} machines, or share no memory, and ranks {silent} have no "
             "network; give network=relive.gpu.Network(host=…) with the name under which the others reach this machine"
         )
 
     def connect() -> bytes:
-        assert store is not None, "otherwise `tell` has raised"
-        far = _far(told, group.rank)
-        near = [rank for rank in range(group.ranks) if rank != group.rank and rank not in far]
-        readers = [_native.GpuReader.attach(segment_name(name, rank, group.ranks), None) for rank in near]
-        store.join(readers, [told[rank]["address"] for rank in far])
+        assert store is not None, "otherwise `describe_self` has raised"
+        remote = _remote_ranks(answers, group.rank)
+        local = [rank for rank in range(group.ranks) if rank != group.rank and rank not in remote]
+        readers = [_native.GpuReader.attach(segment_name(name, rank, group.ranks), None) for rank in local]
+        store.join(readers, [answers[rank]["address"] for rank in remote])
         return b""
 
     exchange(group, connect)
 
 
-def _far(told: list[dict[str, Any]], rank: int) -> list[int]:
+def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
     """The ranks whose memory is not this rank's."""
-    own = told[rank]
+    own = answers[rank]
     return [
         at
-        for at, other in enumerate(told)
+        for at, other in enumerate(answers)
         if at != rank and not (own["machine"] == other["machine"] and own["shares"] and other["shares"])
     ]
 
@@ -116,10 +117,10 @@ def part_of(group: Group | None, count: int) -> slice:
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
-    """Selects the new weights of this rank's trajectories from those that all ranks give, in the order of ranks. A
-    rank's weights are checked before they are sent: if they are refused, no rank changes anything."""
+    """Selects the new weights of this rank's trajectories from the weights that all ranks pass, in the order of ranks.
+    A rank's weights are checked before they are sent: if they are refused, no rank changes any weights."""
 
-    def tell() -> bytes:
+    def encode_updates() -> bytes:
         given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
         if generations is not None:
             given.append(_whole("a generation", generations, 1 << 63))
@@ -128,7 +129,7 @@ def own_updates(
         header = json.dumps({"count": len(given[0]), "generations": generations is not None}).encode()
         return header + b"\n" + b"".join(array.tobytes() for array in given)
 
-    parts = [_parsed(answer) for answer in exchange(group, tell)]
+    parts = [_parsed(answer) for answer in exchange(group, encode_updates)]
     if len({part[2] is None for part in parts}) > 1:
         raise InvalidArgumentError("some ranks give generations, but others do not")
     has_generations = parts[0][2] is not None
@@ -167,9 +168,9 @@ def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 def _parsed(answer: bytes) -> tuple[Any, Any, Any]:
     header, _, rest = answer.partition(b"\n")
-    told = json.loads(header)
-    count = told["count"]
+    fields = json.loads(header)
+    count = fields["count"]
     indices = np.frombuffer(rest, "<i8", count)
     weights = np.frombuffer(rest, "<f4", count, offset=8 * count)
-    generations = np.frombuffer(rest, "<i8", count, offset=12 * count) if told["generations"] else None
+    generations = np.frombuffer(rest, "<i8", count, offset=12 * count) if fields["generations"] else None
     return indices, weights, generations

@@ -16,7 +16,7 @@ from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
-from relive.gpu._waits import REMOTE, told
+from relive.gpu._waits import REMOTE, log_long_wait
 from relive.gpu._window import Window
 from relive.specs import ArraySpec
 
@@ -90,11 +90,11 @@ class Readable:
         threads: int = 2,
         max_weight: float = 65_536.0,
     ) -> Loader:
-        """Returns an endless iterator of batches. All ranks must create it and take batches from it together; each gets
-        its share of one draw from all trajectories.
+        """Returns an endless iterator of batches. All ranks must create the iterator and take batches from it together;
+        each rank gets its share of one draw from all trajectories.
 
         Args:
-          batch_size: the number of trajectories in a batch of each rank, or each replica.
+          batch_size: the number of trajectories in the batch of each rank or replica.
           windows: the steps and columns to collect, by name.
           sampling: the sampling rule; a name selects its class with defaults.
           steps: the current step of each trajectory, to which windows are relative: ``"random"``, a uniformly drawn
@@ -153,11 +153,11 @@ class Readable:
         _window.as_native(windows)
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
-        with told(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
+        with log_long_wait(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
             parts = loader._native.collect(indices, at)
         batch = _batch.from_native(list(windows), parts, loader._convert)
-        # The collector of the last windows is cached, since callers mostly repeat them. A concurrent thread creates its
-        # own.
+        # The collector of the last windows is cached, since callers mostly repeat these windows. A concurrent thread
+        # creates its own collector.
         self._collectors = {key: loader}
         return batch
 
@@ -228,15 +228,15 @@ _AT_ONCE = 64
 
 
 class Reader(Readable):
-    """A store of another process, created by :func:`attach`."""
+    """A store in another process, created by :func:`attach`."""
 
 
 def attach(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Reader:
-    """Attaches to the store of this name, which another process of this machine has created, to read it in place.
+    """Attaches to the store of this name, which another process on this machine has created, to read it in place.
 
-    After a fork, the child must attach anew.
+    After a fork, the child must attach again.
 
     Args:
       name: as in ``Store(name=…)``.
@@ -245,8 +245,8 @@ def attach(
 
     Raises:
       NotFoundError: there is no such store.
-      InvalidArgumentError: its columns differ; the error shows both.
-      UnavailableError: its process has ended, or the store already has its maximum number of readers.
+      InvalidArgumentError: the store's columns differ; the error shows both lists of columns.
+      UnavailableError: the store's process has ended, or the store already has its maximum number of readers.
       DataLossError: the memory is not a store, or is damaged.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)

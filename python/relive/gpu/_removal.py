@@ -1,4 +1,4 @@
-"""The choice of the trajectory to evict when another one needs its place."""
+"""The choice of the trajectory to evict when a new trajectory needs room."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from relive.gpu._given import real
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest possible weight."""
-# The extension computes powers up to this one.
-_MOST_EXPONENT = 16.0
+# The largest exponent for which the extension computes powers.
+_MAX_EXPONENT = 16.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Weighted(Sampling):
     name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:
-        real(f"alpha of {type(self).__name__}", self.alpha, most=_MOST_EXPONENT)
+        real(f"alpha of {type(self).__name__}", self.alpha, most=_MAX_EXPONENT)
 
     def exponent(self) -> float:
         return self.alpha
@@ -77,7 +77,7 @@ class Stratified(Weighted):
 @dataclasses.dataclass(frozen=True)
 class Prioritized(Weighted):
     """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws proportional to weight^alpha.
-    The importance weights (N · p)^-beta, divided by the largest of the batch, are in ``batch.weights``."""
+    The importance weights (N · p)^-beta, divided by the largest weight of the batch, are in ``batch.weights``."""
 
     alpha: float = 0.6
     beta: float = 0.4
@@ -85,7 +85,7 @@ class Prioritized(Weighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real("beta of Prioritized", self.beta, most=_MOST_EXPONENT)
+        real("beta of Prioritized", self.beta, most=_MAX_EXPONENT)
 
     def exponent_of_importance(self) -> float:
         return self.beta
@@ -93,7 +93,7 @@ class Prioritized(Weighted):
 
 @dataclasses.dataclass(frozen=True)
 class TopK(Sampling):
-    """The trajectories of the largest weights, each once; among equal weights, lower indices first."""
+    """The trajectories with the largest weights, each once; among equal weights, lower indices first."""
 
     name: ClassVar[str] = "top_k"
 
@@ -125,7 +125,7 @@ _KINDS: dict[str, type[Sampling]] = {
 
 
 def sampling_of(given: Sampling | str) -> Sampling:
-    """Returns a rule, or the one of this name with its defaults."""
+    """Returns the given rule, or the rule of the given name with its defaults."""
     if isinstance(given, Sampling):
         return given
     if isinstance(given, str) and given in _KINDS:

@@ -20,7 +20,7 @@ from relive.gpu._network import Network
 from relive.gpu._outcomes import Changed, Inserted, Saved, Status
 from relive.gpu._reading import Readable
 from relive.gpu._removal import Candidates, Removal
-from relive.gpu._waits import told
+from relive.gpu._waits import log_long_wait
 from relive.gpu._writing import Request, Scan, Writer
 
 # Creates the memory of this name, for a rank among a number of ranks.
@@ -42,9 +42,9 @@ class Store(Readable):
       capacity: the number of trajectories for which there is room. The memory for all of them is allocated at once.
       max_steps: the largest number of steps in a trajectory.
       removal: the trajectory to evict when there is no room: ``"fifo"`` the oldest, ``"lifo"`` the newest,
-        ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` one that was in batches ``n`` times and
-        otherwise the oldest, or a function of :class:`Candidates` that returns the position of one, or ``None`` to keep
-        all. Trajectories that are being read are not evicted.
+        ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` a trajectory that was in batches ``n`` times and
+        otherwise the oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None``
+        to keep all. Trajectories that are being read are not evicted.
       name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
         killed process leaves the memory in ``/dev/shm``, and the next store of the same name replaces it, so use a
         fixed name.
@@ -53,13 +53,13 @@ class Store(Readable):
       readers: the number of processes that may read concurrently, including this one and other ranks; 1 to 1,024.
       writers: the number of processes or threads that may write in place concurrently (:func:`attach_writer`); 0 to
         65,536.
-      rank, ranks: this process's rank among ``ranks`` processes of this machine, which create one store each under the
-        same ``name``. The constructor waits for all of them, and they draw from all of their trajectories together; see
-        docs/gpu.md.
-      group: instead of ``rank`` and ``ranks``: ``torch.distributed``, a process group of it, a topology of DeepSpeed or
-        Megatron (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), a communicator of
-        mpi4py, or a :class:`Group`.
-      network: how ranks on several machines connect; not needed if all are on one.
+      rank, ranks: this process's rank among ``ranks`` processes on this machine, which each create one store under the
+        same ``name``. The constructor waits for all ranks, and the ranks together draw from all of their trajectories;
+        see docs/gpu.md.
+      group: instead of ``rank`` and ``ranks``: ``torch.distributed``, a PyTorch process group, a DeepSpeed or Megatron
+        topology (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), an mpi4py
+        communicator, or a :class:`Group`.
+      network: how ranks on several machines connect; not needed if all ranks are on one machine.
       huge_pages: whether to request huge pages from the system, which make copies faster.
 
     Raises:
@@ -109,7 +109,7 @@ class Store(Readable):
         )
 
     def _start(self, group: Group | None, name: str | None, make: _Make, network: Network | None) -> None:
-        """Creates the store, and connects those of all ranks."""
+        """Creates the store, and connects the stores of all ranks."""
         if network is not None and not isinstance(network, Network):
             raise InvalidArgumentError(f"network is a {type(network).__name__}; give a relive.gpu.Network")
         if network is not None and group is None:
@@ -125,7 +125,7 @@ class Store(Readable):
             failed = error
         _ranks.join(group, store, failed, name, network)
         assert store is not None, "otherwise `join` has raised"
-        _ranks.honour(group, network)
+        _ranks.honor(group, network)
         super().__init__(store, group=group)
 
     @classmethod
@@ -151,13 +151,14 @@ class Store(Readable):
           folder: as in :meth:`save`.
           name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the same
             as when the store was saved.
-          removal, capacity, max_selectable: for a store whose removal was a function, which is not part of the files;
-            omitted for other stores.
+          removal, capacity, max_selectable: required for a store whose removal was a function, which is not part of the
+            files; omit them for other stores.
 
         Raises:
           NotFoundError: there is no checkpoint.
           DataLossError: a file is missing or damaged.
-          InvalidArgumentError: the removal was a function and is not given, or it is given for a store that needs none.
+          InvalidArgumentError: the removal was a function and is not passed, or it is passed for a store that needs
+              none.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
@@ -185,7 +186,7 @@ class Store(Readable):
           UnavailableError: another process is saving there.
           InvalidArgumentError: the folder has a checkpoint of other columns or another capacity, or its name is empty.
           DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
-          InternalError: a file cannot be written. The last checkpoint remains.
+          InternalError: a file cannot be written. The last checkpoint remains intact.
         """
         return Saved(*self._native.save(_rank_folder(folder, self._native.shard())))
 
@@ -194,7 +195,7 @@ class Store(Readable):
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
         """Creates a store with the columns of a data set, and inserts its episodes. The columns are those that
-        :meth:`insert_dataset` lists, without ``infos``. With several ranks, each takes a consecutive part of the
+        :meth:`insert_dataset` lists, without ``infos``. With several ranks, each rank takes a consecutive part of the
         episodes, so that the index of an episode equals its number in the data set for any number of ranks.
 
         Args:
@@ -224,7 +225,7 @@ class Store(Readable):
         return True
 
     def insert(self, trajectory: Mapping[str, npt.ArrayLike], weight: float = 1.0, *, timeout: float = 0.0) -> Inserted:
-        """Copies a trajectory into the store. If there is no room, another one is evicted.
+        """Copies a trajectory into the store. If there is no room, another trajectory is evicted.
 
         Args:
           trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if that
@@ -245,7 +246,7 @@ class Store(Readable):
             raise InvalidArgumentError(f"weight is {weight!r}; give a number")
         if timeout == 0:
             return Inserted(*self._native.insert(arrays, weight, 0.0))
-        with told("insert()", lambda: "there is no room: all trajectories are being read, or the removal keeps them"):
+        with log_long_wait("insert()", lambda: "there is no room: all trajectories are being read, or the removal keeps them"):
             return Inserted(*self._insert_within(arrays, weight, timeout))
 
     def _insert_within(self, arrays: list[Any], weight: float, timeout: float) -> tuple[int, int]:
@@ -259,21 +260,21 @@ class Store(Readable):
         return self._native.insert(arrays, weight, max(0.0, deadline - time.monotonic()))
 
     def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
-        """Copies the episodes of a data set into the store, including one that was incomplete at the end. With several
-        ranks, all call this with the same data, and each takes a part.
+        """Copies the episodes of a data set into the store, including an incomplete last episode. With several ranks,
+        all ranks call this with the same data, and each rank takes a part.
 
         An episode ends with a row of ``terminals`` or ``timeouts``; the data must have one of these. These arrays and
         ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, are stored in the columns of
         the same names; parts of nests are stored in ``observations/camera`` and so on. Arrays without a column are
-        ignored, and so are those with other names, such as D4RL's ``infos``; to use them, make them part of the
+        ignored, and so are arrays with other names, such as D4RL's ``infos``; to use such arrays, make them part of the
         observations.
 
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a
-            data set of Minari, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes
+            Minari data set, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes
             (:class:`relive.rl.recorded.Episode`).
           weight: the weight of each episode, or ``"length"`` for its number of steps, which makes every step equally
-            likely to be the current one.
+            likely to be the current step.
 
         Raises:
           InvalidArgumentError: a column is not in the data or has another shape, values do not fit a column's data
@@ -305,8 +306,8 @@ class Store(Readable):
 
         Args:
           indices: the trajectories, ``[N]``, as in ``batch.indices``.
-          weights: ``[N]``; finite and not negative. A positive weight too small for a 32-bit float becomes the smallest
-            positive one.
+          weights: ``[N]``; finite and not negative. A positive weight that is too small for a 32-bit float becomes the
+            smallest positive 32-bit float.
           generations: as in ``batch.generations``: trajectories that have been replaced since are skipped. Without
             generations, the weights apply to the current trajectories.
 
@@ -345,7 +346,7 @@ class Store(Readable):
         return Writer(_native.GpuWriter.of(self._native))
 
     def scan(self, *, timeout: float = 0.0) -> Scan:
-        """Serves the writers: assigns rows to those that wait for one, makes finished trajectories available for
+        """Serves the writers: assigns rows to writers that wait for a row, makes finished trajectories available for
         drawing, reclaims the rows of processes that have ended, and reports the writers that wait for an answer. All of
         this happens only during calls of this method.
 

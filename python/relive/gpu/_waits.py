@@ -79,7 +79,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextlib.contextmanager
-def told(what: str, reason: Callable[[], str]) -> Iterator[None]:
+def log_long_wait(what: str, reason: Callable[[], str]) -> Iterator[None]:
     """Wraps a call that may wait: after 5 seconds, 10, 20 and so on, it logs that ``what`` is waiting, and the
     reason."""
     wait, watch = _Wait(what, reason), _watch

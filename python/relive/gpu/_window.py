@@ -15,17 +15,17 @@ from relive.specs import as_dtype
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A run of steps, relative to the current one.
+    """A run of steps, relative to the current step.
 
     A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps that the trajectory
     does not have are padding.
 
     Args:
-      offset: the first step, relative to the current one.
+      offset: the first step, relative to the current step.
       length: the number of steps, at least 1.
       pad: the position of padding: ``"head"`` before the steps, ``"tail"`` after them.
       value: the value of padding, in the data type of the batch.
-      dtype: another data type than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
+      dtype: a data type other than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
         float64.
       scale: with ``dtype``: the factor by which values are multiplied, by default 1. It does not apply to padding.
       column: the column, if it differs from the name of the window, as for two windows of one column.

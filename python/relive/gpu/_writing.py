@@ -1,4 +1,4 @@
-"""Writers, which write trajectories in place; typically environments in processes of their own."""
+"""Writers, which write trajectories in place; typically, they are environments in separate processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relive.gpu import _columns, _ranks
 from relive.gpu._given import real
 from relive.gpu._outcomes import Inserted
 from relive.gpu._sampling import LARGEST
-from relive.gpu._waits import told
+from relive.gpu._waits import log_long_wait
 from relive.specs import ArraySpec
 
 if TYPE_CHECKING:
@@ -85,14 +85,14 @@ class Writer:
 
     def begin(self, *, timeout: float = 60.0) -> None:
         """Waits for a row; returns immediately if one is available. The row starts a trajectory; after :meth:`finish`,
-        the next row starts the next trajectory. After 5 seconds, the wait is logged to the logger ``relive``, as are
-        those of :meth:`ask` and :meth:`wait`.
+        the next row starts the next trajectory. After 5 seconds, the wait is logged to the logger ``relive``, like
+        waits in :meth:`ask` and :meth:`wait`.
 
         Raises:
           DeadlineExceededError: there is no row within ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
-        with told(f"writer {self._number}", lambda: "begin() waits for a row; check that the store's process calls scan(), and that a row is free"):
+        with log_long_wait(f"writer {self._number}", lambda: "begin() waits for a row; check that the store's process calls scan(), and that a row is free"):
             self._native.acquire(real("timeout", timeout))
         self._has_row = True
 
@@ -111,7 +111,7 @@ class Writer:
             self._written.add(name)
 
     def append(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Writes the remaining columns of the current step, and moves on to the next one.
+        """Writes the remaining columns of the current step, and proceeds to the next step.
 
         Raises:
           InvalidArgumentError: as for :meth:`write`; or a column of the step is missing.
@@ -125,7 +125,7 @@ class Writer:
 
     def ask(self, column: str, *, timeout: float = 60.0) -> npt.NDArray[Any]:
         """Lets the store's process fill in columns of the current step with ``Store.answer``, and returns a copy of one
-        of them.
+        of these columns.
 
         Raises:
           NotFoundError: there is no such column.
@@ -146,14 +146,14 @@ class Writer:
         Raises:
           DeadlineExceededError, UnavailableError: as for :meth:`ask`.
         """
-        with told(f"writer {self._number}", lambda: "ask() waits for an answer; check that the store's process calls scan() and answer()"):
+        with log_long_wait(f"writer {self._number}", lambda: "ask() waits for an answer; check that the store's process calls scan() and answer()"):
             self._native.wait(real("timeout", timeout))
 
     def finish(self, weight: float = 1.0) -> None:
         """Finishes the trajectory; ``weight`` is its weight.
 
         Raises:
-          InvalidArgumentError: it has no steps, a step is incomplete, or the weight is invalid.
+          InvalidArgumentError: the trajectory has no steps, a step is incomplete, or the weight is invalid.
         """
         self._expect_row()
         if self._written:
@@ -187,13 +187,13 @@ class Writer:
 def attach_writer(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Writer:
-    """Creates a writer of the store of this name, which another process of this machine has created.
+    """Creates a writer for the store of this name, which another process on this machine has created.
 
     Args:
       name, columns, max_steps, rank: as in :func:`attach`.
 
     Raises:
-      UnavailableError: its process has ended, or the store already has its maximum number of writers.
+      UnavailableError: the store's process has ended, or the store already has its maximum number of writers.
       NotFoundError, InvalidArgumentError, DataLossError: as :func:`attach`.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)

@@ -1,1 +1,1 @@
-"""Where dm-reverb keeps what depends on the platform; here it is ``relive.checkpointers``."""
+"""dm-reverb's package of platform-dependent code; here it refers to ``relive.checkpointers``."""

@@ -21,7 +21,8 @@ class Agent(Generic[C]):
     """An agent with its settings.
 
     Args:
-      config: the settings; by default the defaults. The method ``for_environment`` of its class returns tuned settings.
+      config: the settings; by default the agent's defaults. The method ``for_environment`` of its class returns tuned
+          settings.
       overrides: settings by name, instead of those of ``config``.
 
     Raises:
@@ -38,11 +39,11 @@ class Agent(Generic[C]):
         return f"{type(self).__name__}({self.config!r})"
 
     def _num_environments(self, actors: int) -> int:
-        """The number of environments of a run."""
+        """The number of environments in a run."""
         raise NotImplementedError
 
     def _for_extension(self, actors: int) -> tuple[tuple[str, str], int]:
-        """Its name and settings, and the number of environments of a run."""
+        """The agent's name and settings, and the number of environments in a run."""
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:

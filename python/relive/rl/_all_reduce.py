@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float32]
 class AllReduce:
     """A member of a ring of processes that sum or average arrays, such as the gradients of parallel learners.
 
-    Each process creates one member, with ranks starting at 0. The first process listens at an address and the others
-    connect to it, in any order. All members make the same calls in the same order, and each call waits for all of them.
-    Sums are computed in one order and then copied, so all members get the same bits, in every run.
+    Each process creates one member, with ranks starting at 0. The first process listens at an address and the other
+    processes connect to it, in any order. All members make the same calls in the same order, and each call waits for
+    all members. Sums are computed in one order and then copied, so all members get the same bits, in every run.
 
     ::
 
@@ -28,8 +28,8 @@ class AllReduce:
             ring.broadcast(weights)          # all start with those of rank 0
             ring.mean(gradient)              # in place
 
-    At the end of the ``with`` block, the process leaves the ring in an orderly way: later calls of the others raise
-    :class:`relive.errors.ClosedError`. If an exception ends the block, the others receive it.
+    At the end of the ``with`` block, the process leaves the ring in an orderly way: later calls by the other members
+    raise :class:`relive.errors.ClosedError`. If an exception ends the block, the other members receive it.
 
     Args:
       rank: the number of this process, starting at 0.
@@ -45,7 +45,7 @@ class AllReduce:
 
     Raises:
       ValueError: an argument out of its range.
-      relive.errors.UnavailableError: not all connected in time, or the address cannot be listened on.
+      relive.errors.UnavailableError: not all processes connected in time, or this process cannot listen at the address.
       relive.errors.PermissionDeniedError: the meeting refuses this process; the error gives the reason.
     """
 
@@ -75,14 +75,14 @@ class AllReduce:
         return self._ranks
 
     def mean(self, arrays: Floats | Sequence[Floats]) -> None:
-        """Replaces the arrays of each member with the mean of all. Several arrays are sent together, as one.
+        """Replaces the arrays of each member with the mean over all members. Several arrays are sent together, as one.
 
         Raises:
           TypeError: a value that is not an array of float32.
           ValueError: a read-only array; members that make a different call, or pass arrays of a different size.
           relive.errors.UnavailableError: a member is lost; the error names it.
           relive.errors.ClosedError: a member has left the ring.
-          relive.errors.DeadlineExceededError: members are alive and did not make the call within ``timeout``.
+          relive.errors.DeadlineExceededError: members are alive but did not make the call within ``timeout``.
         """
         self._reduce(arrays, is_mean=True)
 
@@ -91,8 +91,8 @@ class AllReduce:
         self._reduce(arrays, is_mean=False)
 
     def broadcast(self, arrays: npt.NDArray[Any] | Sequence[npt.NDArray[Any]]) -> None:
-        """Replaces the arrays of all others with those of rank 0. The arrays may have any numeric type, and must have
-        the same size everywhere.
+        """Replaces the arrays of all other members with the arrays of rank 0. The arrays may have any numeric type, and
+        must have the same size everywhere.
 
         Raises:
           Exception: as for :meth:`mean`.
@@ -103,7 +103,7 @@ class AllReduce:
         _write(several, data, bytes_each=True)
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Returns the numbers of all members, by rank; each member must pass equally many.
+        """Returns the numbers of all members, by rank; each member must pass the same count of numbers.
 
         Raises:
           Exception: as for :meth:`mean`.

@@ -53,7 +53,7 @@ class Answers:
         self._write(row, observation)
 
     def see_all(self, observations: Any) -> None:
-        """Writes the observations of all rows, as arrays with one row for each; see :meth:`see`."""
+        """Writes the observations of all rows, passed as arrays with one row per environment; see :meth:`see`."""
         self._write(slice(None), observations)
 
     def _write(self, where: int | slice, observation: Any) -> None:

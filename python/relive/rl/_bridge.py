@@ -102,13 +102,13 @@ class Bridge:
         """Returns step types, rewards, discounts and the leaves of the observations."""
         for part, _, answers in self._parts:
             part.reset(answers)
-        return self._told()
+        return self._answer()
 
     def step(self, actions: list[Any]) -> tuple[Any, Any, Any, list[Any]]:
-        """Returns the same after a step with the actions, which are given as leaves."""
+        """Takes a step with the actions, which are passed as leaves, and returns the same values as :meth:`reset`."""
         for part, rows, answers in self._parts:
             part.step([leaf[rows] for leaf in actions], answers)
-        return self._told()
+        return self._answer()
 
     def close(self) -> None:
         """Closes the environments that the bridge owns."""
@@ -117,6 +117,6 @@ class Bridge:
             if any(part.environment is environment for environment in owned):
                 _faults.close(part.environment, part.who)
 
-    def _told(self) -> tuple[Any, Any, Any, list[Any]]:
+    def _answer(self) -> tuple[Any, Any, Any, list[Any]]:
         answers = self._answers
         return answers.step_types, answers.rewards, answers.discounts, answers.observations

@@ -38,7 +38,7 @@ class Prediction:
       sent_bytes_per_s: bytes per second of experience from workers to the learner's machine.
       weights_bytes_per_s: bytes per second of weights from the learner's machine to workers.
       busy_processors: the number of processors that the run keeps busy, over all machines.
-      uses: the utilisation of each resource, from 0 to 1, highest first.
+      uses: the utilization of each resource, from 0 to 1, highest first.
     """
 
     env_steps_per_s: float
@@ -121,7 +121,7 @@ class Costs:
         """
         actors = count("actors", actors, 1)
         size = (count("nodes", nodes, 1), actors, actors if envs is None else count("envs", envs, 1))
-        told = json.loads(_native.predict_costs(self._json, size, None if cpus is None else float(cpus), float(network)))
-        tables = tuple(TableRate(**table) for table in told.pop("tables"))
-        uses = {use["what"]: use["share"] for use in told.pop("uses")}
-        return Prediction(tables=tables, uses=uses, **told)
+        prediction = json.loads(_native.predict_costs(self._json, size, None if cpus is None else float(cpus), float(network)))
+        tables = tuple(TableRate(**table) for table in prediction.pop("tables"))
+        uses = {use["what"]: use["share"] for use in prediction.pop("uses")}
+        return Prediction(tables=tables, uses=uses, **prediction)

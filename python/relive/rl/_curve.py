@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 _WIDTH, _HEIGHT, _MARGIN = 640, 320, 48
 _MEAN_OVER = 100
 _POINTS = 200
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
+_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
 
 class Curve:
@@ -112,12 +112,12 @@ def _drawn(lines: Mapping[str, _Line], acts: bool) -> str:
         parts.append(f'<line x1="{_MARGIN}" x2="{_WIDTH - 16}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
         parts.append(_text(_MARGIN - 6, at + 4, f"{tick:g}", "end"))
     for number, (name, line) in enumerate(lines.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        color = _COLORS[number % len(_COLORS)]
         if line.low is not None and line.high is not None:
             around = _points(across, up, line.steps, line.high) + " " + _points(across, up, line.steps[::-1], line.low[::-1])
-            parts.append(f'<polygon points="{around}" fill="{colour}" fill-opacity="0.2"/>')
-        parts.append(f'<polyline points="{_points(across, up, line.steps, line.values)}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        parts.append(_text(_MARGIN + 8, 30 + 16 * number, name, "start", colour))
+            parts.append(f'<polygon points="{around}" fill="{color}" fill-opacity="0.2"/>')
+        parts.append(f'<polyline points="{_points(across, up, line.steps, line.values)}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        parts.append(_text(_MARGIN + 8, 30 + 16 * number, name, "start", color))
     parts.append(_text(_WIDTH / 2, _HEIGHT - 8, "steps in the environment" if acts else "steps of the learner", "middle"))
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}">{"".join(parts)}</svg>'
 
@@ -147,6 +147,6 @@ class _Axis:
         return [float(tick) for tick in np.arange(first, self._high + step / 2, step) if tick <= self._high]
 
 
-def _text(x: float, y: float, text: str, anchor: str, colour: str = "#333") -> str:
+def _text(x: float, y: float, text: str, anchor: str, color: str = "#333") -> str:
     font = 'font-family="sans-serif" font-size="12"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" {font}>{html.escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}" {font}>{html.escape(text)}</text>'

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 # A longer header is damage; this is the format's own limit.
-_MOST_HEADER_BYTES = 100_000_000
+_MAX_HEADER_BYTES = 100_000_000
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8",
     "I64": "<i8", "F64": "<f8",
@@ -20,10 +20,10 @@ _TYPES = {
 
 
 # Whether the array of a name is wanted.
-Wanted = Callable[[str], bool]
+IsWanted = Callable[[str], bool]
 
 
-def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+def read(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     """Returns the wanted arrays of a file, by its extension.
 
     Raises:
@@ -34,16 +34,16 @@ def read(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ValueError(f"{path}: the extension of a data set must be one of {', '.join(_READERS)} and .npz")
-    return reader(path, wanted)
+    return reader(path, is_wanted)
 
 
-def of_table(table: Any, place: str, wanted: Wanted) -> dict[str, npt.NDArray[Any]]:
+def of_table(table: Any, place: str, is_wanted: IsWanted) -> dict[str, npt.NDArray[Any]]:
     """Returns the wanted columns of a ``pyarrow.Table``: one row per step or, where rewards are lists, per episode.
 
     Raises:
       ValueError: lists of different lengths in a column of fixed shape, or missing values.
     """
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names if wanted(name)}
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names if is_wanted(name)}
     rewards = columns.get("rewards")
     if rewards is None or not _is_list(rewards):
         return {name: _array(column, f"{place}, column {name!r}") for name, column in columns.items()}
@@ -91,16 +91,16 @@ def _array(column: Any, where: str) -> npt.NDArray[Any]:
     return array.reshape(shape)
 
 
-def _parquet(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+def _parquet(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     try:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"{path}: Parquet files require pyarrow, which is not installed: pip install pyarrow") from error
-    names = [name for name in parquet.read_schema(path).names if wanted(name)]
-    return of_table(parquet.read_table(path, columns=names), str(path), wanted)
+    names = [name for name in parquet.read_schema(path).names if is_wanted(name)]
+    return of_table(parquet.read_table(path, columns=names), str(path), is_wanted)
 
 
-def _arrow(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+def _arrow(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     try:
         from pyarrow import ipc, memory_map
     except ImportError as error:
@@ -112,16 +112,16 @@ def _arrow(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
             # Not the file format, which has a footer, but the stream format.
             source.seek(0)
             table = ipc.open_stream(source).read_all()
-        return {name: array.copy() for name, array in of_table(table, str(path), wanted).items()}
+        return {name: array.copy() for name, array in of_table(table, str(path), is_wanted).items()}
 
 
-def _hdf5(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+def _hdf5(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     try:
         import h5py
     except ImportError as error:
         raise ImportError(f"{path}: HDF5 files require h5py, which is not installed: pip install h5py") from error
     with h5py.File(path, "r") as file:
-        return {name: _part_of_hdf5(file[name]) for name in file if wanted(name)}
+        return {name: _part_of_hdf5(file[name]) for name in file if is_wanted(name)}
 
 
 def _part_of_hdf5(part: Any) -> Any:
@@ -129,11 +129,11 @@ def _part_of_hdf5(part: Any) -> Any:
     return {name: _part_of_hdf5(part[name]) for name in part} if hasattr(part, "keys") else part[()]
 
 
-def _safetensors(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
+def _safetensors(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     """Tensors by name: a length in 8 bytes, a JSON header with types, shapes and positions, and the tensors' bytes."""
     whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     size = int.from_bytes(whole[:8].tobytes(), "little")
-    if len(whole) < 8 or size > min(len(whole) - 8, _MOST_HEADER_BYTES):
+    if len(whole) < 8 or size > min(len(whole) - 8, _MAX_HEADER_BYTES):
         raise ValueError(f"{path}: not a safetensors file, or truncated: {len(whole)} bytes, and a header of {size}")
     try:
         header = json.loads(whole[8 : 8 + size].tobytes())
@@ -142,13 +142,13 @@ def _safetensors(path: pathlib.Path, wanted: Wanted) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ValueError(f"{path}: the header is not a mapping of tensors")
     values = whole[8 + size :]
-    return {name: _tensor(f"{path}, tensor {name!r}", told, values) for name, told in header.items() if wanted(name)}
+    return {name: _tensor(f"{path}, tensor {name!r}", entry, values) for name, entry in header.items() if is_wanted(name)}
 
 
-def _tensor(where: str, told: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+def _tensor(where: str, entry: Any, values: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     try:
-        dtype, shape = _dtype_of(told["dtype"]), [int(size) for size in told["shape"]]
-        begin, end = (int(place) for place in told["data_offsets"])
+        dtype, shape = _dtype_of(entry["dtype"]), [int(size) for size in entry["shape"]]
+        begin, end = (int(place) for place in entry["data_offsets"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: the header describes it in an unexpected form: {error}") from error
     if min(shape, default=1) < 0 or not 0 <= begin <= end <= len(values) or end - begin != math.prod(shape) * dtype.itemsize:
@@ -173,7 +173,7 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
     return np.dtype(_TYPES[name])
 
 
-_READERS: dict[str, Callable[[pathlib.Path, Wanted], dict[str, Any]]] = {
+_READERS: dict[str, Callable[[pathlib.Path, IsWanted], dict[str, Any]]] = {
     ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".safetensors": _safetensors,
 }
 # Formats that the extension does not read itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from relive.rl.specs import normalised
+from relive.rl.specs import normalized
 
 WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 """The exceptions that invalid results cause."""
@@ -90,7 +90,7 @@ class Spaces:
         """
         for name, first in zip(self._names, self._first):
             now = self._now(name)
-            if now is not first and now != first and normalised(now, name) != normalised(first, name):
+            if now is not first and now != first and normalized(now, name) != normalized(first, name):
                 raise ValueError(f"{called}: its {name} was {first} and is {now} now, but it must not change during a run")
 
     def _now(self, name: str) -> Any:

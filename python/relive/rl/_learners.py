@@ -14,7 +14,7 @@ from relive.rl._sources import source_of
 from relive.rl._workers import Supervisor
 
 # The time for learners to end by themselves when the run is over, and to report errors.
-_GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+_GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
 # The time for the run itself to notice and report that a learner is gone. Until all learners have met, it does not
 # notice this.
 _NOTICE_SECONDS = 3.0
@@ -83,7 +83,7 @@ class Learners:
     def raise_failure(self) -> None:
         """Raises the error of one of them, if any; it may be about to report it."""
         for learner in self._learners:
-            learner.raise_failure(_TELL_SECONDS if learner.ended() else 0.0)
+            learner.raise_failure(_REPORT_SECONDS if learner.ended() else 0.0)
         if self._workers is not None:
             self._workers.raise_failure()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from relive._remote import end_with_parent, raised, told
+from relive._remote import end_with_parent, raised, describe_error
 from relive.rl._workers import work
 
 
@@ -112,5 +112,5 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connect
         begun.value = time.monotonic()
         target(*arguments)
     except BaseException as error:
-        pipe.send(told(error))
+        pipe.send(describe_error(error))
         sys.exit(1)

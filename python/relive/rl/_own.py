@@ -75,10 +75,10 @@ class PolicyBridge:
                     f"{called(self._policy)}.act() returned {type(answer).__name__}, but a policy with extras must return a pair: the "
                     f"actions, and a mapping of {', '.join(self._names)}"
                 )
-            answer, told = answer
-            if sorted(told) != self._names:
-                raise ValueError(f"{called(self._policy)}.act() returned the extras {sorted(told)}, but it has {self._names}")
-            extras = [self._array(f"extras[{name!r}]", told[name]) for name in self._names]
+            answer, output = answer
+            if sorted(output) != self._names:
+                raise ValueError(f"{called(self._policy)}.act() returned the extras {sorted(output)}, but it has {self._names}")
+            extras = [self._array(f"extras[{name!r}]", output[name]) for name in self._names]
         actions = [answer] if self._is_one else nest.flatten(answer)
         return [self._array("the actions", leaf) for leaf in actions], extras
 
@@ -131,32 +131,32 @@ class LearnerBridge:
 
     def learn_given(self, batch: Any) -> Any:
         """Learns from a batch that was passed to the run."""
-        told = self._learner.learn(batch)
-        if isinstance(told, Learnt) and told.priorities is not None and self._source is not None:
-            self._source.reweigh(batch, told.priorities)
-            told = dataclasses.replace(told, priorities=None)
-        return self._learnt(told, samples_of(batch), None)
+        output = self._learner.learn(batch)
+        if isinstance(output, Learnt) and output.priorities is not None and self._source is not None:
+            self._source.reweigh(batch, output.priorities)
+            output = dataclasses.replace(output, priorities=None)
+        return self._learnt(output, samples_of(batch), None)
 
-    def _learnt(self, told: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
-        if not isinstance(told, Learnt):
-            if told is not None and not isinstance(told, Mapping):
+    def _learnt(self, output: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
+        if not isinstance(output, Learnt):
+            if output is not None and not isinstance(output, Mapping):
                 raise TypeError(
-                    f"{called(self._learner)}.learn() returned {type(told).__name__}, but it must return a mapping of numbers to log, an "
+                    f"{called(self._learner)}.learn() returned {type(output).__name__}, but it must return a mapping of numbers to log, an "
                     "rl.Learnt, or None"
                 )
-            told = Learnt({} if told is None else told)
-        metrics = {str(name): self._number(name, value) for name, value in told.metrics.items()}
+            output = Learnt({} if output is None else output)
+        metrics = {str(name): self._number(name, value) for name, value in output.metrics.items()}
         priorities = None
-        if told.priorities is not None:
+        if output.priorities is not None:
             if keys is None:
                 raise ValueError(f"{called(self._learner)}.learn() returned priorities, but a rollout has none")
-            priorities = as_array(told.priorities)
+            priorities = as_array(output.priorities)
             if priorities.shape != (count,):
                 raise ValueError(
                     f"{called(self._learner)}.learn() returned priorities of the shape {priorities.shape}, but the batch has {count} items"
                 )
             priorities = keys, priorities
-        return told.steps, count if told.samples is None else told.samples, metrics, priorities
+        return output.steps, count if output.samples is None else output.samples, metrics, priorities
 
     def _number(self, name: Any, value: Any) -> float:
         try:

@@ -9,7 +9,7 @@ from relive import nest
 from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import first_actions
-from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
+from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalized
 
 
 def is_parallel(value: Any) -> bool:
@@ -53,8 +53,8 @@ class Parallel:
         self._present = dict.fromkeys(self._agents, False)
 
     def _spec_of(self, agent: Any) -> EnvironmentSpec:
-        observations = normalised(self._environment.observation_space(agent), f"observation of {agent}")
-        actions = normalised(self._environment.action_space(agent), f"action of {agent}")
+        observations = normalized(self._environment.observation_space(agent), f"observation of {agent}")
+        actions = normalized(self._environment.action_space(agent), f"action of {agent}")
         return EnvironmentSpec(observations, actions, REWARDS, DISCOUNTS)
 
     def reset(self, answers: Answers) -> None:

@@ -116,8 +116,8 @@ class _Line:
 
     def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
         percent = min(100, 100 * done // max(1, self._total))
-        told = "".join(f", {name} {value}" for name, value in figures.items())
-        self._write(f"{percent:3d} %  {done / max(1e-9, seconds):.0f} {self._unit}/s{told}")
+        figures_text = "".join(f", {name} {value}" for name, value in figures.items())
+        self._write(f"{percent:3d} %  {done / max(1e-9, seconds):.0f} {self._unit}/s{figures_text}")
 
     def close(self) -> None:
         self._write("")
@@ -149,15 +149,15 @@ class _RichBar:
 
     def __init__(self, total: int, unit: str) -> None:
         bars = _package("rich.progress", "rich")
-        rate, told = bars.TextColumn("{task.fields[rate]}"), bars.TextColumn("{task.fields[told]}")
-        self._bar = bars.Progress(*bars.Progress.get_default_columns(), rate, told)
+        rate, figures_text = bars.TextColumn("{task.fields[rate]}"), bars.TextColumn("{task.fields[figures_text]}")
+        self._bar = bars.Progress(*bars.Progress.get_default_columns(), rate, figures_text)
         self._unit = unit
-        self._task = self._bar.add_task("training", total=total, rate="", told="")
+        self._task = self._bar.add_task("training", total=total, rate="", figures_text="")
         self._bar.start()
 
     def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
-        told = ", ".join(f"{name} {value}" for name, value in figures.items())
-        self._bar.update(self._task, completed=done, rate=f"{done / max(1e-9, seconds):.0f} {self._unit}/s", told=told)
+        figures_text = ", ".join(f"{name} {value}" for name, value in figures.items())
+        self._bar.update(self._task, completed=done, rate=f"{done / max(1e-9, seconds):.0f} {self._unit}/s", figures_text=figures_text)
 
     def close(self) -> None:
         self._bar.stop()

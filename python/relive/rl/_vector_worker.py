@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from relive._remote import end_with_parent, told
+from relive._remote import end_with_parent, describe_error
 from relive.rl import _faults
 from relive.rl._vector_memory import Memory, rows, write
 
@@ -32,7 +32,7 @@ def work(
             worker = worker or _Worker([factory.fn() for factory in factories], first, shared)
             message = worker.step() if command == STEP else worker.reset(*pipe.recv())
         except BaseException as error:
-            message = told(error)
+            message = describe_error(error)
         if message:
             pipe.send(message)
         shared.tells[number] = bool(message)
@@ -99,5 +99,5 @@ class _Worker:
             try:
                 environment.close()
             except Exception as error:
-                failures.append((f"{self._called[number]}.close() failed", told(error)))
+                failures.append((f"{self._called[number]}.close() failed", describe_error(error)))
         return failures

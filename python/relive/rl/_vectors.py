@@ -11,7 +11,7 @@ from relive import nest
 from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import first_actions
-from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
+from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalized
 
 _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
@@ -41,8 +41,8 @@ class Vector:
         self.environment, self.rows = environment, int(environment.num_envs)
         self.who = self.called = type(environment).__qualname__
         self._spaces = _faults.Spaces(environment, "single_observation_space", "single_action_space")
-        observations = normalised(environment.single_observation_space, "observation")
-        self.spec = EnvironmentSpec(observations, normalised(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
+        observations = normalized(environment.single_observation_space, "observation")
+        self.spec = EnvironmentSpec(observations, normalized(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
         self._first_actions = nest.flatten(first_actions(environment.single_action_space))
         _, self._fill_actions = nest.filler(self.spec.actions)
         self._seed: Any = list(seeds) if len(seeds) == self.rows else seeds[0]
@@ -70,14 +70,14 @@ class Vector:
             self._reset(ended)
         answer = self._environment.step(self._acted(actions))
         try:
-            observations, infos, over = self._told(answer, answers)
+            observations, infos, over = self._process_answer(answer, answers)
         except _faults.WRONG as error:
             raise _faults.wrong(self.who, "step", error) from error
         last = over & ~ended
         if self._mode == _DISABLED and (over & ended).any():
             # The skipped step has itself ended an episode.
             begun = self._reset(over & ended)
-            observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
+            observations = nest.map_structure(lambda new, old: np.where(_broadcast_rows(over & ended, new), new, old), begun, observations)
         try:
             answers.see_all(as_arrays(self.spec.observations, observations))
             if self._mode == _SAME_STEP and last.any():
@@ -87,7 +87,7 @@ class Vector:
             raise _faults.wrong(self.who, "step", error) from error
         self._ended = last
 
-    def _told(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
+    def _process_answer(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
         """Writes a step's results except the observations; returns the observations, the infos, and the rows whose
         episodes are over."""
         ended = self._ended
@@ -125,7 +125,7 @@ class Vector:
         return self._fill_actions([leaf + first if first else leaf for leaf, first in zip(actions, self._first_actions)])
 
 
-def _beside(rows: Any, leaf: Any) -> Any:
+def _broadcast_rows(rows: Any, leaf: Any) -> Any:
     return rows.reshape(-1, *[1] * (np.ndim(leaf) - 1))
 
 

@@ -12,11 +12,11 @@ from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 
 # A worker that ends more often than this, each time soon after it started to work, is not restarted again.
-_MOST_ENDS, _SOON_SECONDS = 5, 10.0
+_MAX_ENDS, _SOON_SECONDS = 5, 10.0
 # The time for workers to end by themselves when the run is over, and to report errors.
-_GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+_GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
 # The same time for all nodes together; each node first ends its workers.
-_NODES_TELL_SECONDS = 10.0
+_NODES_REPORT_SECONDS = 10.0
 # The interval between checks of the workers.
 _LOOK_SECONDS = 0.1
 
@@ -126,7 +126,7 @@ class Supervisor:
     def _note_end(self, number: int, worker: Worker, how: str) -> None:
         has_worked = 0.0 < worker.begun < time.monotonic() - _SOON_SECONDS
         self._ends[number] = 0 if has_worked else self._ends.get(number, 0) + 1
-        if self._ends[number] > _MOST_ENDS:
+        if self._ends[number] > _MAX_ENDS:
             raise RuntimeError(
                 f"worker {number} ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its start, the last time with {how}: "
                 "its policy or its environment ends the process; on='serial' shows the error in this process"
@@ -136,9 +136,9 @@ class Supervisor:
 
     def raise_failure(self) -> None:
         """Raises a worker's error, if any; it may be about to report it."""
-        until = time.monotonic() + _NODES_TELL_SECONDS
+        until = time.monotonic() + _NODES_REPORT_SECONDS
         for worker in self._workers.values():
-            worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _TELL_SECONDS)
+            worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _REPORT_SECONDS)
 
     def close(self) -> None:
         """Ends the workers, when the run is over."""

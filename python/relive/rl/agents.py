@@ -80,7 +80,7 @@ class APPO(NamedAgent):
 
 
 class BC(NamedAgent):
-    """Behavioural cloning: it imitates recorded episodes. For discrete actions and bounded continuous actions."""
+    """Behavioral cloning: it imitates recorded episodes. For discrete actions and bounded continuous actions."""
 
     _name = "bc"
 
@@ -99,7 +99,7 @@ class CQL(NamedAgent):
 
 
 class CRR(NamedAgent):
-    """Critic-regularised regression from recorded episodes (Wang et al. 2020). For bounded continuous actions."""
+    """Critic-regularized regression from recorded episodes (Wang et al. 2020). For bounded continuous actions."""
 
     _name = "crr"
 
@@ -111,7 +111,7 @@ class IQL(NamedAgent):
 
 
 class TD3BC(NamedAgent):
-    """TD3 with a behavioural-cloning term, offline (Fujimoto and Gu 2021). For bounded continuous actions."""
+    """TD3 with a behavioral-cloning term, offline (Fujimoto and Gu 2021). For bounded continuous actions."""
 
     _name = "td3-bc"
 
@@ -154,7 +154,7 @@ class MCTS(NamedAgent):
 
 
 class MPO(NamedAgent):
-    """Maximum a posteriori policy optimisation (Abdolmaleki et al. 2018). For bounded continuous actions."""
+    """Maximum a posteriori policy optimization (Abdolmaleki et al. 2018). For bounded continuous actions."""
 
     _name = "mpo"
 

@@ -124,7 +124,7 @@ class Atari(EnvironmentWrapper):
             last = step.last() or self._frames_left <= 0
             if last:
                 break
-        if self._zero_discount_on_life_loss and self._life_was_lost():
+        if self._zero_discount_on_life_loss and self._lost_life():
             discount = 0.0
         if self._max_abs_reward is not None:
             reward = float(np.clip(reward, -self._max_abs_reward, self._max_abs_reward))
@@ -155,7 +155,7 @@ class Atari(EnvironmentWrapper):
     def _lives_left(self) -> int:
         return int(getattr(self.environment, "info", {}).get("lives", 0))
 
-    def _life_was_lost(self) -> bool:
+    def _lost_life(self) -> bool:
         before, self._lives = self._lives, self._lives_left()
         return self._lives < before
 

@@ -105,7 +105,7 @@ class DQNConfig(Settings):
 
 
 class DQN(Agent[DQNConfig]):
-    """Deep Q-learning with double Q-learning, n-step transitions and prioritised replay.
+    """Deep Q-learning with double Q-learning, n-step transitions and prioritized replay.
 
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from relive import nest
 from relive.rl import _faults
-from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, normalised
+from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, normalized
 from relive.rl.timestep import TimeStep, restart, termination, transition, truncation
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class GymEnvironment:
         self.environment = environment
         self.called = _faults.name_of(environment)
         self._spaces = _faults.Spaces(environment, "observation_space", "action_space")
-        self._observations = normalised(environment.observation_space, "observation")
-        self._actions = normalised(environment.action_space, "action")
+        self._observations = normalized(environment.observation_space, "observation")
+        self._actions = normalized(environment.action_space, "action")
         self._first_actions = first_actions(environment.action_space)
         self._seed = seed
         self._over = True

@@ -39,7 +39,7 @@ def load(like: Any, weights: Mapping[str, Any]) -> Any:
 
 
 def saved(tree: Any) -> list[Any]:
-    """Returns the leaves of any pytree, such as an optimiser's state, as a part of ``Learner.state``."""
+    """Returns the leaves of any pytree, such as an optimizer's state, as a part of ``Learner.state``."""
     return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
 
 

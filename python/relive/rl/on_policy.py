@@ -29,8 +29,8 @@ class PPOConfig(Settings):
       max_gradient_norm: the bound on the gradient's norm.
       target_kl: learning from a rollout stops when the estimate of KL(old ‖ new) exceeds 1.5 times this; ``None``: no
         bound.
-      normalize_advantages: whether the advantages of a minibatch are normalised to mean 0 and standard deviation 1.
-      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
+      normalize_advantages: whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
+      normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
       normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
       hidden: the sizes of the hidden layers of each network.
 
@@ -74,7 +74,7 @@ class A2CConfig(Settings):
       value_cost: the weight of the squared value error in the loss.
       entropy_cost: the weight of the policy's entropy in the loss.
       max_gradient_norm: the bound on the gradient's norm.
-      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
+      normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
       normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
       hidden: the sizes of the hidden layers of each network.
 
@@ -103,7 +103,7 @@ class A2CConfig(Settings):
 class A3CConfig(A2CConfig):
     """The settings of an A3C agent: those of :class:`A2CConfig`, applied to each actor.
 
-    ``num_envs`` is the number of environments of each actor. Observations and rewards cannot be normalised, since
+    ``num_envs`` is the number of environments of each actor. Observations and rewards cannot be normalized, since
     actors share no statistics.
     """
 
@@ -118,7 +118,7 @@ class _OnPolicy(Agent[C]):
 
 
 class PPO(_OnPolicy[PPOConfig]):
-    """Proximal policy optimisation (Schulman et al. 2017), for discrete and continuous actions.
+    """Proximal policy optimization (Schulman et al. 2017), for discrete and continuous actions.
 
     >>> result = PPO(PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=100_000)  # doctest: +SKIP
     """

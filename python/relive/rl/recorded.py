@@ -34,7 +34,7 @@ __all__ = ["Episode", "from_minari", "load", "play", "save"]
 
 _TABLE = "episodes"
 # The table's bound, equal for all folders: nothing is ever evicted.
-_MOST_EPISODES = 1_000_000_000
+_MAX_EPISODES = 1_000_000_000
 _COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
 
 
@@ -118,7 +118,7 @@ def load(folder: str | os.PathLike[str]) -> list[Episode]:
 
 
 def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[Episode]:
-    """Converts the episodes of a dataset of Minari, ``minari.load_dataset(name)``, or of any object with its
+    """Converts the episodes of a Minari dataset (``minari.load_dataset(name)``), or of any object with the same method
     ``iterate_episodes()``.
 
     Args:
@@ -133,7 +133,7 @@ def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[E
 
 
 def _table() -> Table:
-    return Table(_TABLE, item_selectors.Fifo(), item_selectors.Fifo(), _MOST_EPISODES, rate_limiters.MinSize(1))
+    return Table(_TABLE, item_selectors.Fifo(), item_selectors.Fifo(), _MAX_EPISODES, rate_limiters.MinSize(1))
 
 
 def _rows(episode: Episode, number: int) -> dict[str, Any]:

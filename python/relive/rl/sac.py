@@ -30,7 +30,7 @@ class SACConfig(Settings):
       critics: the number of critics.
       critics_of_target: the number of critics whose minimum is the target. If this is less than ``critics``, they are
         drawn at random for each batch, and the policy uses the mean of all critics.
-      normalize_observations: whether observations are normalised to mean 0 and standard deviation 1.
+      normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
       noise_correlation: the correlation of an action's noise with that of the previous action; 0: independent noise.
 
     Raises:

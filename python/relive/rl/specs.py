@@ -61,15 +61,15 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
     """
     if hasattr(environment, "observation_spec") and hasattr(environment, "action_spec"):
         return EnvironmentSpec(
-            normalised(environment.observation_spec(), "observation"),
-            normalised(environment.action_spec(), "action"),
+            normalized(environment.observation_spec(), "observation"),
+            normalized(environment.action_spec(), "action"),
             _scalar(environment, "reward_spec", REWARDS),
             _scalar(environment, "discount_spec", DISCOUNTS),
         )
     if hasattr(environment, "observation_space") and hasattr(environment, "action_space"):
         return EnvironmentSpec(
-            normalised(environment.observation_space, "observation"),
-            normalised(environment.action_space, "action"),
+            normalized(environment.observation_space, "observation"),
+            normalized(environment.action_space, "action"),
             REWARDS,
             DISCOUNTS,
         )
@@ -79,7 +79,7 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
     )
 
 
-def normalised(structure: Any, what: str) -> Any:
+def normalized(structure: Any, what: str) -> Any:
     """Converts a nest of specs or spaces to ``ArraySpec``, ``BoundedArraySpec`` and ``DiscreteArraySpec``.
 
     Raises:
@@ -161,7 +161,7 @@ def _scalar(environment: Any, method: str, default: ArraySpec) -> Any:
     spec = getattr(environment, method, None)
     if spec is None:
         return default
-    found = normalised(spec(), method.removesuffix("_spec"))
+    found = normalized(spec(), method.removesuffix("_spec"))
     if not isinstance(found, ArraySpec) or found.shape != ():
         raise TypeError(f"{method}() returned {found!r}, but only environments with one number as their {method[:-5]} are supported")
     return found

@@ -82,7 +82,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         infos = self._together(RESET)
         # All workers have mapped the memory by now.
         self._memory.forget_name()
-        return self._seen(), infos
+        return self._observations(), infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
         """Takes one step in each environment."""
@@ -95,7 +95,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
                 array[...] = part
         infos = self._together(STEP)
         memory = self._memory
-        return self._seen(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
+        return self._observations(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
     def _together(self, command: int) -> dict[str, Any]:
         """Sends the same command to all workers and waits for them; returns the results of the environments."""
@@ -103,15 +103,15 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             worker.begin(command)
         until = None if self._timeout is None else time.monotonic() + self._timeout
         infos: dict[str, Any] = {}
-        told = [worker.wait(until) for worker in self._workers]
-        for worker, message in zip(self._workers, told, strict=True):
+        messages = [worker.wait(until) for worker in self._workers]
+        for worker, message in zip(self._workers, messages, strict=True):
             if isinstance(message, tuple):
                 raise raised(message, f"in {worker} another process")
             for number, info in (message or {}).items():
                 infos = self._add_info(infos, info, number)
         return infos
 
-    def _seen(self) -> Any:
+    def _observations(self) -> Any:
         seen = self._memory.observations
         return nest.map_structure(np.copy, seen) if self._copy else seen
 

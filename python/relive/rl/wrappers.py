@@ -8,7 +8,7 @@ import numpy as np
 
 from relive import nest
 from relive.rl.environments import Environment
-from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalised
+from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalized
 from relive.rl.timestep import StepType, TimeStep
 from relive.specs import ArraySpec, BoundedArraySpec
 
@@ -34,21 +34,21 @@ class EnvironmentWrapper:
 
     def observation_spec(self) -> Any:
         """The spec of observations."""
-        return normalised(self.environment.observation_spec(), "observation")
+        return normalized(self.environment.observation_spec(), "observation")
 
     def action_spec(self) -> Any:
         """The spec of actions."""
-        return normalised(self.environment.action_spec(), "action")
+        return normalized(self.environment.action_spec(), "action")
 
     def reward_spec(self) -> Any:
         """The spec of rewards."""
         spec = getattr(self.environment, "reward_spec", None)
-        return REWARDS if spec is None else normalised(spec(), "reward")
+        return REWARDS if spec is None else normalized(spec(), "reward")
 
     def discount_spec(self) -> Any:
         """The spec of discounts."""
         spec = getattr(self.environment, "discount_spec", None)
-        return DISCOUNTS if spec is None else normalised(spec(), "discount")
+        return DISCOUNTS if spec is None else normalized(spec(), "discount")
 
     def close(self) -> None:
         """Closes the environment."""

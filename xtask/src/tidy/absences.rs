@@ -60,7 +60,7 @@ const PURE: &[&str] = &["relive-tensor", "relive-table"];
 const OUTSIDE: &[&str] = &["fs", "net", "thread", "process", "env"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime"];
 
-/// The binding, and its one file that may name locks: the types in it keep the order of locks and interpreter.
+/// The binding, and the only file of it that may use locks: its types ensure the order of locks and interpreter.
 const BINDING: &str = "crates/relive-python/src/";
 const LOCKS_OF_BINDING: &str = "crates/relive-python/src/interpreter/lock.rs";
 
@@ -155,17 +155,17 @@ mod tests {
 
     #[test]
     fn a_pure_crate_with_a_runtime_is_found() {
-        let package = Package::made_of("relive-table", &["tokio-stream", "serde"], &["tokio"]);
+        let package = Package::with_dependencies("relive-table", &["tokio-stream", "serde"], &["tokio"]);
         let found = found(&[package], "a.rs", "");
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("relive-table: depends on serde: it is pure"));
     }
 
     #[test]
-    fn protobuf_outside_of_its_crate_is_found() {
+    fn protobuf_outside_its_crate_is_found() {
         let packages = [
-            Package::made_of("relive-wire", &["prost", "prost-types"], &[]),
-            Package::made_of("relive-server", &["prost-types"], &[]),
+            Package::with_dependencies("relive-wire", &["prost", "prost-types"], &[]),
+            Package::with_dependencies("relive-server", &["prost-types"], &[]),
         ];
         let found = found(&packages, "a.rs", "");
         assert_eq!(found.len(), 1, "{found:?}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binding_has_its_locks_in_one_file() {
+    fn locks_of_the_python_binding_outside_one_file_are_found() {
         let found = |path: &str| {
             let source = Source::parse(path, "static A: Mutex<u8> = Mutex::new(0);").unwrap();
             check(&[], &[source]).len()

@@ -235,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_that_points_upwards_is_found() {
+    fn an_upward_dependency_is_found() {
         let packages = [
-            Package::made_of("relive-table", &["relive-engine", "smallvec"], &[]),
-            Package::made_of("relive-engine", &["relive-table", "tokio"], &[]),
+            Package::with_dependencies("relive-table", &["relive-engine", "smallvec"], &[]),
+            Package::with_dependencies("relive-engine", &["relive-table", "tokio"], &[]),
         ];
         let found = findings(&packages);
         assert_eq!(found.len(), 1);
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn tests_may_import_the_testkit_and_their_layers_only() {
         let packages = [
-            Package::made_of("relive-table", &[], &["relive-testkit", "relive-server"]),
-            Package::made_of("relive-server", &[], &["relive-table"]),
-            Package::made_of("relive-testkit", &["relive-table"], &[]),
+            Package::with_dependencies("relive-table", &[], &["relive-testkit", "relive-server"]),
+            Package::with_dependencies("relive-server", &[], &["relive-table"]),
+            Package::with_dependencies("relive-testkit", &["relive-table"], &[]),
         ];
         let found = findings(&packages);
         assert_eq!(found.len(), 1);
@@ -261,26 +261,26 @@ mod tests {
     }
 
     #[test]
-    fn examples_may_import_a_listed_crate_above_and_code_may_not() {
-        let client = || Package::made_of("relive-client", &["relive-writer"], &[]);
-        let examples = Package::made_of("relive-writer", &[], &["relive-client"]);
+    fn examples_may_import_listed_higher_crates_but_code_may_not() {
+        let client = || Package::with_dependencies("relive-client", &["relive-writer"], &[]);
+        let examples = Package::with_dependencies("relive-writer", &[], &["relive-client"]);
         assert_eq!(findings(&[client(), examples]), Vec::<String>::new());
-        let code = Package::made_of("relive-writer", &["relive-client"], &[]);
+        let code = Package::with_dependencies("relive-writer", &["relive-client"], &[]);
         assert_eq!(findings(&[client(), code]).len(), 1);
     }
 
     #[test]
-    fn the_testkit_is_for_tests_only() {
+    fn testkit_imports_outside_tests_are_found() {
         let packages = [
-            Package::made_of("relive-table", &["relive-testkit"], &[]),
-            Package::made_of("relive-testkit", &[], &[]),
+            Package::with_dependencies("relive-table", &["relive-testkit"], &[]),
+            Package::with_dependencies("relive-testkit", &[], &[]),
         ];
         assert_eq!(findings(&packages).len(), 1);
     }
 
     #[test]
     fn a_crate_without_a_layer_is_found() {
-        let found = findings(&[Package::made_of("relive-misc", &[], &[])]);
+        let found = findings(&[Package::with_dependencies("relive-misc", &[], &[])]);
         assert!(found[0].starts_with("relive-misc: is in no layer"), "{found:?}");
     }
 }

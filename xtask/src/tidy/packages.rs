@@ -31,7 +31,7 @@ fn package(package: &cargo_metadata::Package) -> Package {
 #[cfg(test)]
 impl Package {
     /// A fictitious package for the tests of the rules.
-    pub(super) fn made_of(name: &str, normal: &[&str], dev: &[&str]) -> Self {
+    pub(super) fn with_dependencies(name: &str, normal: &[&str], dev: &[&str]) -> Self {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Self { name: name.to_owned(), normal: names(normal), dev: names(dev) }
     }

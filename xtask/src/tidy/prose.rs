@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 
-/// Columns of a line of comments or documents: narrow enough to fit beside other windows, and to read comfortably.
+/// Maximum columns of a line of comments or documents: narrow enough to read comfortably.
 const MAX_COLUMNS: usize = 120;
 
 /// Pages that `relive rl sweep` writes.
@@ -26,7 +26,7 @@ fn in_text(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Where a file's prose is, and the context of the next line.
+/// The kind of a file, which determines where its prose is, with the context of the next line.
 enum Kind {
     Markdown {
         in_code: bool,
@@ -34,7 +34,7 @@ enum Kind {
     Rust {
         in_code: bool,
     },
-    /// Within a triple-quoted string: whether it stands alone, as docstrings do.
+    /// Within a triple-quoted string: whether the string is a statement, as docstrings are.
     Python {
         string: Option<bool>,
     },
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_wrapped_may_be_wide() {
+    fn unbreakable_lines_may_be_wide() {
         let address = format!("see `{}`", "a".repeat(130));
         assert_eq!(found("a.md", &address), 0);
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::finding::Finding;
 use super::source::{Lexeme, Source};
 
-/// Crates whose public items are only for the other crates of this workspace. Those of the other crates are for users.
+/// Crates whose public items are only for the other crates of this workspace. Public items of the other crates are for
+/// users.
 const INTERNAL: &[&str] = &[
     "relive-checkpoint",
     "relive-engine",
@@ -21,10 +22,10 @@ const FOR_USERS: &[&str] = &["sample_shape"];
 
 const KINDS: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "type", "static"];
 
-/// Between `pub` and the kind of an item.
+/// Words that may come between `pub` and the kind of an item.
 const QUALIFIERS: [&str; 3] = ["const", "unsafe", "async"];
 
-/// By name: an item counts as used if its name occurs somewhere other than at a definition of that name.
+/// Checks by name: an item counts as used if its name occurs anywhere other than in a definition of this name.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut written: BTreeMap<&str, usize> = BTreeMap::new();
     let mut defined: BTreeMap<&str, usize> = BTreeMap::new();
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_tests_reach_is_found() {
+    fn code_reached_only_by_tests_is_found() {
         let parse = |(path, text): (&str, &str)| Source::parse(path, text).unwrap();
         let sources = [
             (

@@ -42,14 +42,14 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_fine() {
+    fn a_module_map_is_accepted() {
         let text = "//! Docs.\n#![forbid(unsafe_code)]\n#[cfg(test)]\nmod a;\npub mod b;\npub(crate) use a::A;\n\
             #[cfg(windows)]\ncompile_error!(\"no\");";
         assert_eq!(found("src/lib.rs", text), 0);
     }
 
     #[test]
-    fn code_on_the_map_is_found() {
+    fn code_in_a_module_map_is_found() {
         for text in ["fn f() {}", "use std::fmt;", "mod a { fn f() {} }", "const A: u8 = 1;"] {
             assert_eq!(found("src/a/mod.rs", text), 1, "{text}");
             assert_eq!(found("src/a.rs", text), 0, "{text}");

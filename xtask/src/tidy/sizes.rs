@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::Finding;
 use super::source::Source;
 
-/// Lines that are neither tests nor documentation.
+/// Maximum lines of a file, without tests and documentation.
 const MAX_LINES: usize = 500;
 
 /// Longer files, each with its reason. Entries that are no longer needed are reported, too.
 const LONGER: &[(&str, &str)] = &[];
 
-/// Lines of code of a crate, for the same reason.
+/// Maximum lines of code of a crate.
 const MAX_CRATE_LINES: usize = 6_000;
 
 /// Larger crates, each with its reason.
@@ -33,14 +33,14 @@ const LARGER: &[(&str, &str)] = &[
     ),
 ];
 
-/// Shorter files belong in a neighbour; root files of folders are exempt.
+/// Files with fewer lines should be merged with another file; root files of folders are exempt.
 const FEW_LINES: usize = 30;
 const MAX_SHORT_FILES: usize = 60;
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let counted = sources.iter().map(|source| (source.path.as_str(), lines(source)));
-    let mut findings = judge(counted, LONGER);
-    findings.extend(judge_crates(&by_crate(sources), LARGER));
+    let mut findings = check_lengths(counted, LONGER);
+    findings.extend(check_crate_sizes(&by_crate(sources), LARGER));
     findings
 }
 
@@ -56,7 +56,7 @@ fn by_crate(sources: &[Source]) -> BTreeMap<String, usize> {
     crates
 }
 
-fn judge_crates(crates: &BTreeMap<String, usize>, larger: &[(&str, &str)]) -> Vec<Finding> {
+fn check_crate_sizes(crates: &BTreeMap<String, usize>, larger: &[(&str, &str)]) -> Vec<Finding> {
     let judged = crates.iter().filter_map(|(name, lines)| {
         let listed = larger.iter().any(|(larger, _)| larger == name);
         let message = match (*lines > MAX_CRATE_LINES, listed) {
@@ -88,7 +88,7 @@ pub(super) fn check_short(sources: &[Source], texts: &[(String, String)]) -> Vec
         return Vec::new();
     }
     let message = format!(
-        "{} files of fewer than {FEW_LINES} lines, at most {MAX_SHORT_FILES}: such a file belongs to a neighbour, where it is \
+        "{} files of fewer than {FEW_LINES} lines, at most {MAX_SHORT_FILES}: such a file belongs to a neighbor, where it is \
          read with what it is for: {}",
         short.len(),
         short.join(", ")
@@ -96,7 +96,7 @@ pub(super) fn check_short(sources: &[Source], texts: &[(String, String)]) -> Vec
     vec![Finding::new("crates", message)]
 }
 
-fn judge<'a>(files: impl Iterator<Item = (&'a str, usize)>, longer: &[(&str, &str)]) -> Vec<Finding> {
+fn check_lengths<'a>(files: impl Iterator<Item = (&'a str, usize)>, longer: &[(&str, &str)]) -> Vec<Finding> {
     files
         .filter_map(|(path, lines)| {
             let listed = longer.iter().any(|(name, _)| *name == path);
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_large_crate_needs_its_reason() {
+    fn a_large_crate_requires_a_reason() {
         let crates = [("large", 6_001), ("listed", 7_000), ("shrunk", 10), ("small", 6_000)];
         let crates = crates.map(|(name, lines)| (name.to_owned(), lines)).into();
-        let found = judge_crates(&crates, &[("listed", "a reason"), ("shrunk", "was one")]);
+        let found = check_crate_sizes(&crates, &[("listed", "a reason"), ("shrunk", "was one")]);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("large: 6001 lines of code, at most 6000"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_files_are_too_many() {
+    fn too_many_short_files_are_found() {
         let files = |count: usize| -> Vec<(String, String)> {
             let file = |at| (format!("crates/a/src/f{at}.rs"), "fn f() {}\n".to_owned());
             let map = ("crates/a/src/mod.rs".to_owned(), "mod f1;\n".to_owned());
@@ -159,10 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_needs_its_reason() {
+    fn a_long_file_requires_a_reason() {
         let files = [("short.rs", 500), ("long.rs", 501), ("listed.rs", 700), ("shrunk.rs", 400)];
         let longer = [("listed.rs", "a table of codes"), ("shrunk.rs", "was one")];
-        let found: Vec<String> = judge(files.into_iter(), &longer).iter().map(ToString::to_string).collect();
+        let found: Vec<String> =
+            check_lengths(files.into_iter(), &longer).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("long.rs: 501 lines of code, at most 500"));
         assert!(found[1].starts_with("shrunk.rs: needs its exception"));

@@ -145,21 +145,21 @@ mod tests {
     }
 
     #[test]
-    fn comments_documentation_and_tests_are_no_code() {
+    fn comments_documentation_and_tests_do_not_count_as_code() {
         let text = "//! Docs.\n/// Docs.\n#[doc = \"x\"]\nmod a; // why\n/* no */ \
             #[cfg(test)]\nmod tests { fn f() {} }\nmod b;";
         assert_eq!(code("src/a.rs", text), ["mod", "a", ";", "mod", "b", ";"]);
     }
 
     #[test]
-    fn what_is_not_for_tests_stays_code() {
+    fn code_under_cfg_not_test_counts_as_code() {
         assert_eq!(code("a.rs", "#[cfg(not(test))] mod a;").last().map(String::as_str), Some(";"));
         assert_eq!(code("crates/x/tests/a.rs", "mod a;"), Vec::<String>::new());
         assert_eq!(code("a.rs", "#[cfg(all(test, unix))] fn f() { g(); }"), Vec::<String>::new());
     }
 
     #[test]
-    fn a_file_that_is_declared_for_tests_is_one() {
+    fn a_file_declared_under_cfg_test_is_a_test_file() {
         let mut sources = [
             Source::parse("src/table/mod.rs", "#[cfg(test)] mod model; mod table;").unwrap(),
             Source::parse("src/table/model.rs", "fn f() {}").unwrap(),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_file() {
+    fn line_numbers_match_the_file() {
         let source = Source::parse("a.rs", "mod a;\n\nconst B: &str = \"x\ny\";\n").unwrap();
         let string = source.lexemes.iter().find(|lexeme| lexeme.text.starts_with('"')).unwrap();
         assert_eq!((string.line, string.last_line), (3, 4));

@@ -21,7 +21,7 @@ fn in_code(source: &Source) -> Vec<Finding> {
         let reason = match (first, second, third) {
             ("todo" | "unimplemented", "!", _) => Some("leaves a hole: finish it, or leave it out"),
             ("#", "[", "ignore") => Some("ignores a test: a test that does not run proves nothing"),
-            ("sleep", "(", _) if sleeps(&run[0]) => {
+            ("sleep", "(", _) if is_test(&run[0]) => {
                 Some("sleeps in a test: wait for the event itself, or pause and advance the clock")
             }
             _ => None,
@@ -31,7 +31,7 @@ fn in_code(source: &Source) -> Vec<Finding> {
     findings
 }
 
-fn sleeps(lexeme: &Lexeme) -> bool {
+fn is_test(lexeme: &Lexeme) -> bool {
     lexeme.test
 }
 
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_found() {
+    fn todos_and_ignored_tests_are_found() {
         for text in ["fn f() { todo!() }", "fn f() { unimplemented!(\"x\") }", "#[ignore]\n#[test] fn f() {}"]
         {
             assert_eq!(found("src/a.rs", text).len(), 1, "{text}");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_found_in_every_kind_of_text() {
+    fn todo_markers_are_found_in_every_kind_of_text() {
         for path in ["src/a.rs", "docs/a.md", "demo/a.py"] {
             let text = format!("// {}: later", PROMISES[0]);
             let found = found(path, &text);

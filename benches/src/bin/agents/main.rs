@@ -1,12 +1,13 @@
-//! Every agent on a task that it must learn, with several seeds: what is promised in docs/benchmarks.md.
+//! Trains every agent on a task that it must learn, with several seeds, and checks the figures promised in
+//! docs/benchmarks.md.
 //!
 //! ```text
 //! cargo xtask bench --agents
 //! cargo xtask bench --agents --only r2d2 --seeds 3
 //! ```
 //!
-//! Runs go side by side, one for each processor, so that steps per second are those of a busy machine; returns do not
-//! depend on it. With `--one-at-a-time` they do not.
+//! Runs are concurrent, one for each processor, so steps per second are those of a busy machine; returns do not depend
+//! on this. With `--one-at-a-time`, runs are sequential.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -26,13 +27,13 @@ use run::{Figures, trained};
 #[derive(Parser)]
 #[command(about = "Every agent on a task that it must learn, with several seeds")]
 struct Options {
-    /// Agents or environments to which rows are restricted; may be given several times
+    /// Run only rows of this agent or environment; repeatable
     #[arg(long)]
     only: Vec<String>,
-    /// Seeds, from 1 on
+    /// Number of seeds, counted from 1
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Runs one after the other
+    /// Execute runs one after the other
     #[arg(long)]
     one_at_a_time: bool,
 }
@@ -53,14 +54,14 @@ fn main() -> ExitCode {
         let figures: Vec<Figures> = figures.into_iter().flatten().collect();
         let holds = failed.is_empty() && figures.iter().all(|figures| row.holds(figures.result));
         missed += usize::from(!holds);
-        println!("{}", told(row, &figures, holds));
+        println!("{}", describe(row, &figures, holds));
         failed.into_iter().filter_map(Result::err).for_each(|error| println!("| | {error} | | | |"));
     }
     println!("\n{missed} missed");
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The runs of all seeds, in the order of these.
+/// The results of the runs of all seeds, in the order of the seeds.
 fn side_by_side(row: &Row, options: &Options) -> Vec<Result<Figures, String>> {
     let threads = available_parallelism().map_or(1, usize::from) / row.actors.max(1);
     let threads = if options.one_at_a_time { 1 } else { threads.max(1) };
@@ -72,7 +73,7 @@ fn side_by_side(row: &Row, options: &Options) -> Vec<Result<Figures, String>> {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(seed) = (1..=options.seeds).nth(number) else { return };
                     let result = trained(row, seed).map_err(|error| format!("seed {seed}: {error}"));
-                    // Nothing panics while it is held.
+                    // No code panics while it holds the lock.
                     found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((seed, result));
                 }
             });
@@ -83,7 +84,7 @@ fn side_by_side(row: &Row, options: &Options) -> Vec<Result<Figures, String>> {
     found.into_iter().map(|(_, result)| result).collect()
 }
 
-fn told(row: &Row, figures: &[Figures], holds: bool) -> String {
+fn describe(row: &Row, figures: &[Figures], holds: bool) -> String {
     let results: Vec<String> = figures.iter().map(|figures| format!("{:.2}", figures.result)).collect();
     let mut speeds: Vec<f64> = figures.iter().map(|figures| figures.env_steps_per_s).collect();
     speeds.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
-//! What is promised of agents.
+//! The promises about agents.
 
-/// A promise: an agent, a task, and what it is to have learned.
+/// A promise: an agent, a task, and the figure that the agent must reach.
 pub(crate) struct Row {
     pub(crate) agent: &'static str,
     pub(crate) environment: &'static str,
@@ -10,20 +10,20 @@ pub(crate) struct Row {
     pub(crate) bound: Bound,
 }
 
-/// What is looked at in the end.
+/// The figure that is checked at the end.
 #[derive(Clone, Copy)]
 pub(crate) enum Measure {
     /// The mean return of the last 100 episodes.
     Training,
-    /// The mean return of ten episodes without exploring.
+    /// The mean return of ten episodes without exploration.
     Shown,
 }
 
-/// How the figure is to be.
+/// The bound on the figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtLeast(f64),
-    /// For agents that cannot learn the task, beside one that does.
+    /// For agents that cannot learn the task, as a contrast to one that can.
     Below(f64),
 }
 

@@ -1,13 +1,13 @@
-//! A run of a row.
+//! Executes a run of a row.
 
 use crate::rows::{Measure, Row};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Evaluation, Report, RunOptions, train};
 
-/// Episodes of an evaluation.
+/// Number of episodes of an evaluation.
 const EPISODES: u64 = 10;
 
-/// What a run has come to.
+/// The results of a run.
 pub(crate) struct Figures {
     pub(crate) result: f64,
     pub(crate) env_steps_per_s: f64,

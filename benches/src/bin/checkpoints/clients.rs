@@ -1,4 +1,4 @@
-//! Clients that insert and sample without end, and how long each of their calls took.
+//! Clients that insert and sample continuously, and the durations of their calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,12 +14,12 @@ use relive_benches::Outcome;
 
 /// How the clients reach the table.
 #[derive(Clone)]
-pub(crate) enum Way {
+pub(crate) enum ClientTransport {
     Tcp(String),
     InProcess(Engine),
 }
 
-/// What goes on while a call is made.
+/// The phase of the measurement during a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -41,18 +41,18 @@ pub(crate) struct Clock {
 /// Calls of one kind in one phase.
 pub(crate) struct Calls {
     pub(crate) took_ns: Histogram<u64>,
-    /// The longest one, with when it began.
+    /// The longest call, and the time at which it began.
     pub(crate) longest: (Duration, Duration),
 }
 
-/// What one thread has done, without and with a checkpoint.
+/// The calls of one thread, without and with a checkpoint.
 pub(crate) struct Done {
     pub(crate) inserts: [Calls; 2],
     pub(crate) samples: [Calls; 2],
 }
 
-/// Samples for each insert of a client in this process: a learner's ratio, and what keeps it from replacing the whole
-/// table within seconds.
+/// Samples for each insert of a client in this process: a learner's ratio, which prevents the client from replacing the
+/// whole table within seconds.
 const SAMPLES_PER_INSERT: u32 = 32;
 
 /// Longest wait for any answer.
@@ -67,7 +67,7 @@ impl Clock {
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
 
-    /// Since the clock was made.
+    /// The time since the clock was created.
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
@@ -111,11 +111,11 @@ impl Done {
     }
 }
 
-/// Starts clients: over TCP two that insert and two that sample, in this process two that do both.
-pub(crate) fn start(way: &Way, clock: &Arc<Clock>) -> Vec<JoinHandle<Outcome<Done>>> {
+/// Starts clients: over TCP, two that insert and two that sample; in this process, two that do both.
+pub(crate) fn start(way: &ClientTransport, clock: &Arc<Clock>) -> Vec<JoinHandle<Outcome<Done>>> {
     let ratios: &[(u32, u32)] = match way {
-        Way::Tcp(_) => &[(1, 0), (1, 0), (0, 1), (0, 1)],
-        Way::InProcess(_) => &[(1, SAMPLES_PER_INSERT), (1, SAMPLES_PER_INSERT)],
+        ClientTransport::Tcp(_) => &[(1, 0), (1, 0), (0, 1), (0, 1)],
+        ClientTransport::InProcess(_) => &[(1, SAMPLES_PER_INSERT), (1, SAMPLES_PER_INSERT)],
     };
     let start = |(seed, ratio): (u64, &(u32, u32))| {
         let (way, clock, ratio) = (way.clone(), Arc::clone(clock), *ratio);
@@ -127,11 +127,17 @@ pub(crate) fn start(way: &Way, clock: &Arc<Clock>) -> Vec<JoinHandle<Outcome<Don
     (0..).zip(ratios).map(start).collect()
 }
 
-/// Inserts and samples in turn, so many of each. Every call is waited for: an insert until it is confirmed.
-async fn client(way: &Way, clock: &Clock, seed: u64, (inserts, samples): (u32, u32)) -> Outcome<Done> {
+/// Alternates between the given numbers of inserts and samples. Waits for every call; for an insert, until it is
+/// confirmed.
+async fn client(
+    way: &ClientTransport,
+    clock: &Clock,
+    seed: u64,
+    (inserts, samples): (u32, u32),
+) -> Outcome<Done> {
     let client = match way {
-        Way::Tcp(address) => Client::connect(address)?,
-        Way::InProcess(engine) => Client::in_process(engine.clone()),
+        ClientTransport::Tcp(address) => Client::connect(address)?,
+        ClientTransport::InProcess(engine) => Client::in_process(engine.clone()),
     };
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1))?;
     let mut sampler = client.sampler(TABLE, SamplerOptions::default().max_in_flight_samples_per_worker(1))?;
@@ -182,7 +188,7 @@ impl<'a> Timer<'a> {
         Self { clock, phase: clock.phase(), began: clock.elapsed() }
     }
 
-    /// A call that has met a checkpoint at either end counts as one during it.
+    /// A call counts as during a checkpoint if a checkpoint was in progress at its start or at its end.
     fn stop(self, [quiet, checkpoint]: &mut [Calls; 2]) {
         let took = self.clock.elapsed() - self.began;
         let phases = [self.phase, self.clock.phase()];
@@ -194,8 +200,8 @@ impl<'a> Timer<'a> {
     }
 }
 
-/// A thread that only looks at the clock, a thousand times a second: what it has to wait for is the machine's doing.
-/// Its longest delays without and with a checkpoint.
+/// A thread that only reads the clock, a thousand times a second, so that its delays are caused by the machine. Returns
+/// its longest delays without and with a checkpoint.
 pub(crate) fn watch(clock: &Arc<Clock>) -> JoinHandle<[Calls; 2]> {
     let clock = Arc::clone(clock);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Items that cannot be compressed, and engines full of them.
+//! Incompressible items, and engines filled with them.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub(crate) const ITEM_BYTES: u32 = 4_000;
 /// The one table.
 pub(crate) const TABLE: &str = "t";
 
-/// Items that are inserted by one call.
+/// Number of items inserted by one call.
 const PER_INSERT: u64 = 1_000;
 
-/// An endless stream of items, each of one step in a chunk of its own.
+/// An endless stream of items, each with one step in its own chunk.
 pub(crate) struct Items {
     random: Xoshiro256PlusPlus,
     /// To be filled.
@@ -58,7 +58,7 @@ impl Items {
         let mut left = count;
         while left > 0 {
             let some = left.min(PER_INSERT);
-            // The account of chunks is the engine's, as for those that come from clients.
+            // Chunks are counted in the engine's ledger, like chunks from clients.
             let items: Vec<NewItem> = (0..some).map(|_| self.item()).collect::<Outcome<_>>()?;
             let _accepted = table.insert(items, &who, &confirmations, &mut Vec::new())?;
             left -= some;
@@ -67,12 +67,12 @@ impl Items {
     }
 }
 
-/// The rules: so many items, of which new ones push out the oldest.
+/// An engine with a table of at most `items` items, in which new items evict the oldest.
 pub(crate) fn rules(items: u64) -> EngineBuilder {
     Engine::builder().table(TableConfig::new(TABLE).max_size(items))
 }
 
-/// An engine with so many items, which is told how to write checkpoints.
+/// An engine that is filled with `items` items.
 pub(crate) fn full(builder: EngineBuilder, items: u64) -> Outcome<Engine> {
     let engine = builder.build()?;
     let mut source = Items::new(items);

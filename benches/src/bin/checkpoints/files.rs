@@ -1,4 +1,4 @@
-//! Plain copies, and what the system keeps of files in its memory.
+//! Plain copies of files, and control of the system's page cache.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 
-/// A folder that is removed at the end, and before if it was left over.
+/// A folder that is removed on drop, and at the start if an earlier run left it behind.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -64,7 +64,7 @@ pub(crate) fn copy(from: &Path, into: &Path, sync: bool) -> io::Result<Duration>
     Ok(start.elapsed())
 }
 
-/// Makes the system forget the contents of files, so that they are read from the disk.
+/// Removes the files' contents from the page cache, so that they are read from the disk.
 pub(crate) fn forget(folder: &Path) -> io::Result<()> {
     for file in files(folder)? {
         let file = File::open(file)?;
@@ -74,7 +74,7 @@ pub(crate) fn forget(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the system hold the contents of files in its memory.
+/// Loads the files' contents into the page cache.
 pub(crate) fn warm(folder: &Path) -> io::Result<()> {
     for file in files(folder)? {
         io::copy(&mut File::open(file)?, &mut io::sink())?;
@@ -82,7 +82,7 @@ pub(crate) fn warm(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until nothing is left to be written to the disk, so that the next measurement begins as the one before.
+/// Waits until all writes to the disk are complete, so that every measurement starts from the same state.
 pub(crate) fn settle() {
     rustix::fs::sync();
 }

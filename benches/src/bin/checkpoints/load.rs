@@ -1,4 +1,4 @@
-//! What those notice of a checkpoint who insert and sample meanwhile.
+//! Measures the effect of a checkpoint on clients that insert and sample at the same time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use relive_engine::{Engine, EngineError};
 use relive_host::Background;
 
 use crate::arguments::Arguments;
-use crate::clients::{self, Calls, Clock, Done, Phase, Way};
+use crate::clients::{self, Calls, ClientTransport, Clock, Done, Phase};
 use crate::content::{full, rules};
 use crate::files::{self, Folder};
 use relive_benches::Outcome;
@@ -17,7 +17,7 @@ use relive_benches::Outcome;
 /// Time for which clients run without a checkpoint, in each round.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Time for clients to find their pace.
+/// Time for clients to reach a steady state.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the next checkpoint goes: each has a folder of its own, so that it writes everything.
@@ -32,7 +32,10 @@ pub(crate) fn measure(arguments: &Arguments) -> Outcome {
     let bound = background.bind(":0")?;
     let address = format!("localhost:{}", bound.address().port());
     background.serving(bound, None, ServerOptions::default(), "the tables")(&engine);
-    let ways = [("over TCP", Way::Tcp(address)), ("in process", Way::InProcess(engine.clone()))];
+    let ways = [
+        ("over TCP", ClientTransport::Tcp(address)),
+        ("in process", ClientTransport::InProcess(engine.clone())),
+    ];
     for (name, way) in ways {
         println!("\n## Clients {name}");
         let observed = observe(arguments, &engine, &way, &target)?;
@@ -57,7 +60,7 @@ fn saving_to(
     }
 }
 
-/// Sums over all rounds and clients.
+/// Totals over all rounds and clients.
 struct Observed {
     done: Done,
     watched: [Calls; 2],
@@ -67,7 +70,12 @@ struct Observed {
     longest_pause: Duration,
 }
 
-fn observe(arguments: &Arguments, engine: &Engine, way: &Way, target: &Target) -> Outcome<Observed> {
+fn observe(
+    arguments: &Arguments,
+    engine: &Engine,
+    way: &ClientTransport,
+    target: &Target,
+) -> Outcome<Observed> {
     let clock = Clock::new();
     let watching = clients::watch(&clock);
     let clients = clients::start(way, &clock);

@@ -1,15 +1,16 @@
-//! What checkpoints cost: those who insert and sample meanwhile, the disk, and whoever waits for a restore.
+//! Measures the costs of checkpoints: for clients that insert and sample at the same time, on the disk, and for a
+//! restore.
 //!
 //! ```console
 //! $ cargo xtask bench --checkpoints -- FOLDER --gigabytes 4
 //! ```
 //!
-//! Arguments: a folder on the disk that is to be measured, then `--gigabytes N` (of items of 4 kB; 4), `--rounds N`
-//! (3), `--only load|rates|peer` and `--python PATH`, a Python with dm-reverb, without which there is no comparison
-//! with it. Up to three times as many bytes are on the disk at once; nothing stays. `relive.lock` and the like are
-//! made below FOLDER.
+//! Arguments: a folder on the disk to measure, then `--gigabytes N` (of items of 4 kB; default 4), `--rounds N`
+//! (default 3), `--only load|rates|peer` and `--python PATH`, a Python with dm-reverb; without it, there is no
+//! comparison with dm-reverb. Up to three times as many bytes are on the disk at once; all files, which are below
+//! FOLDER, are removed at the end.
 //!
-//! Every comparison is made within one run, in turn, and repeated.
+//! The compared measurements alternate within one run, and are repeated.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
 

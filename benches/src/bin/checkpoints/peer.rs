@@ -1,4 +1,5 @@
-//! The same content with dm-reverb: its own checkpoint, and ours of what it has written.
+//! Compares with dm-reverb on the same content: dm-reverb's own checkpoint, and Relive's checkpoint of what dm-reverb
+//! has written.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -43,22 +44,22 @@ struct Peer {
     load: f64,
 }
 
-/// Has dm-reverb's server write a checkpoint and load it.
+/// Makes dm-reverb's server write a checkpoint and load it.
 fn peer(python: &Path, folder: &Path, items: u64) -> Outcome<Peer> {
     let mut command = Command::new(python);
     command.arg("benches/peers/checkpoints.py").arg(folder);
     command.arg(items.to_string()).arg(ITEM_BYTES.to_string());
     let output = command.env("TF_CPP_MIN_LOG_LEVEL", "3").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let told: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+    let results: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
     let number = |name: &str| -> Outcome<f64> {
         let errors = || String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(told.get(name).ok_or_else(errors)?.parse()?)
+        Ok(results.get(name).ok_or_else(errors)?.parse()?)
     };
     Ok(Peer { write: number("write")?, load: number("load")? })
 }
 
-/// Seconds to write what dm-reverb has written, and to load that.
+/// Measures the seconds that Relive takes to write the content of dm-reverb's checkpoint, and to load it again.
 fn ours(arguments: &Arguments, theirs: &Path, items: u64) -> Outcome<(f64, f64)> {
     let root = Folder::new(arguments.folder.join("peer"))?;
     let snapshot = reverb::Store::new(theirs).load_latest()?.ok_or("dm-reverb has left no checkpoint")?;

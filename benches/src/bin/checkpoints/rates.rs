@@ -1,4 +1,5 @@
-//! How fast a checkpoint is written and restored, beside plain copies of its files; and what a second one writes.
+//! Measures how fast a checkpoint is written and restored, compared with plain copies of its files, and how much a
+//! second checkpoint writes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use crate::files::{self, Folder};
 use crate::restore;
 use relive_benches::Outcome;
 
-/// Bytes per nanosecond, of one round.
+/// Rates of one round, in bytes per nanosecond.
 #[derive(Clone, Copy, Default)]
 struct Round {
     write: f64,
@@ -24,7 +25,7 @@ struct Round {
 }
 
 pub(crate) fn measure(arguments: &Arguments) -> Outcome {
-    // The table, its checkpoint, the copy and a restored table are there at the same time.
+    // Halved, because the table, its checkpoint, the copy and a restored table exist at the same time.
     let items = arguments.items() / 2;
     println!("\n# Rates, {items} items");
     let mut rounds = Vec::new();
@@ -50,7 +51,7 @@ fn rate(bytes: u64, since: Instant) -> f64 {
     bytes as f64 / 1e9 / since.elapsed().as_secs_f64()
 }
 
-/// Checkpoints again, after one of a hundred items was replaced.
+/// Writes a second checkpoint after one percent of the items was replaced.
 fn second(engine: &Engine, items: u64, first_bytes: u64) -> Outcome {
     Items::new(1).insert(engine, items / 100)?;
     let start = Instant::now();
@@ -64,8 +65,8 @@ fn second(engine: &Engine, items: u64, first_bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Restores and copies in turn; now the one and now the other comes first, since memory that was just given back is
-/// quicker to be had than memory that was not used for a while.
+/// Restores and copies in alternating order, since memory that was just released is faster to allocate than memory that
+/// was unused for a while.
 fn beside_copies(arguments: &Arguments, root: &Folder, number: usize) -> Outcome<Round> {
     let bytes = files::size_bytes(root.path())? as f64 / 1e9;
     let copied = |sync: bool, warm: bool| -> Outcome<f64> {
@@ -88,7 +89,7 @@ fn beside_copies(arguments: &Arguments, root: &Folder, number: usize) -> Outcome
     Ok(round)
 }
 
-/// Nothing is left to be written, and the files are in memory or not.
+/// Waits until all writes are complete, and brings the files into the page cache or removes them from it.
 fn prepare(root: &Folder, warm: bool) -> Outcome {
     files::settle();
     match warm {

@@ -1,4 +1,4 @@
-//! Loading in a process of its own, as after a restart: memory is fresh.
+//! Loads a checkpoint in a separate process, so that memory is fresh, as after a restart.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use relive_benches::Outcome;
 
 const WORD: &str = "restore";
 
-/// The folder, if that is what the program is asked to do.
+/// The folder to load, if the arguments request it.
 pub(crate) fn asked_for(words: &[String]) -> Option<&Path> {
     match words {
         [word, folder] if word == WORD => Some(Path::new(folder)),
@@ -20,7 +20,7 @@ pub(crate) fn asked_for(words: &[String]) -> Option<&Path> {
     }
 }
 
-/// Makes an engine of the newest checkpoint, and prints how long that took, in seconds.
+/// Restores an engine from the newest checkpoint, and prints how many seconds this took.
 pub(crate) fn run(folder: &Path) -> Outcome {
     let start = Instant::now();
     let store = Store::open(&folder.to_string_lossy())?;
@@ -33,13 +33,13 @@ pub(crate) fn run(folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Has another process do it; gives the time that it took and the number of items.
+/// Runs the load in another process; returns its time and the number of items.
 pub(crate) fn measure(folder: &Path) -> Outcome<(Duration, u64)> {
     let output = Command::new(std::env::current_exe()?).arg(WORD).arg(folder).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let told = || {
+    let parsed = || {
         let (seconds, items) = text.trim().split_once(' ')?;
         Some((Duration::from_secs_f64(seconds.parse().ok()?), items.parse().ok()?))
     };
-    told().ok_or_else(|| format!("the process that restores says: {text}").into())
+    parsed().ok_or_else(|| format!("the process that restores says: {text}").into())
 }

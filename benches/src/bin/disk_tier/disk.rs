@@ -18,7 +18,7 @@ fn files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<_>>()?)
 }
 
-/// Has the system write the files out and forget what it has of them.
+/// Makes the system write the files to disk and remove them from its page cache.
 pub(crate) fn forget(folder: &Path) -> Outcome {
     for path in files(folder)? {
         let file = File::open(path)?;
@@ -28,7 +28,7 @@ pub(crate) fn forget(folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Bytes per second of reads at random places, of the size of an item.
+/// Bytes per second of reads with the size of an item, at random offsets.
 pub(crate) fn read(folder: &Path, threads: u64, time: Duration) -> Outcome<f64> {
     let files: Vec<(File, u64)> = files(folder)?
         .into_iter()

@@ -1,13 +1,14 @@
-//! A table larger than memory: batches of items most of which lie on disk, beside plain reads of the same files.
+//! Measures a table that is larger than memory: batches of items, most of which are on disk, compared with plain reads
+//! of the same files.
 //!
 //! ```console
 //! $ cargo run --release -p relive-benches --bin disk_tier -- /data/spill 8 2 20
 //! ```
 //!
-//! Arguments: a folder on the disk, gigabytes of the table, gigabytes of memory for it, seconds for each measurement.
-//! Items have 40 kB of random bytes; batches of 256 are drawn uniformly and decoded into one array. The reads are of
-//! 40 kB at random places of the tier's files, by one thread and by two. Both are measured with what the system has
-//! in its cache, and after it was told to forget it.
+//! Arguments: a folder on the disk, the table's size in gigabytes, the gigabytes of it that may be in memory, and the
+//! seconds for each measurement. Items have 40 kB of random bytes; batches of 256 are drawn uniformly and decoded into
+//! one array. The plain reads have 40 kB, at random offsets of the tier's files, by one thread and by two. Both are
+//! measured with the page cache as it is, and after it was cleared.
 
 mod disk;
 mod memory;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use relive_benches::Outcome;
 
-/// As in the server: the C library's allocator keeps what small blocks lay in.
+/// As in the server: the C library's allocator does not return the memory of small blocks to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

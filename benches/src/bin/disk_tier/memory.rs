@@ -13,7 +13,7 @@ pub(crate) fn resident_bytes() -> Outcome<u64> {
     Ok(pages * 4096)
 }
 
-/// Looks at the memory all the time, for its maximum.
+/// Reads the memory use continuously, to find its maximum.
 pub(crate) struct Watch {
     peak: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,

@@ -19,11 +19,11 @@ pub(crate) const ITEM_BYTES: usize = 40_000;
 
 const BATCH: usize = 256;
 
-/// A table that is full.
+/// A table that has been filled.
 pub(crate) struct Filled {
     client: Client,
     runtime: Runtime,
-    /// Bytes per second that came in.
+    /// Bytes per second at which it was filled.
     pub(crate) rate: f64,
 }
 

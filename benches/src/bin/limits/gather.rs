@@ -1,4 +1,4 @@
-//! Copying rows from random places.
+//! Measures copies of rows from random places.
 
 use std::hint::black_box;
 use std::thread;
@@ -14,9 +14,9 @@ const TABLE_BYTES: usize = 1 << 30;
 const BATCH: usize = 256;
 const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];
 
-/// The rates by size of a row, as JSON.
+/// The rates by row size, as JSON.
 pub(crate) fn measure(time: Duration) -> String {
-    // Written, since untouched pages are all the same one.
+    // The memory is written, since untouched pages all map to the same zero page.
     let table = vec![1; TABLE_BYTES];
     let sizes = ROW_BYTES.map(|row_bytes| {
         let one = threads(&table, row_bytes, 1, time);
@@ -26,7 +26,7 @@ pub(crate) fn measure(time: Duration) -> String {
     format!("{{{}}}", sizes.join(", "))
 }
 
-/// What so many threads gather together, each for itself.
+/// The total rate of `count` threads that gather independently.
 fn threads(table: &[u8], row_bytes: usize, count: u64, time: Duration) -> f64 {
     thread::scope(|scope| {
         let gather = |seed| scope.spawn(move || gather(table, row_bytes, seed, time));

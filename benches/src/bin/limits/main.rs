@@ -1,11 +1,11 @@
-//! What memory and the kernel let anybody have on this machine: the figures that those of Relive are held against.
+//! Measures the limits that memory and the kernel set on this machine, with which Relive's figures are compared.
 //!
 //! ```console
 //! $ cargo run --release -p relive-benches --bin limits -- 1
 //! ```
 //!
-//! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at
-//! random places of a table beyond all caches into one array, by one thread and by two, and moving large blocks
+//! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at random
+//! places of a table beyond all caches into one array, by one thread and by two, and the transfer of large blocks
 //! between two processes over loopback TCP, loopback TCP encrypted as in TLS, a Unix socket and shared memory.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]

@@ -1,4 +1,4 @@
-//! The other process: this program again, which takes what it is sent.
+//! The receiving process, which runs this program with other arguments.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use crate::records::Records;
 use crate::shared;
 use crate::stream::drain;
 
-/// Receives over `transport` from `place` until the sender is through.
+/// Receives over `transport` from `place` until the sender ends.
 pub(crate) fn run(transport: &str, place: &str) -> Outcome {
     match transport {
         "tcp" => drain(TcpStream::connect(place)?),

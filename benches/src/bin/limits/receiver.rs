@@ -1,4 +1,4 @@
-//! Starting the other process.
+//! Starts the receiving process.
 
 use std::process::{Child, Command};
 
@@ -7,7 +7,7 @@ use relive_benches::Outcome;
 /// The first word of its command line.
 pub(crate) const MARK: &str = "--receive";
 
-/// A receiver that ends with whoever started it.
+/// A receiving process that is killed when this is dropped.
 pub(crate) struct Receiver(Child);
 
 impl Receiver {

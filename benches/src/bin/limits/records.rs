@@ -1,24 +1,24 @@
-//! What encryption costs at least: a stream in records as TLS 1.3 has them, of AES-128-GCM, and nothing of TLS
-//! around them.
+//! Measures the minimum cost of encryption: a stream of records as in TLS 1.3, with AES-128-GCM, but without the rest
+//! of TLS.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// Most plaintext in one record (RFC 8446, section 5.1).
+/// Maximum plaintext bytes of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
 
-/// In front of a record: how long it is with its tag.
+/// Bytes of the length that precedes each record; this length includes the tag.
 const LENGTH_BYTES: usize = 4;
 
 const TAG_BYTES: usize = 16;
 const SEALED_BYTES: usize = LENGTH_BYTES + RECORD_BYTES + TAG_BYTES;
 
-/// Records that are handed to the system, or taken from it, at once.
+/// Number of records per system call.
 const RECORDS_AT_ONCE: usize = 8;
 
-/// A stream whose bytes are encrypted, with a key that everybody knows.
+/// A stream whose bytes are encrypted with a publicly known key.
 pub(crate) struct Records<S> {
     stream: S,
     key: LessSafeKey,
@@ -26,9 +26,9 @@ pub(crate) struct Records<S> {
     opened: u64,
     out: Vec<u8>,
     came: Vec<u8>,
-    /// Of `came`: what is encrypted.
+    /// The range of `came` that is still encrypted.
     encrypted: Range<usize>,
-    /// Of `came`: what is deciphered and nobody took yet.
+    /// The range of `came` that is decrypted but not read yet.
     plain: Range<usize>,
 }
 
@@ -58,7 +58,7 @@ impl<S: Read + Write> Records<S> {
         Ok(())
     }
 
-    /// Deciphers the next record where it lies.
+    /// Decrypts the next record in place.
     fn open(&mut self) -> io::Result<()> {
         self.have(LENGTH_BYTES)?;
         let mut length = [0; LENGTH_BYTES];
@@ -74,7 +74,7 @@ impl<S: Read + Write> Records<S> {
         Ok(())
     }
 
-    /// Reads on until so many encrypted bytes are there.
+    /// Reads until at least `bytes` encrypted bytes are available.
     fn have(&mut self, bytes: usize) -> io::Result<()> {
         while self.encrypted.len() < bytes {
             if self.came.len() - self.encrypted.start < SEALED_BYTES {
@@ -90,7 +90,7 @@ impl<S: Read + Write> Records<S> {
     }
 }
 
-/// The record's number, which is never the same twice.
+/// The next record number as a nonce, which is never used twice.
 fn next(number: &mut u64) -> Nonce {
     let mut nonce = [0; NONCE_LEN];
     nonce[..8].copy_from_slice(&number.to_le_bytes());

@@ -1,7 +1,7 @@
-//! Large blocks through memory that two processes share.
+//! Measures large blocks in memory that two processes share.
 //!
-//! The sender copies a batch into one of a few slots, the receiver reads it where it lies. A socket tells whose turn
-//! a slot is, so that nobody reads what is being written.
+//! The sender copies a batch into one of a few slots, and the receiver reads it in place. Messages over a socket assign
+//! each slot to one side at a time, so that no slot is read while it is being written.
 
 #![expect(unsafe_code, reason = "memory is mapped")]
 
@@ -22,7 +22,7 @@ use crate::receiver::Receiver;
 const SLOT_BYTES: usize = 256 * 40_000;
 const SLOTS: u8 = 4;
 
-/// What is sent comes from memory, not from a cache.
+/// Bytes of the source: so many that it is read from memory and not from a cache.
 const SOURCE_BYTES: usize = 64 * SLOT_BYTES;
 
 const CACHE_LINE_BYTES: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) fn measure(time: Duration) -> Outcome<f64> {
     Ok(rate(sent, start.elapsed()))
 }
 
-/// Reads a byte of each cache line of what comes, until the sender is gone.
+/// Reads a byte of each received cache line, until the sender ends.
 pub(crate) fn receive(folder: &str) -> Outcome {
     let folder = Path::new(folder);
     let memory = OpenOptions::new().read(true).write(true).open(folder.join("memory"))?;
@@ -63,7 +63,7 @@ pub(crate) fn receive(folder: &str) -> Outcome {
 }
 
 fn map(file: &File) -> Outcome<MmapMut> {
-    // SAFETY: the file lies in a folder of these two processes alone, keeps its length as long as it is mapped, and a
+    // SAFETY: the file is in a folder that only these two processes use, keeps its length while it is mapped, and each
     // slot is used by one of them at a time.
     Ok(unsafe { MmapMut::map_mut(file) }?)
 }
@@ -79,7 +79,7 @@ fn read_byte(stream: &mut UnixStream) -> Outcome<u8> {
     Ok(byte[0])
 }
 
-/// A folder in memory, removed when it is dropped.
+/// A folder in memory, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -105,7 +105,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed stays; there is nobody to tell.
+        // If the folder cannot be removed, it remains; the error cannot be reported from here.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

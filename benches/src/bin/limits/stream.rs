@@ -1,4 +1,4 @@
-//! Large blocks through sockets.
+//! Measures large blocks over sockets.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::rate::rate;
 use crate::receiver::Receiver;
 use crate::records::Records;
 
-/// The best of these counts, so that the figure is the transport's.
+/// Block sizes. The best result counts, so that it shows the limit of the transport.
 const BLOCK_BYTES: [u32; 3] = [64 << 10, 256 << 10, 1 << 20];
 
 /// First byte of the last block of a size.
@@ -68,7 +68,7 @@ fn blocks(stream: &mut (impl Read + Write), bytes: u32, time: Duration) -> Outco
     Ok(rate(sent, start.elapsed()))
 }
 
-/// Blocks of the size that is announced first, up to the one that says that it is the last; each of those is answered.
+/// Receives blocks of the size that is sent first, up to a block marked as the last one, and acknowledges this block.
 pub(crate) fn drain(mut stream: impl Read + Write) -> Outcome {
     let mut size = [0; 4];
     loop {

@@ -1,4 +1,4 @@
-//! What the program is asked to do.
+//! The arguments of the program.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use relive_benches::Outcome;
 pub(crate) struct Arguments {
     /// The server's program.
     pub(crate) server: PathBuf,
-    /// Where its checkpoints go.
+    /// The folder of the server's checkpoints.
     pub(crate) folder: PathBuf,
     pub(crate) minutes: f64,
     pub(crate) seed: u64,
     pub(crate) json: Option<PathBuf>,
-    /// Whether the server has a network of its own.
+    /// Whether the server runs in its own network namespace.
     pub(crate) namespace: bool,
 }
 
@@ -44,7 +44,7 @@ impl Arguments {
         Duration::from_secs_f64(self.minutes * 60.0)
     }
 
-    /// How long the server is killed again and again.
+    /// How long the part with repeated kills lasts.
     pub(crate) fn rough_part(&self) -> Duration {
         self.duration().mul_f64(0.6)
     }

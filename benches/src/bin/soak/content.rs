@@ -1,4 +1,4 @@
-//! What items hold: bytes that follow from the item's number, so that every reader can check them.
+//! The content of items: bytes that are derived from the item's number, so that every reader can check them.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -9,10 +9,10 @@ use relive_benches::Outcome;
 /// Bytes of a step.
 const STEP: usize = 400;
 
-/// Steps of the longest item.
+/// Maximum number of steps of an item.
 pub(crate) const MAX_STEPS: u32 = 50;
 
-/// Steps of an item: most are short.
+/// Number of steps of an item; most items are short.
 fn num_steps(number: u64) -> u32 {
     match number % 16 {
         0 => MAX_STEPS,
@@ -21,7 +21,7 @@ fn num_steps(number: u64) -> u32 {
     }
 }
 
-/// The bytes of all steps: every other item's compress.
+/// The bytes of all steps; those of every other item are compressible.
 fn bytes(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; STEP * num_steps(number) as usize];
     if number.is_multiple_of(2) {
@@ -40,7 +40,7 @@ pub(crate) fn steps(number: u64) -> Outcome<Vec<Nest<Tensor>>> {
     bytes(number).chunks(STEP).map(step).collect()
 }
 
-/// The number of an item, whose bytes must be what follows from it.
+/// The number of an item; checks that the item's bytes match it.
 pub(crate) fn number(sample: &Sample) -> Outcome<u64> {
     let columns = sample.columns()?;
     let found: &[u8] = columns.first().ok_or("an item without columns")?.as_slice()?;

@@ -1,15 +1,16 @@
-//! A server under everything at once for as long as asked: writers, samplers, updates, deletions, checkpoints, kills,
-//! cut connections, slow readers and garbage, held against a model that knows every confirmed item.
+//! Tests a server under all kinds of load and faults at once for a given time: writers, samplers, updates, deletions,
+//! checkpoints, kills, cut connections, slow readers and invalid input. Compares it with a model that knows every
+//! confirmed item.
 //!
 //! ```console
 //! $ cargo xtask soak --minutes 30
 //! ```
 //!
-//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`,
-//! `--namespace yes` for a network of the server's own whose cable is pulled and slowed down. In the first three
-//! fifths of the time the server is killed again and again; in the rest it stays up, and its memory must stay what it
-//! is. Ends with a report, and with a failure if a confirmed item was lost or wrong, if the server panicked or ended
-//! by itself, or if its memory drifted.
+//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (default 2), `--seed S` (default 1),
+//! `--json FILE`, and `--namespace yes` for a network namespace whose cable is unplugged and slowed down. In the first
+//! three fifths of the time, the server is killed repeatedly; in the rest, it stays up, and its memory use must stay
+//! constant. Ends with a report. Fails if a confirmed item was lost or wrong, if the server panicked or ended by
+//! itself, or if its memory use drifted.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is the purpose of the program")]
 

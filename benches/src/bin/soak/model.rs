@@ -1,7 +1,7 @@
-//! What must be in the table, what may be, and what must not.
+//! A model of the items that must be in the table, may be in it, or must not be in it.
 //!
-//! The model is told of everything before and after it happens. A kill may take back what came after the last finished
-//! checkpoint, and nothing else. *Stamps* are moments in the order of the model's own knowledge.
+//! The model is notified before and after every operation. A kill may revert operations after the last finished
+//! checkpoint, and no others. *Stamps* number the notifications, in the order in which the model receives them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,21 +10,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const WRITTEN: f64 = 1.0;
 pub(crate) const UPDATED: f64 = 2.0;
 
-/// Looks at the whole table after which an item that was never seen counts as never arrived.
+/// Number of listings of the whole table after which an item that was never seen counts as not arrived.
 const LOOKS: u8 = 2;
 
 #[derive(Default)]
-pub(crate) struct Model(Mutex<Known>);
+pub(crate) struct Model(Mutex<ModelState>);
 
 #[derive(Default)]
-struct Known {
+struct ModelState {
     items: BTreeMap<u64, Item>,
-    /// One more than the last number that was given out.
+    /// The next number to assign.
     next: u64,
     clock: u64,
     /// Kills so far.
     life: u64,
-    /// What has an earlier stamp is in a finished checkpoint.
+    /// Operations with an earlier stamp are in a finished checkpoint.
     durable: u64,
     totals: Totals,
     faults: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Totals {
     pub(crate) updated: u64,
     pub(crate) checked: u64,
     pub(crate) looks: u64,
-    /// Items that a kill took back, as it may.
+    /// Items that a kill reverted, as it may.
     pub(crate) taken_back: u64,
 }
 
@@ -49,11 +49,11 @@ struct Item {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Presence {
-    /// Must be there.
+    /// Must be in the table.
     Confirmed { since: u64 },
-    /// May be there: on its way, or what a kill may have taken back, or a deletion that is not confirmed.
+    /// May be in the table: its insert is in flight, a kill may have reverted it, or its deletion is not confirmed.
     Unsure { missed: u8, may_arrive: bool },
-    /// Must not be there.
+    /// Must not be in the table.
     Deleted { since: u64 },
 }
 
@@ -64,7 +64,7 @@ enum Priority {
     Updated { since: u64 },
 }
 
-/// A moment: the stamp, and how often the server had been killed.
+/// A moment: the stamp, and the number of kills so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     stamp: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Moment {
 }
 
 impl Model {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ModelState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl Model {
         Moment { stamp: known.tick(), life: known.life }
     }
 
-    /// Whether the server has lived on since.
+    /// Whether the server was not killed since this moment.
     pub(crate) fn same_life(&self, moment: Moment) -> bool {
         self.lock().life == moment.life
     }
@@ -97,7 +97,7 @@ impl Model {
         (numbers, Moment { stamp: known.tick(), life: known.life })
     }
 
-    /// The server has confirmed them all. What was confirmed by a server that was killed meanwhile may be lost.
+    /// The server has confirmed all of these items. If it was killed since `begun`, they may be lost.
     pub(crate) fn confirm(&self, numbers: std::ops::Range<u64>, begun: Moment) {
         let mut known = self.lock();
         let (since, is_sure) = (known.tick(), known.life == begun.life);
@@ -111,7 +111,7 @@ impl Model {
         }
     }
 
-    /// The writer has given up on them.
+    /// The writer has abandoned these items.
     pub(crate) fn abandon(&self, numbers: std::ops::Range<u64>) {
         let mut known = self.lock();
         for number in numbers {
@@ -167,7 +167,7 @@ impl Model {
             return;
         }
         for number in numbers {
-            // Until an item is confirmed its writer may send it again, which sets its priority back.
+            // Until an item is confirmed, its writer may send it again, which resets its priority.
             if let Some(item) = known.items.get_mut(number)
                 && let Presence::Confirmed { since: arrived } = item.presence
                 && arrived < begun.stamp
@@ -178,12 +178,11 @@ impl Model {
         }
     }
 
-    /// A checkpoint that was asked for at `begun` is whole.
+    /// A checkpoint that was requested at `begun` is complete.
     pub(crate) fn checkpointed(&self, begun: Moment) {
         let mut known = self.lock();
         if known.life == begun.life {
-            // From now on they are unknown, and must never be seen again. Calls that are under way may have read them
-            // before.
+            // These items are forgotten now, and must never be seen again. Calls in progress may have read them before.
             let long_gone = known.durable;
             known
                 .items
@@ -215,7 +214,7 @@ impl Model {
         }
     }
 
-    /// An item was read by a call that began at `begun`; a listing has told its priority.
+    /// An item was read by a call that began at `begun`; its priority is known if it was listed.
     pub(crate) fn seen(&self, number: u64, priority: Option<f64>, begun: Moment) {
         let mut known = self.lock();
         known.totals.checked += 1;
@@ -240,7 +239,8 @@ impl Model {
         }
     }
 
-    /// The whole table was listed from `begun` on, and `found` were in it. Nobody deleted meanwhile.
+    /// The whole table was listed from `begun` on, and the items `found` were in it. No item was deleted in the
+    /// meantime.
     pub(crate) fn looked(&self, found: &HashSet<u64>, begun: Moment) {
         let mut known = self.lock();
         if known.life != begun.life {
@@ -273,7 +273,7 @@ impl Model {
         }
     }
 
-    /// Notes something that must not be.
+    /// Records a violation.
     pub(crate) fn fault(&self, text: String) {
         self.lock().fault(text);
     }
@@ -296,7 +296,7 @@ const UNSURE: Presence = Presence::Unsure { missed: 0, may_arrive: false };
 const UNSURE_MAY_ARRIVE: Presence = Presence::Unsure { missed: 0, may_arrive: true };
 
 impl Priority {
-    /// What is wrong with a priority that a call which began at `begun` has read.
+    /// Describes the fault of a priority that was read by a call that began at `begun`, if there is one.
     fn contradicts(self, priority: f64, begun: Moment) -> Option<String> {
         let expected = match self {
             Self::Updated { since } if since < begun.stamp => &[UPDATED][..],
@@ -307,7 +307,7 @@ impl Priority {
     }
 }
 
-impl Known {
+impl ModelState {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock

@@ -1,36 +1,35 @@
-//! A network of the server's own, with a cable to ours that can be pulled, and slowed down.
+//! A network namespace for the server, with a cable to this one that can be unplugged and slowed down.
 //!
-//! What happens to a cable happens to connections that say nothing of it: packets are lost, and no side learns of it. A
-//! proxy cannot do that.
+//! A fault of a cable is silent: packets are lost, and neither side is notified. A proxy cannot simulate this.
 
 use std::process::{Command, Stdio};
 
 use relive_benches::Outcome;
 
-/// The two ends of the cable: addresses that nobody routes.
+/// The addresses of the two ends of the cable, from a range that is not routed.
 const OURS: &str = "198.18.77.1";
 const THEIRS: &str = "198.18.77.2";
 
-/// A namespace and its cable, until it is dropped.
+/// A namespace and its cable, removed on drop.
 pub(crate) struct Namespace {
     name: String,
     /// Our end.
     cable: String,
 }
 
-/// What may be wrong with the cable.
+/// A fault of the cable.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Trouble {
+pub(crate) enum LinkFault {
     /// It is pulled.
     Cut,
     /// It carries little.
     Narrow,
-    /// It carries late, and loses some: where the system's kernel can do that.
+    /// Packets are delayed, and some are lost, if the kernel supports this.
     Lossy,
 }
 
 impl Namespace {
-    /// Makes one; needs to be root, and `ip` and `tc` of iproute2.
+    /// Creates a namespace; requires root, and `ip` and `tc` of iproute2.
     pub(crate) fn make() -> Outcome<Namespace> {
         let id = std::process::id();
         let (name, cable, far) = (format!("relive-soak-{id}"), format!("rs{id}a"), format!("rs{id}b"));
@@ -46,43 +45,43 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub(crate) fn address() -> &'static str {
         THEIRS
     }
 
-    /// A program that runs there; arguments are to be added.
+    /// A command that runs a program in the namespace; the caller adds its arguments.
     pub(crate) fn command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }
 
-    /// Troubles the cable; whether the kernel can do that.
-    pub(crate) fn trouble(&self, trouble: Trouble) -> Outcome<bool> {
+    /// Causes a fault of the cable; returns whether the kernel supports it.
+    pub(crate) fn fault(&self, fault: LinkFault) -> Outcome<bool> {
         let cable = &self.cable;
         let queue = |kind: &[&str]| run(&[&["tc", "qdisc", "replace", "dev", cable, "root"], kind].concat());
-        match trouble {
-            Trouble::Cut => run(&["ip", "link", "set", cable, "down"]).map(|()| true),
-            Trouble::Narrow => {
+        match fault {
+            LinkFault::Cut => run(&["ip", "link", "set", cable, "down"]).map(|()| true),
+            LinkFault::Narrow => {
                 queue(&["tbf", "rate", "8mbit", "burst", "64kbit", "latency", "200ms"]).map(|()| true)
             }
-            Trouble::Lossy => Ok(queue(&["netem", "delay", "20ms", "10ms", "loss", "2%"]).is_ok()),
+            LinkFault::Lossy => Ok(queue(&["netem", "delay", "20ms", "10ms", "loss", "2%"]).is_ok()),
         }
     }
 
     /// Repairs the cable.
-    pub(crate) fn repair(&self, trouble: Trouble) -> Outcome {
-        match trouble {
-            Trouble::Cut => run(&["ip", "link", "set", &self.cable, "up"]),
-            Trouble::Narrow | Trouble::Lossy => run(&["tc", "qdisc", "del", "dev", &self.cable, "root"]),
+    pub(crate) fn repair(&self, fault: LinkFault) -> Outcome {
+        match fault {
+            LinkFault::Cut => run(&["ip", "link", "set", &self.cable, "up"]),
+            LinkFault::Narrow | LinkFault::Lossy => run(&["tc", "qdisc", "del", "dev", &self.cable, "root"]),
         }
     }
 }
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The cable goes with one of its ends.
+        // Removing one end removes the cable.
         for words in [["ip", "link", "del", &self.cable], ["ip", "netns", "del", &self.name]] {
             if let Err(error) = run(&words) {
                 eprintln!("{error}");
@@ -99,6 +98,6 @@ fn run(words: &[&str]) -> Outcome {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{line}: {}; --namespace needs to be root", told.trim()).into())
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{line}: {}; --namespace needs to be root", stderr.trim()).into())
 }

@@ -1,4 +1,4 @@
-//! A proxy between clients and the server: it cuts connections, or is slow.
+//! A proxy between clients and the server, which cuts connections or is slow.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use relive_benches::Outcome;
 
-/// What a slow reader takes at once, and how long it pauses after it.
+/// The bytes that a slow reader reads at once, and its pause between reads.
 const SIP_BYTES: usize = 4 << 10;
 const SIP_PAUSE: Duration = Duration::from_millis(50);
 
@@ -18,7 +18,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy before `target`; a slow one takes what the server sends in sips.
+    /// Starts a proxy in front of `target`; a slow one reads the server's data in small pieces.
     pub(crate) async fn start(target: String, is_slow: bool) -> Outcome<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
@@ -29,8 +29,9 @@ impl Proxy {
                 cut.mark_unchanged();
                 tokio::spawn(async move {
                     if let Ok(far) = TcpStream::connect(target).await {
-                        // What is cut is gone: requests that the system still delivers later, when they were long
-                        // sent again, would be the proxy's doing, and set back what has changed meanwhile.
+                        // Data of a cut connection must be discarded. Otherwise, the system could deliver old requests
+                        // after the client has sent them again, which would revert later changes, although only because
+                        // of the proxy.
                         if far.set_zero_linger().is_err() {
                             return;
                         }
@@ -51,7 +52,7 @@ impl Proxy {
 async fn forward(near: TcpStream, far: TcpStream, is_slow: bool) {
     let (mut near_in, mut near_out) = near.into_split();
     let (mut far_in, mut far_out) = far.into_split();
-    // A connection that breaks has ended, whatever the reason.
+    // A broken connection has ended, whatever the reason.
     let upwards = async { drop(tokio::io::copy(&mut near_in, &mut far_out).await) };
     let downwards = async {
         if !is_slow {

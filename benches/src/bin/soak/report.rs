@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::model::Totals;
 use crate::world::World;
 
-/// How much the server's memory may change.
+/// Maximum relative change of the server's memory use.
 const MAX_DRIFT: f64 = 0.02;
 
-/// Notes of memory from which on a drift can be told from the noise of single seconds: ten minutes.
+/// Minimum number of memory readings to distinguish a drift from the noise of single seconds: ten minutes.
 const ENOUGH_NOTES: usize = 600;
 
 pub(crate) struct Report {
@@ -23,7 +23,7 @@ pub(crate) struct Report {
     counts: [(&'static str, u64); 7],
     inserts: [f64; 3],
     samples: [f64; 3],
-    /// Bytes in the first and the last quarter of the time without kills, and how many notes there are of it.
+    /// Bytes in the first and the last quarter of the time without kills, and the number of readings.
     memory: Option<(f64, f64, usize)>,
 }
 
@@ -81,7 +81,8 @@ impl Report {
     }
 }
 
-/// Medians of the first and the last quarter. The first tenth is left out: memory fills while readers come back.
+/// Medians of the first and the last quarter. The first tenth is left out, since memory use grows while readers
+/// reconnect.
 fn quarters(notes: &[(Instant, u64)]) -> Option<(f64, f64, usize)> {
     let notes = notes.get(notes.len() / 10..)?;
     let quarter = notes.len() / 4;

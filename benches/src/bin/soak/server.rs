@@ -1,4 +1,4 @@
-//! The server, which is killed and started again.
+//! The server, which is killed and restarted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use relive_client::{Client, ClientOptions};
 use crate::namespace::Namespace;
 use relive_benches::Outcome;
 
-/// How long a server may take until it answers.
+/// How long a server may take to start and answer.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -20,12 +20,12 @@ pub(crate) struct Server {
     program: PathBuf,
     folder: PathBuf,
     pub(crate) address: String,
-    /// Its network, if it is not ours.
+    /// The server's network namespace, if it has its own.
     pub(crate) namespace: Option<Namespace>,
     running: Mutex<Option<Child>>,
 }
 
-/// The table, without any rule that removes items: only those that the model has deleted may leave.
+/// The table, with no rule that removes items: only items that the model has deleted may disappear.
 const CONFIG: &str = "[[table]]\nname = 'soak'\nsampler = { prioritized = 0.6 }\nmax_size = 1000000\n";
 
 impl Server {
@@ -36,7 +36,7 @@ impl Server {
     ) -> Outcome<Server> {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("soak.toml"), CONFIG)?;
-        // Free now, and nobody else asks for a certain one.
+        // The port is free now, and no other process requests a specific port.
         let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let host = namespace.as_ref().map_or("127.0.0.1", |_| Namespace::address());
         let address = format!("{host}:{}", free.port());
@@ -51,7 +51,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts the server, and waits until it answers.
     pub(crate) async fn start_again(&self) -> Outcome {
         let (host, port) = self.address.split_once(':').unwrap_or_default();
         let log = File::options().create(true).append(true).open(self.log())?;
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Waits until it ends without being killed.
+    /// Waits until the server ends without being killed.
     async fn ended(&self) -> String {
         loop {
             if let Some(ended) = self.has_ended() {
@@ -89,22 +89,22 @@ impl Server {
         }
     }
 
-    /// As kill -9 does it.
+    /// Kills the server as `kill -9` does.
     pub(crate) fn kill(&self) {
         if let Some(mut child) = self.running().take() {
-            // Nothing is to be done for one that has ended.
+            // If the process has already ended, nothing needs to be done.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Whether it has ended without being killed.
+    /// Whether, and how, the server has ended without being killed.
     pub(crate) fn has_ended(&self) -> Option<String> {
         let ended = self.running().as_mut()?.try_wait().ok()??;
         Some(format!("the server ended by itself: {ended}; its log is {}", self.log().display()))
     }
 
-    /// Memory of its own that it has at this moment, in bytes.
+    /// The server's current private memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {
         let id = self.running().as_ref()?.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
@@ -112,7 +112,7 @@ impl Server {
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
     }
 
-    /// Lines of its log that tell of a panic.
+    /// Lines of the server's log that report a panic.
     pub(crate) fn panics(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect()

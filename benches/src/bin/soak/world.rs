@@ -1,4 +1,4 @@
-//! What all roles share.
+//! The state that all roles share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,10 +16,10 @@ use relive_benches::Outcome;
 
 pub(crate) const TABLE: &str = "soak";
 
-/// Longer than a server takes to come back.
+/// Longer than a server takes to restart.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer than any call waits.
+/// Longer than any call takes.
 const MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct World {
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) inserts: Latency,
     pub(crate) samples: Latency,
     pub(crate) counts: Counts,
-    /// Memory of the server since it is not killed any more: when, and bytes.
+    /// The server's memory use since the last kill: time and bytes.
     pub(crate) memory: Mutex<Vec<(Instant, u64)>>,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct Counts {
     pub(crate) garbage: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) streamed: AtomicU64,
-    /// Calls that have failed, as calls may while the server is away or a connection is cut.
+    /// Number of failed calls, which may fail while the server is down or a connection is cut.
     pub(crate) failed: AtomicU64,
 }
 
-/// How long calls took that no kill and no cut has met.
+/// Durations of calls during which there was neither a kill nor a cut.
 pub(crate) struct Latency(Mutex<Histogram<u64>>);
 
 impl Latency {
@@ -61,7 +61,7 @@ impl Latency {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros.min(MAX_MICROS));
     }
 
-    /// Milliseconds at the median, at 99 % and at most.
+    /// The median, the 99th percentile and the maximum, in milliseconds.
     pub(crate) fn milliseconds(&self) -> [f64; 3] {
         let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let micros = [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()];
@@ -89,13 +89,13 @@ impl World {
         &self.server.address
     }
 
-    /// A client by a certain way; into another network there is only one.
+    /// A client over the given transport; for a server in another namespace, only one transport is possible.
     pub(crate) fn client(&self, way: TransportChoice) -> Outcome<Client> {
         let way = if self.server.namespace.is_some() { TransportChoice::Tcp } else { way };
         connect(self.address(), way)
     }
 
-    /// A client whose connections are cut.
+    /// A client whose connections are cut from time to time.
     pub(crate) fn rough_client(&self) -> Outcome<Client> {
         connect(&self.rough.address, TransportChoice::Tcp)
     }
@@ -104,8 +104,7 @@ impl World {
         connect(&self.slow.address, TransportChoice::Tcp)
     }
 
-    /// Counts a call that has failed for a server that is away or a connection that was cut. There is no other good
-    /// reason.
+    /// Counts a failed call if the server was down or a connection was cut. Any other failure is a fault.
     pub(crate) fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         let kind = error.downcast_ref::<relive_client::Error>().map(relive_client::Error::kind);
         match kind {

@@ -1,1 +1,1 @@
-"""Nothing: `import acme` asks for a module of this name, and nothing of it is used here."""
+"""An empty module: `import acme` requires a module of this name, but does not use it here."""

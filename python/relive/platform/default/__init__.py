@@ -1,1 +1,1 @@
-"""The only platform there is."""
+"""The only platform."""

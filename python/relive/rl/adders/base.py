@@ -82,7 +82,7 @@ class EpisodeWriter:
         self._writer = client.trajectory_writer(rows_kept + 1)
         self._priority_fns = dict(priority_fns) if priority_fns else {DEFAULT_PRIORITY_TABLE: None}
         self._max_in_flight_items = max_in_flight_items
-        self._untaken: dict[str, Any] | None = None
+        self._empty_row: dict[str, Any] | None = None
         self.rows = 0
         """The number of complete rows since the last reset."""
         self.is_open = False
@@ -104,14 +104,14 @@ class EpisodeWriter:
         }
         if nest.flatten(extras):
             row["extras"] = extras
-        self._untaken = nest.map_structure(np.zeros_like, row)
+        self._empty_row = nest.map_structure(np.zeros_like, row)
         self.append(row)
         self._open(timestep.observation, is_first=False)
 
     def finish(self) -> None:
         """Completes the row of the last observation with zeros."""
-        assert self._untaken is not None
-        self.append(self._untaken)
+        assert self._empty_row is not None
+        self.append(self._empty_row)
         self.is_open = False
 
     def append(self, row: dict[str, Any]) -> None:

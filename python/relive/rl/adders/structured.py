@@ -91,7 +91,7 @@ def create_sequence_config(
 
     Raises:
       ValueError: a length or period below 1.
-      NotImplementedError: an end-of-episode behaviour that patterns cannot express: zero padding, and sequences that
+      NotImplementedError: an end-of-episode behavior that patterns cannot express: zero padding, and sequences that
         continue into the next episode.
     """
     if sequence_length < 1 or period < 1:

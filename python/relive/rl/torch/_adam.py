@@ -20,7 +20,7 @@ class Adam(torch.optim.Adam):
     It computes the same updates as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A
     parameter without a gradient is treated as if its gradient were zero. There is one group of parameters, which become
     parts of the vector. Parameters that other code has moved since, such as ``module.double().float()`` or another such
-    optimiser, are moved back at the next step.
+    optimizer, are moved back at the next step.
 
     Args:
       parameters: parameters of one device and one type, such as ``module.parameters()``.
@@ -116,7 +116,7 @@ class Adam(torch.optim.Adam):
         super().add_param_group(param_group)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("an optimiser of one vector cannot be copied or pickled; save its state_dict() and the module's")
+        raise TypeError("an optimizer of one vector cannot be copied or pickled; save its state_dict() and the module's")
 
     def _split(self, vector: Tensor) -> list[Tensor]:
         """Splits a vector into parts of the parameters' shapes."""

@@ -173,8 +173,8 @@ class _Learner(Learner):
     def _losses(self, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
         if self.settings.loss is None:
             return double_q_loss(self.module, self.target, data, huber=self.settings.huber_loss_parameter)
-        told = self.settings.loss(self.module, self.target, data)
-        losses, priorities = told if isinstance(told, tuple) and len(told) == 2 else (told, told)
+        result = self.settings.loss(self.module, self.target, data)
+        losses, priorities = result if isinstance(result, tuple) and len(result) == 2 else (result, result)
         for name, value in (("losses", losses), ("priorities", priorities)):
             expect_shape("loss", value, tuple(data["reward"].shape), f"{name}, one for each transition")
         return losses, priorities.detach().abs()

@@ -51,7 +51,7 @@ def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float =
 
 class Stateful:
     """Implements ``state()`` and ``restore()`` for all attributes that can be saved: objects with ``state_dict()`` and
-    ``load_state_dict()``, such as modules and optimisers, tensors, arrays, numpy's random generators, numbers, and
+    ``load_state_dict()``, such as modules and optimizers, tensors, arrays, numpy's random generators, numbers, and
     strings. The state includes PyTorch's own CPU generator."""
 
     def state(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Learner(Stateful):
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """Takes an optimiser step on a loss; returns the loss. Only the optimiser's parameters get gradients, whichever
+    """Takes an optimizer step on a loss; returns the loss. Only the optimizer's parameters get gradients, whichever
     modules the loss depends on. With ``max_norm``, the gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
     parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -159,7 +159,7 @@ class _Policy(Policy):
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:
-        distribution, _ = _told(self.module, inputs(tensors(observations)), len(starts))
+        distribution, _ = _network_output(self.module, inputs(tensors(observations)), len(starts))
         drawn = distribution.sample() if self.explores else distribution.mode
         log_prob = expect_shape(
             "log_prob of the network's distribution",
@@ -173,14 +173,14 @@ class _Policy(Policy):
         return actions, {"log_prob": log_prob, "drawn": drawn}
 
 
-def _told(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
+def _network_output(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
     """Checks the network's result."""
-    told = module(observations)
-    kinds = [type(part).__name__ for part in told] if isinstance(told, tuple) else [type(told).__name__]
-    if not isinstance(told, tuple) or len(told) != 2 or not isinstance(told[0], Distribution):
+    output = module(observations)
+    kinds = [type(part).__name__ for part in output] if isinstance(output, tuple) else [type(output).__name__]
+    if not isinstance(output, tuple) or len(output) != 2 or not isinstance(output[0], Distribution):
         raise TypeError(f"the network returned {', '.join(kinds)}, but it must return a pair: a torch.distributions.Distribution, and "
                         "values")
-    return told[0], expect_shape("the network", told[1], (rows,), "the values, one for each observation")
+    return output[0], expect_shape("the network", output[1], (rows,), "the values, one for each observation")
 
 
 class _Learner(Learner):
@@ -193,7 +193,7 @@ class _Learner(Learner):
         settings, shape = self.settings, (len(rollout.rewards) + 1, rollout.rewards.shape[1])
         observations = inputs(tensors(nest.map_structure(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rollout.observations)))
         with torch.no_grad():
-            values = _told(self.module, observations, math.prod(shape))[1].reshape(shape).numpy()
+            values = _network_output(self.module, observations, math.prod(shape))[1].reshape(shape).numpy()
         advantages, returns = rollout.advantages(values, discount=settings.discount, gae_lambda=settings.gae_lambda)
         steps = tensors(rollout.steps(advantage=advantages, **{"return": returns}))
         steps = {name: steps[name] for name in ("log_prob", "advantage", "return")} | {

@@ -161,7 +161,7 @@ class _Squashed(nn.Module):
 
     def forward(self, observations: Any, *, explores: bool = True) -> tuple[Tensor, Tensor]:
         """Actions ``[B, …]`` and their log-probabilities ``[B]``."""
-        means, log_stds = self._told(observations)
+        means, log_stds = self._network_output(observations)
         noise = torch.randn_like(means) if explores else torch.zeros_like(means)
         log_stds = log_stds.clamp(-20, 2)
         drawn = means + log_stds.exp() * noise
@@ -170,16 +170,16 @@ class _Squashed(nn.Module):
         log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn)) + self.scale.log()
         return (self.center + self.scale * drawn.tanh()).reshape(-1, *self.shape), log_prob.sum(-1)
 
-    def _told(self, observations: Any) -> tuple[Tensor, Tensor]:
-        told = self.network(observations)
-        if not isinstance(told, tuple) or len(told) != 2:
-            raise TypeError(f"the network returned {type(told).__name__}, but it must return a pair: means, and logarithms of standard "
+    def _network_output(self, observations: Any) -> tuple[Tensor, Tensor]:
+        output = self.network(observations)
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise TypeError(f"the network returned {type(output).__name__}, but it must return a pair: means, and logarithms of standard "
                             "deviations")
         size = len(self.scale)
-        for value in told:
+        for value in output:
             rows = len(value) if isinstance(value, Tensor) and value.ndim else 0
             expect_shape("the network", value, (rows, size), "a number of each action")
-        return told
+        return output
 
 
 class _Policy(Policy):

@@ -25,13 +25,13 @@ fn check_crate(root: &str, tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         cycles(&files(&needs)).iter().map(|cycle| report(root, cycle, &files(&needs))).collect();
     for folder in folders {
-        let rooms = rooms(folder, &needs);
-        let of_folders = cycles(&rooms);
+        let dependencies_in = dependencies_in(folder, &needs);
+        let of_folders = cycles(&dependencies_in);
         findings.extend(
             of_folders
                 .iter()
                 .filter(|cycle| !is_of_files(cycle, &needs))
-                .map(|cycle| report(root, cycle, &rooms)),
+                .map(|cycle| report(root, cycle, &dependencies_in)),
         );
     }
     findings
@@ -66,7 +66,7 @@ fn files(needs: &[Need]) -> Graph<Module> {
 }
 
 /// The dependencies between the files and folders directly in `folder`, including all contents of the folders.
-fn rooms(folder: &[String], needs: &[Need]) -> Graph<Module> {
+fn dependencies_in(folder: &[String], needs: &[Need]) -> Graph<Module> {
     let below = |module: &Module| {
         (module.len() > folder.len() && module.starts_with(folder)).then(|| module[..=folder.len()].to_vec())
     };
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_use_each_other_are_found() {
+    fn mutually_dependent_files_are_found() {
         let files = [
             ("c/src/lib.rs", "mod a; mod b; mod d;"),
             ("c/src/a.rs", "use crate::b::B; struct A;"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_use_each_other_are_found() {
+    fn mutually_dependent_folders_are_found() {
         let files = [
             ("c/src/lib.rs", "mod a; mod b;"),
             ("c/src/a/mod.rs", "mod low; mod high;"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn signposts_and_tests_make_no_cycle() {
+    fn reexports_and_tests_form_no_cycle() {
         let files = [
             ("c/src/lib.rs", "mod a; pub use a::A;"),
             ("c/src/a.rs", "struct A; #[cfg(test)] mod tests { use crate::A; }"),

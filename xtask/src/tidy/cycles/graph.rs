@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leads_back_is_a_cycle() {
+    fn only_paths_that_return_are_cycles() {
         let found = cycles(&graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "a")]));
         assert_eq!(found, [BTreeSet::from(["b", "c"])]);
         assert!(cycles(&graph(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());

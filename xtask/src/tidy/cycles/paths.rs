@@ -29,7 +29,7 @@ pub(super) fn paths(lexemes: &[Lexeme]) -> Vec<Path> {
     paths
 }
 
-/// `impl Trait + use<'a>` imports nothing.
+/// A `use` as in `impl Trait + use<'a>` imports nothing.
 fn follows(code: &[&Lexeme], at: usize, text: &str) -> bool {
     at > 0 && code[at - 1].text == text
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_read_branch_by_branch() {
+    fn nested_imports_are_expanded() {
         assert_eq!(
             found("use crate::a::{self, b::C, d::{E as F, *}}; pub(crate) use g::H;"),
             [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_in_code_are_read_and_visibilities_are_not() {
+    fn paths_in_code_are_parsed_but_not_in_visibilities() {
         let text = "pub(in crate::a) fn f(x: super::B) -> impl Fn() + use<'_> { c::d::<u8>(x.e()) }";
         assert_eq!(found(text), ["crate::a", "super::B", "c::d"]);
     }

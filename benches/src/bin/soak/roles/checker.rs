@@ -1,4 +1,4 @@
-//! Looks at the whole table, again and again, and deletes the oldest items of it.
+//! Lists the whole table repeatedly, and deletes its oldest items.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use relive_benches::Outcome;
 
 use crate::content;
 
-/// Items that stay after a look.
+/// Number of items that remain after a listing.
 pub(crate) const CAPACITY: usize = 20_000;
 
 const PAGE: usize = 5_000;
@@ -40,7 +40,7 @@ pub(crate) async fn look(world: &World, client: &Client) -> Outcome<Vec<(u64, u6
         let keys: Vec<u64> = page.items.iter().map(|item| item.key).collect();
         let samples = client.get_items(TABLE, &keys).await?;
         for (listed, sample) in page.items.iter().zip(&samples) {
-            // Only this role deletes, so that what was listed is there.
+            // Only this role deletes items, so listed items still exist.
             let Some(sample) = sample else {
                 if world.model.same_life(begun) {
                     world

@@ -1,4 +1,4 @@
-//! Those who use the server, and those who trouble it.
+//! The roles that use the server, and those that disturb it.
 
 mod checker;
 mod checkpointer;

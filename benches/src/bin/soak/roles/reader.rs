@@ -13,13 +13,13 @@ use crate::content;
 
 const BATCH: usize = 32;
 
-/// Batches of a stream, before it is opened anew.
+/// Number of batches of a stream before it is reopened.
 const BATCHES: usize = 500;
 
 /// Pause between two reads, so that writers and readers share the machine.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Samples by calls, none of which may give what had been deleted before.
+/// Samples by calls, none of which may return an item that was deleted before the call.
 pub(crate) async fn calls(world: Arc<World>, client: Client) -> Outcome {
     loop {
         let (begun, started) = (world.model.now(), Instant::now());
@@ -41,7 +41,7 @@ pub(crate) async fn calls(world: Arc<World>, client: Client) -> Outcome {
     }
 }
 
-/// Reads streams of batches, which are fetched ahead: only what the items hold can be checked.
+/// Reads streams of batches, which are prefetched, so only the content of items can be checked.
 pub(crate) async fn stream(world: Arc<World>, client: Client) -> Outcome {
     loop {
         let mut batches = client.batches(TABLE, BatchOptions::new(BATCH).max_batches(BATCHES))?;

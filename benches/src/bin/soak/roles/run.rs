@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::world::World;
 use relive_benches::Outcome;
 
-/// Runs them for the time that was asked for, then looks at the whole table once more.
+/// Runs the roles for the requested time, then lists the whole table once more.
 pub(crate) async fn run(world: &Arc<World>, arguments: &Arguments) -> Outcome {
     let started = Instant::now();
     let mut seeds = 0..;
@@ -43,7 +43,7 @@ pub(crate) async fn run(world: &Arc<World>, arguments: &Arguments) -> Outcome {
     roles.spawn(checkpointer::run(Arc::clone(world), direct(TransportChoice::Auto)?));
     roles.spawn(stranger::run(Arc::clone(world), rng()));
     roles.spawn(killer::cut(Arc::clone(world), rng()));
-    roles.spawn(killer::trouble(Arc::clone(world), rng()));
+    roles.spawn(killer::fault(Arc::clone(world), rng()));
     roles.spawn(killer::kill(Arc::clone(world), rng(), started + arguments.rough_part()));
     roles.spawn(watcher::memory(Arc::clone(world), started + arguments.rough_part()));
     roles.spawn(watcher::progress(Arc::clone(world), started, arguments.duration()));

@@ -1,4 +1,4 @@
-//! Connections that speak no protocol, or not to the end.
+//! Connections that speak no protocol, or break off in the middle of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use relive_benches::Outcome;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that are kept open and say nothing more.
+/// Number of connections that are kept open but send nothing more.
 const SILENT: usize = 50;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -25,9 +25,9 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
     let mut silent = VecDeque::new();
     loop {
         tokio::time::sleep(PAUSE).await;
-        // The server may be away.
+        // The server may be down.
         let Ok(mut socket) = TcpStream::connect(world.address()).await else { continue };
-        // It may hang up at any time.
+        // The server may close the connection at any time.
         let _ = socket.write_all(&message(&mut rng)).await;
         world.counts.garbage.fetch_add(1, Ordering::Relaxed);
         if rng.next_u64().is_multiple_of(2) {
@@ -39,7 +39,7 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
     }
 }
 
-/// The beginning of something, then noise.
+/// The beginning of a valid message, then random bytes.
 fn message(rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut noise = vec![0; usize::try_from(rng.next_u64() % 5_000).unwrap_or(0)];
     rng.fill_bytes(&mut noise);

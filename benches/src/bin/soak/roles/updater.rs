@@ -14,7 +14,7 @@ use crate::content;
 const BATCH: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Gives sampled items another priority.
+/// Changes the priorities of sampled items.
 pub(crate) async fn run(world: Arc<World>, client: Client) -> Outcome {
     loop {
         if let Err(error) = update(&world, &client).await {

@@ -1,4 +1,4 @@
-//! The server's memory, and a line of progress.
+//! Records the server's memory use, and prints a line of progress.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -8,9 +8,9 @@ use crate::world::World;
 use relive_benches::Outcome;
 
 const EVERY: Duration = Duration::from_secs(1);
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Notes the server's memory from `from` on, and whether it still runs.
+/// Records the server's memory use from `from` on, and checks that it is still running.
 pub(crate) async fn memory(world: Arc<World>, from: Instant) -> Outcome {
     tokio::time::sleep_until(from.into()).await;
     loop {
@@ -26,7 +26,7 @@ pub(crate) async fn memory(world: Arc<World>, from: Instant) -> Outcome {
 
 pub(crate) async fn progress(world: Arc<World>, started: Instant, duration: Duration) -> Outcome {
     loop {
-        tokio::time::sleep(TELL_EVERY).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
         let (totals, counts) = (world.model.totals(), &world.counts);
         println!(
             "{:4.0} of {:.0} s: {} items confirmed, {} read and checked, {} whole looks, {} kills, {} checkpoints, {:.0} MB, {} faults",

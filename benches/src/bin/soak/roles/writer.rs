@@ -16,7 +16,7 @@ use crate::content;
 
 /// Writes one group of items after the other; each is confirmed before the next begins.
 pub(crate) async fn run(world: Arc<World>, client: Client, mut rng: Xoshiro256PlusPlus) -> Outcome {
-    // Items share chunks with their neighbours.
+    // Consecutive items share chunks.
     let options = || TrajectoryWriterOptions::new(content::MAX_STEPS).chunk_length(4);
     let mut writer = None;
     loop {

@@ -1,5 +1,5 @@
-//! Runs the random programs of `interop/flow`: reads a list of them as JSON, and writes what each gives on each
-//! executor.
+//! Runs the random programs of `interop/flow`: reads a list of programs as JSON, and writes the items that each program
+//! yields on each executor.
 
 mod program;
 mod run;
@@ -16,7 +16,7 @@ fn main() -> Result<(), String> {
     serde_json::to_writer(std::io::stdout(), &answer(programs)?).map_err(|error| error.to_string())
 }
 
-/// What the programs give, by the executors' names.
+/// The items that each program yields, by the name of the executor.
 fn answer(programs: Vec<Program>) -> Result<Vec<BTreeMap<&'static str, Vec<Value>>>, String> {
     let executors = [("serial", Executor::Serial), ("threads", Executor::Threads)];
     let of_program = |(number, program): (usize, Program)| -> Result<_, String> {

@@ -1,4 +1,4 @@
-//! Programs as JSON: trees of operators, each with what it pulls from.
+//! Programs as JSON: trees of operators, each of which contains the operators that it pulls from.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Deserialize)]
 pub(crate) struct Program {
     pub(crate) flow: Flow,
-    /// How many of its items are taken; none for all.
+    /// How many items are taken from the flow; `None` means all.
     pub(crate) take: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Flow {
     BatchAcrossShards {
         of: Shards,
     },
-    /// The items of each source that has some, in no order.
+    /// The items of each source that has items, in no particular order.
     Sources {
         of: Shards,
     },
@@ -76,12 +76,12 @@ pub(crate) enum Flow {
     Ready {
         of: Vec<Flow>,
     },
-    /// A weight that is not there stands for all items that are.
+    /// A merge by weights; `None` as a weight means all available items.
     Weighted {
         of: Vec<Flow>,
         weights: Vec<Option<f64>>,
     },
-    /// Copies in turn, with a function of each.
+    /// Copies that are merged in turn, with a function for each copy.
     Copies {
         of: Box<Flow>,
         functions: Vec<Function>,
@@ -107,7 +107,7 @@ impl Function {
     }
 }
 
-/// The number that an item stands for: the sum of a list.
+/// The number that an item represents; for a list, the sum.
 pub(crate) fn number(item: &Value) -> u64 {
     match item {
         Value::Array(items) => items.iter().map(number).sum(),
@@ -115,7 +115,7 @@ pub(crate) fn number(item: &Value) -> u64 {
     }
 }
 
-/// An item so many times as `combine` repeats it.
+/// An item, as often as `combine` repeats it.
 pub(crate) fn repeated(item: &Value, modulus: u64) -> Vec<Value> {
     (0..number(item) % modulus).map(|_| item.clone()).collect()
 }

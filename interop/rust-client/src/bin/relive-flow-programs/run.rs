@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::program::{Flow, Function, Program, Shards, items, number, repeated};
 
-/// Of everything random; no two runs are compared that depend on it.
+/// The seed of all random choices; results that depend on it are not compared.
 const SEED: u64 = 1;
 
-/// How far copies may be ahead of each other.
+/// How many items copies may be ahead of each other.
 const MAX_LEAD: usize = 1;
 
-/// What the program gives.
+/// The items that the program yields.
 pub(crate) fn run(program: &Program, executor: &Executor) -> Result<Vec<Value>> {
     let flow = flow(&program.flow, executor)?;
     match program.take {

@@ -1,5 +1,5 @@
 """The checkpointers, which write dm-reverb's format and keep one checkpoint, as there: programs look at these files,
-and dm-reverb's servers read them. What is read may be of either format."""
+and dm-reverb's servers read them. The checkpointers read both formats."""
 
 import os
 

@@ -1,10 +1,11 @@
-"""Behavioural cloning from a store of trajectories in shared memory.
+"""Behavioral cloning from a store of trajectories in shared memory.
 
-    python behaviour_cloning.py                             # imitates who always catches the ball
-    python behaviour_cloning.py CartPole-v1 --data FOLDER   # as `relive rl record` has recorded it
-    python behaviour_cloning.py Hopper-v5 --data FILE.hdf5  # as D4RL has it; Gymnasium makes the environment
+    python behavior_cloning.py                             # imitates who always catches the ball
+    python behavior_cloning.py CartPole-v1 --data FOLDER   # as `relive rl record` has recorded it
+    python behavior_cloning.py Hopper-v5 --data FILE.hdf5  # as D4RL has it; Gymnasium makes the environment
 
-The store draws episodes by their lengths and a step of each, so that all steps of the data are drawn alike.
+The store draws episodes in proportion to their lengths and one step of each, so that all steps of the data are equally
+likely.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from environments import made, parser_of  # noqa: E402
 
 
 def catch(observation: Any) -> int:
-    """Moves the paddle, the last row, below the ball."""
+    """Moves the paddle, which is in the last row, below the ball."""
     ball = int(observation[:-1].sum(0).argmax()) if observation[:-1].any() else int(observation[-1].argmax())
     return int(np.sign(ball - int(observation[-1].argmax()))) + 1
 
@@ -43,7 +44,7 @@ def network(spec: Any, width: int = 64) -> nn.Module:
 
 
 def train(data: Any, environment: Any, *, steps: int, seed: int, device: str = "cpu") -> nn.Module:
-    """A network that does what was done in the data."""
+    """Trains a network to imitate the actions in the data."""
     torch.manual_seed(seed)
     spec = rl.make_environment_spec(environment)
     module = network(spec).to(device)
