@@ -101,7 +101,7 @@ def write_dtypes(client: reverb.Client) -> None:
 
 
 def write_strings(client: reverb.Client) -> None:
-    """Strings: bytes, non-ASCII text, an empty string, and one longer than 127 bytes."""
+    """Strings: bytes, non-ASCII text, an empty string, and a string longer than 127 bytes."""
     values = [b"x", "yä€", "", "z" * 200, b"\x00\xff"]
     with client.trajectory_writer(num_keep_alive_refs=5) as writer:
         for value in values:

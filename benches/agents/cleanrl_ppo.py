@@ -1,9 +1,9 @@
 """One run of CleanRL's `ppo.py` with the settings of a case. Prints steps per second and per second of processor time,
 of the whole script without its imports.
 
-CleanRL's package on PyPI is from 2021 and requires the `gym` of that time, of which its script uses little: this part
-is provided here, based on gymnasium. The script itself runs unchanged. The package is downloaded as source, without its
-dependencies.
+CleanRL's package on PyPI is from 2021 and requires the `gym` of that time. The script uses only a small part of `gym`,
+which is provided here, based on gymnasium. The script itself runs unchanged. The package is downloaded as source,
+without its dependencies.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     cargo build --release -p relive-cli
     python benches/agents/compare.py --rounds 5
 
-First creates a Python environment with the peers in `target/agents-peers`. If Relive's package is installed there, too
-(`pip install ./python`), the agents of `examples/python/agents` are included. Each round runs every case with every
-contender in turn, in fresh processes; figures are medians of steps per second of whole runs, learning included. On a
-machine with other load, use the second figure: steps per second of processor time.
+First creates a Python environment with the peers in `target/agents-peers`. If Relive's package is also installed in
+this environment (`pip install ./python`), the agents of `examples/python/agents` are included. Each round runs every
+case with every contender in turn, in fresh processes; figures are medians of steps per second of whole runs, learning
+included. On a machine with other load, use the second figure: steps per second of processor time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Case:
     peer_steps: int
     settings: dict
     native: bool = True
-    """Whether the command line has it; otherwise Relive's agent is the one in PyTorch."""
+    """Whether the command line has the agent; otherwise Relive's agent is the PyTorch agent."""
 
 
 CASES = [
@@ -56,7 +56,7 @@ CASES = [
          {"num_steps": 256, "minibatch_size": 64, "discount": 0.99, "gae_lambda": 0.95, "epochs": 10, "learning_rate": 3e-4}),
     Case("SAC, 256-256, batches of 256", "sac", "Pendulum-v1", 3000, 1200,
          {"batch_size": 256, "discount": 0.95, "learning_rate": 1e-3, "min_replay_size": 100}),
-    # Pong as agents see it, with one learner step for every four steps.
+    # Preprocessed Pong, with one learner step for every four steps.
     Case("DQN in PyTorch, frames of 84 x 84 x 4", "dqn", "Pong", 6000, 6000,
          {"batch_size": 32, "train_freq": 4, "discount": 0.99, "learning_rate": 1e-4, "min_replay_size": 1000, "max_replay_size": 20_000,
           "target_update_period": 250, "epsilon": 0.1}, native=False),
@@ -64,7 +64,7 @@ CASES = [
 
 
 Found = tuple[float, ...]
-"""Steps per second, and per second of processor time; of what runs in Python, MiB as well."""
+"""Returns steps per second, and per second of processor time; for Python programs, also MiB."""
 
 
 def processor_seconds() -> float:

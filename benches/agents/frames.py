@@ -1,5 +1,4 @@
-"""Pong as agents see it, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015), as in
-Stable-Baselines3."""
+"""Preprocessed Pong, four frames of 84 by 84 bytes, and the network of Mnih et al. (2015), as in Stable-Baselines3."""
 
 from __future__ import annotations
 

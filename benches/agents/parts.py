@@ -94,7 +94,7 @@ class Wide(rlt.Policy):
 
 
 class Rewriter(rlt.Learner):
-    """Changes all of its weights with each batch, and records when they are requested."""
+    """Changes all weights with each batch, and records the times of requests for weights."""
 
     asked: list[float] = []
 

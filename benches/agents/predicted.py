@@ -5,8 +5,8 @@
 
 For each agent, the costs are measured once, and runs with 1, 2 and 4 workers are predicted and executed. `steps/s` is
 by wall-clock time. On a machine with other load, a run has fewer processors than the prediction assumes; then use the
-second figure, the processor time of a step in all processes of the run together. The program fails if the figure that
-`--by` selects is more than 25 % off.
+second figure, the processor time of a step in all processes of the run together. The program fails if the figure
+selected by `--by` is more than 25 % off.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def measured(relive: str, agent: list[str], actors: int, steps: int) -> dict[str
 
 
 def best(relive: str, agent: list[str], actors: int, steps: int, rounds: int) -> dict[str, float]:
-    """The best of several runs, which was disturbed least."""
+    """The best of several runs, that is, the least disturbed run."""
     runs = [measured(relive, agent, actors, steps) for _ in range(rounds)]
     return {"steps/s": max(run["steps/s"] for run in runs), "us": min(run["us"] for run in runs)}
 

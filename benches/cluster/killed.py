@@ -1,11 +1,11 @@
-"""Measures how long a worker's place produces nothing after the worker is killed during a run.
+"""Measures how long a worker's place produces no items after the worker is killed during a run.
 
     target/cluster/bin/python benches/cluster/killed.py processes --relive target/debug/relive --rounds 10
     target/cluster/bin/python benches/cluster/killed.py ray --rounds 3
 
 `processes`: from `kill -9` of a worker of `relive rl train` until the next items of its place are in the run's tables;
 for PPO, until the next rounds, to which every worker contributes. `ray`: from the kill of a worker's node until the
-next step of its place, compared with the time until an ordinary Ray actor on the same node answers from another one.
+next step of its place, compared with the time until an ordinary Ray actor on the same node answers from another node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 from machine import machine  # noqa: E402
 
 PATIENCE = 120.0
-# The table in which an item shows that the place works, and how many items may follow the kill without it.
+# The table in which items show that the place works, and the number of earlier items that may arrive after the kill.
 TABLES = {"ppo": ("weights", 2), "impala": ("results", 1), "dqn": ("results", 1)}
 
 
@@ -128,7 +128,7 @@ def node_killed() -> tuple[float, float]:
             cluster.remove_node(by_id[node], allow_graceful=False)
 
             def own() -> None:
-                # The actor's process may briefly outlive that of the node, and answer once more.
+                # The actor's process may outlive the node's process for a short time, and answer once more.
                 while ray.get(there[0].place.remote()) == node:
                     pass
                 measured["ray"] = time.monotonic() - since

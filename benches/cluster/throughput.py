@@ -42,7 +42,7 @@ def relive(seconds: float) -> tuple[float, float]:
 
 
 def rllib(seconds: float, learners: int) -> tuple[float, float]:
-    """The same for RLlib, with this number of learners as actors; 0 means that it learns in this program."""
+    """The same for RLlib, with this number of learners as actors; with 0, it learns in this program."""
     from ray.rllib.algorithms.impala import IMPALAConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 

@@ -5,7 +5,7 @@ numbers in the same run.
     python benches/gpu/selection.py target/release/examples/select --indices 10000000 --count 32768
 
 Prints a table: milliseconds (the best of the runs in 1.5 s) and millions of indices per second. Peers draw with
-replacement from f32 or f64 cumulative sums, which they recompute after every update; their updates alone only store
+replacement from f32 or f64 cumulative sums, which they recompute after every update; an update itself only stores
 values in an array.
 """
 

@@ -1,5 +1,5 @@
-"""dm-reverb's own checkpoint: `checkpoints.py FOLDER ITEMS BYTES` prints how many seconds writing and loading one
-takes.
+"""dm-reverb's own checkpoint: `checkpoints.py FOLDER ITEMS BYTES` prints the seconds for writing and loading a
+checkpoint.
 
 Items have one step of random bytes each, in a separate chunk. Started by the program `checkpoints` of
 `benches/src/bin`.
@@ -19,7 +19,7 @@ FOLDER, ITEMS, BYTES = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 
 def server() -> reverb.Server:
-    """A server with the newest checkpoint of the folder, or an empty one."""
+    """A server with the newest checkpoint of the folder, or with empty tables."""
     table = reverb.Table(
         name="t", sampler=reverb.selectors.Uniform(), remover=reverb.selectors.Fifo(), max_size=ITEMS,
         rate_limiter=reverb.rate_limiters.MinSize(1))

@@ -58,7 +58,7 @@ class Clients:
 
     def run(self, operation: str, address: str, nbytes: int, clients: int, seconds: float,
             at_start: Callable[[], None]) -> Result:
-        """Warms the clients up, calls `at_start`, and lets them work at the same time."""
+        """Warms up the clients, calls `at_start`, and lets the clients work at the same time."""
         pipes = self._pipes[:clients]
         for pipe in pipes:
             pipe.send((operation, address, nbytes, seconds))

@@ -33,7 +33,7 @@ FILL_BYTES = 512 << 20
 PATIENCE_S = 120.0
 
 
-# Operations that need something to read.
+# Operations that need items to read.
 READING = ("sample", "update", "mixed", "sample-one")
 
 
@@ -54,7 +54,7 @@ class Client:
         self.items, self.took = 0, []
 
     def act(self, operation: str) -> Callable[[], int]:
-        """The repeated operation, which returns how many items it handled."""
+        """The repeated operation, which returns the number of handled items."""
         if operation == "mixed":
             operation = ("insert", "sample")[self.number % 2]
         return {"insert": self.insert, "sample": self.sample, "update": self.update, "insert-one": self.insert_one,

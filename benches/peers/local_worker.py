@@ -15,7 +15,7 @@ import buffers
 
 # Bytes of different steps that are added in turn, so that caches do not hold a single step.
 POOL_BYTES = 16 << 20
-# Number of single steps that are timed together, since reading the clock would distort the time of one.
+# Number of single steps that are timed together, since reading the clock would distort the time of a single step.
 ADDS = 100
 # In a mixed load, the number of steps that are added for each sampled batch.
 ADDS_PER_BATCH = 32
@@ -64,7 +64,7 @@ class Job:
         return ADDS_PER_BATCH + self.sample()
 
     def run(self, act: Callable[[], int]) -> dict:
-        """Calls `act`, which returns how many items it handled, for the duration of the job."""
+        """Calls `act`, which returns the number of handled items, for the duration of the job."""
         for _ in range(3):
             act()
         self.buffer.settle()

@@ -24,7 +24,7 @@ PATIENCE_S = 240.0
 
 @dataclass(frozen=True)
 class Case:
-    """A case: what is measured, the target, and the peer."""
+    """A case: the measured operation, the target, and the peer."""
 
     name: str
     operation: str
@@ -33,7 +33,7 @@ class Case:
     promised: float
     """At least this many times dm-reverb's figure."""
     peer_operation: str
-    """What dm-reverb does in this row."""
+    """dm-reverb's operation in this row."""
 
 
 CASES = [

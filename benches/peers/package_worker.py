@@ -82,7 +82,7 @@ class Bench:
         writer.flush()
 
     def timed(self, act) -> dict:
-        """Calls `act`, which returns how many items it handled, for the duration of the run."""
+        """Calls `act`, which returns the number of handled items, for the duration of the run."""
         act()
         done, start = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - start) < self.seconds:

@@ -1,4 +1,4 @@
-"""Measures the kinds of data that agents store: Relive, numpy, cpprb, torchrl and flashbax, on this machine.
+"""Measures Relive, numpy, cpprb, torchrl and flashbax with the kinds of data that agents store, on this machine.
 
     cargo xtask bench --shapes                                     # everything, three rounds
     cargo xtask bench --shapes -- --seconds 0.5 --rounds 1         # quickly
@@ -7,7 +7,7 @@
 Transitions of five columns, with observations of four floats and of stacked frames; sequences of 20 steps with eight
 columns, including a recurrent state; episodes of different lengths. Each round measures every shape with every
 contender in turn, each in a fresh process, so that changes in the machine's speed affect all. Figures are medians over
-the rounds. Before and after the timed part, a contender's batches are compared with the data that was added.
+the rounds. Before and after the timed part, a contender's batches are compared with the added data.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ TEXT = 300
 
 
 class Job:
-    """The contender, and the steps that were added, in order."""
+    """The contender, and the added steps in order."""
 
     def __init__(self, told: dict) -> None:
         self.shape, self.seconds = SHAPES[told["shape"]], told["seconds"]
@@ -59,7 +59,7 @@ class Job:
             self.add_one()
         self.store.settle()
         rate = self.added / (time.perf_counter() - start)
-        # One more step, for contenders that create the newest item with the step after it.
+        # One more step, for contenders that create an item only with the following step.
         self.fill(steps + 1)
         return rate
 
@@ -69,7 +69,7 @@ class Job:
         self.store.settle()
 
     def rate(self, act: Callable[[], int]) -> float:
-        """The items per second that `act` handles, by its own count."""
+        """The items per second that `act` handles, according to its return values."""
         for _ in range(WARM_ACTS):
             act()
         self.store.settle()

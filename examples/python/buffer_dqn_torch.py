@@ -1,7 +1,7 @@
 """DQN in one file, in the style of CleanRL: a replay buffer in the process, PyTorch for the network.
 
-The problem is a corridor with a reward at its right end and one-hot observations, so that the example ends within
-seconds; two environments are stepped together. Any vector environment can be used in the same way.
+The problem is a corridor with a reward at its right end and one-hot observations, so the example ends within seconds;
+two environments are stepped together. Any vector environment can be used in the same way.
 """
 
 import numpy as np
@@ -26,7 +26,8 @@ class Corridors:
         return np.eye(NUM_CELLS, dtype=np.float32)[self.cells]
 
     def step(self, actions):
-        """Rewards, whether each episode terminated or was truncated, and the observations before new episodes start."""
+        """Returns the rewards, whether each episode terminated or was truncated, and the observations before new
+        episodes start."""
         self.cells = np.maximum(self.cells + np.where(actions == 1, 1, -1), 0)
         self.ages += 1
         terminated = self.cells == NUM_CELLS - 1

@@ -25,7 +25,7 @@ def play(rng):
 
 
 def record(writer, frames, rng):
-    """Writes frame by frame; from the fifth frame on, every step is a transition."""
+    """Writes frame by frame; starting with the fifth frame, every step is a transition."""
     for step, frame in enumerate(frames):
         writer.append({"frame": frame, "action": rng.integers(4), "reward": np.float32(rng.random() < 0.1)})
         if step < STACK:

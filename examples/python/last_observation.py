@@ -1,7 +1,8 @@
 """Transitions in which every observation is stored only once: each step appends only the newest observation.
 
 A buffer of (observation, next observation) pairs stores every observation twice. A writer keeps a history of steps, and
-an item refers to any of them: here to the last two observations, and to the action and the reward between them.
+an item can refer to any of these steps: here to the last two observations, and to the action and the reward between
+them.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ EPISODES, EPISODE_STEPS, BATCH_SIZE = 20, 50, 32
 
 
 def run_episode(writer, rng):
-    """Writes an episode of a walk. Row t of the history has observation t, the action taken there, and its reward."""
+    """Writes an episode of a walk. Row t of the history has observation t, the action taken for it, and the reward."""
     position = np.zeros(1_000, np.float32)
     for step in range(EPISODE_STEPS):
         action = rng.integers(-1, 2)

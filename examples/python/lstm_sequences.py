@@ -1,7 +1,8 @@
 """Sequences for a recurrent network, each with the network's state at its start (R2D2's stored state).
 
-The network sees a bit at the first step of an episode and must output it at the last, twelve steps later. Sequences
-have eight steps, so the second half of an episode is only useful for learning with the state from the first half.
+The network sees a bit at the first step of an episode and must output this bit at the last step, twelve steps later.
+Sequences have eight steps, so the second half of an episode is only useful for learning with the state from the first
+half.
 """
 
 import numpy as np

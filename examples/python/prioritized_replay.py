@@ -1,8 +1,8 @@
 """Prioritized replay: items with large errors are sampled more often, with correspondingly smaller weights.
 
 The table has a thousand pairs (x, y) with y = w·x, of which ten are rare: their x is on an axis that no other pair
-uses. With uniform replay, it takes long until these are sampled often enough. With priorities |error|, they are sampled
-often; the importance weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
+uses. With uniform replay, it takes long until the rare pairs are sampled often enough. With priorities |error|, they
+are sampled often; the importance weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
 """
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""Several tables on the same data: each step is stored once, however many tables and items refer to it.
+"""Several tables on the same data: each step is stored once, regardless of the number of tables and items that refer to
+it.
 
 One writer fills a table of single steps for uniform replay, one of overlapping sequences for a recurrent learner, and a
 queue of whole episodes for statistics. All of them refer to the same chunks of the server.

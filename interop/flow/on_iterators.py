@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def run(program: dict, parallel: ModuleType) -> list:
-    """The items that a program yields with the named module in place of ray.util.iter."""
+    """Returns a program's items, with the named module in place of ray.util.iter."""
     flow = _Built(parallel).flow(program["flow"])
     return flow.take(program["take"]) if program["take"] is not None else list(flow)
 

@@ -1,9 +1,9 @@
 """Random programs with the operators that ray.util.iter and relive-flow have in common.
 
-A program is a tree of operators as JSON: {"name of the operator": {"of": what it pulls from, ...}}. An item is a whole
-number or a list of items; `depth` is the number of lists around the numbers. `is_ordered` states whether the order of
-the items is the same in every run. After operators that do not determine it, no operator follows whose items depend on
-the order, and the items are compared without their order.
+A program is a tree of operators as JSON: {"name of the operator": {"of": its source, ...}}. An item is a whole number
+or a list of items; `depth` is the number of lists around the numbers. `is_ordered` states whether the order of the
+items is the same in every run. If an operator does not determine the order, no later operator depends on the order, and
+the items are compared without their order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Part:
     depth: int = 0
     is_ordered: bool = True
     shards: int = 0
-    # Whether the shards are still numbered from 0 on, so that some can be selected by number.
+    # Whether the shards are still numbered from 0, so that shards can be selected by number.
     is_numbered: bool = True
 
     def then(self, operator: str, depth: int | None = None, is_ordered: bool | None = None, **arguments) -> Part:
@@ -33,7 +33,7 @@ class Part:
 
 
 def program(seed: int) -> dict:
-    """The program of a seed: its operators, how many of its items are taken, and whether their order is compared."""
+    """The program of a seed: its operators, the number of items to take, and whether their order is compared."""
     rng = random.Random(seed)
     part = _joined(rng) if rng.random() < 0.5 else _flow(rng)
     if rng.random() < 0.15 and not part.tree.keys() & {"round_robin", "ready", "weighted", "copies"}:
@@ -70,7 +70,7 @@ def _of_shards(rng: random.Random, part: Part) -> Part:
     if choice == "select" and part.is_numbered:
         numbers = sorted(rng.sample(range(part.shards), rng.randint(1, part.shards)))
         part = part.then("select", numbers=numbers)
-        # ray.util.iter renumbers the remaining shards from 0 on; relive-flow keeps their numbers.
+        # ray.util.iter renumbers the remaining shards from 0; relive-flow keeps their numbers.
         return dataclasses.replace(part, shards=len(numbers), is_numbered=False)
     if choice == "union" and part.depth == 0:
         other = Part({"range": {"count": rng.randrange(9), "shards": 1}}, shards=1)

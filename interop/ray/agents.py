@@ -1,4 +1,4 @@
-"""Objects that are sent to the workers of a cluster: an environment that records where it is, one that fails, and
+"""Objects for the workers of a cluster: an environment that records its location, an environment that fails, and
 user-defined programs."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from relive import rl
 
 
 class Catch:
-    """Catch, which leaves a file for each process and each node that it has acted on."""
+    """A Catch environment that leaves a file for each process and node on which it has acted."""
 
     def __init__(self, seed, folder, pause=0.0):
         import ray
@@ -58,7 +58,7 @@ class Beating(Catch):
 
 
 class CatchOfNode(Catch):
-    """The same for a process that a Ray actor has started, and which does not use Ray."""
+    """The same for a process that was started by a Ray actor and does not use Ray."""
 
     def __init__(self, seed, folder, pause=0.0):
         self._inner = rl.make("catch/0", seed=seed)

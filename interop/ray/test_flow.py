@@ -1,4 +1,4 @@
-"""Dataflow whose shards are Ray actors."""
+"""Dataflow with Ray actors as shards."""
 
 from __future__ import annotations
 

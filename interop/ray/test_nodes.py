@@ -1,4 +1,4 @@
-"""Nodes with several workers each, which Ray places."""
+"""Nodes with several workers each, placed by Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs whose workers are Ray actors."""
+"""Runs with Ray actors as workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local S3 server for tests: moto behind HTTP, with signatures checked, and failures on demand.
+"""A local S3 server for tests: moto behind HTTP, with signature checks, and failures on demand.
 
 Once it is serving, prints one line of JSON: the environment variables for its users. Ends when its standard input is
 closed.
@@ -30,7 +30,7 @@ POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "
 
 
 class Faults:
-    """Answers some requests with failures, and passes all others on."""
+    """Returns failures for some requests, and forwards all others."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

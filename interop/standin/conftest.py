@@ -27,7 +27,7 @@ def pytest_configure(config):
 
 
 def _accept_what_acme_passes():
-    """Acme 0.4.0 was written for an older dm-reverb, whose writers took one more argument."""
+    """Acme 0.4.0 was written for an older dm-reverb with one more argument for writers."""
     original = reverb.Client.trajectory_writer
 
     def trajectory_writer(self, *arguments, get_signature_timeout_ms=None, **named):

@@ -1,4 +1,4 @@
-"""Tables, signatures and configurations that the tests of errors share."""
+"""Common tables, signatures and configurations for the tests of errors."""
 
 from __future__ import annotations
 

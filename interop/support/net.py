@@ -71,7 +71,7 @@ def send_data(connection: socket.socket, data: bytes, end: bool = False) -> None
 
 
 def stream_end(connection: socket.socket) -> str:
-    """Reads until the server ends stream 1 or the connection, and returns how it ended."""
+    """Reads until the server ends stream 1 or the connection, and returns the kind of end."""
     buffer = b""
     while True:
         while len(buffer) >= 9:

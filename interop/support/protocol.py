@@ -1,7 +1,7 @@
 """The messages of dm-reverb's gRPC service, and stubs for it.
 
-The dm-reverb wheel ships the Python modules of `schema.proto`, but not those of `reverb_service.proto`, so its
-descriptor is built here, field by field; it provides everything that a raw client or server needs.
+The dm-reverb wheel ships the Python modules of `schema.proto`, but not of `reverb_service.proto`. Its descriptor is
+therefore built here, field by field, with everything that a raw client or server needs.
 """
 
 from __future__ import annotations

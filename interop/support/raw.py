@@ -1,4 +1,4 @@
-"""A gRPC client that does exactly what it is told: no retries and no batching."""
+"""A minimal gRPC client, without retries and batching."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Stream:
             raise AssertionError(f"no response within {patience_s} s; the stream {state}") from None
 
     def is_silent(self, quiet_s: float) -> bool:
-        """Whether nothing arrives for a while: no response and no end."""
+        """Returns whether neither a response nor an end arrives for a while."""
         return not self._ended.wait(quiet_s) and self._responses.empty()
 
     def response_count(self) -> int:
@@ -78,7 +78,7 @@ class InsertStream(Stream):
         return self
 
     def confirmed(self, count: int) -> list[int]:
-        """The next `count` keys in ascending order; they may arrive merged, and in any order."""
+        """Returns the next `count` keys in ascending order; keys can arrive merged, and in any order."""
         keys: list[int] = []
         while len(keys) < count:
             keys.extend(self.response().keys)

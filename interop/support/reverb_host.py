@@ -1,4 +1,4 @@
-"""A process that runs dm-reverb servers on demand: importing TensorFlow takes seconds, starting a server none.
+"""A process that runs dm-reverb servers on demand: importing TensorFlow takes seconds, but starting a server does not.
 
 Reads one JSON command per line and answers each with one JSON line:
 {"start": [table, …], "port": N} → {"port": N}, {"stop": port} → {}; tables are base64 messages. A failure is
@@ -46,7 +46,7 @@ def main() -> None:
             else:
                 servers.pop(command["stop"]).stop()
                 answer = {}
-        except Exception as error:  # The suite decides what it means.
+        except Exception as error:  # The suite interprets the error.
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers)
 

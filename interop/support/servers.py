@@ -26,12 +26,12 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
-    """An interrupted run, for example by its time limit, leaves no server behind."""
+    """No server remains after an interrupted run, for example at its time limit."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ServerFailed(AssertionError):
-    """A server that did not start or did not end properly; contains its output."""
+    """The error for a server that did not start or did not end properly; contains the server's output."""
 
 
 class Running:

@@ -44,5 +44,5 @@ def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight:
 
 
 def drained(client: reverb.Client, table: str, timeout_ms: int = 200) -> list[float]:
-    """Every value that the table returns, until it returns no more."""
+    """Returns all values of the table, until it returns no more."""
     return [float(sample.data[0][-1]) for sample in dataset(client, table, timeout_ms)]

@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 
-# Long enough for a machine with other work, and short enough for a person who waits.
+# Long enough for a busy machine, and short enough for a waiting developer.
 PATIENCE_S = 20.0
 
-# How long an event must not occur to count as not occurring.
+# The time without an event after which it counts as not occurring.
 QUIET_S = 0.25
 
 
 def until(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S):
-    """The first truthy value of `condition`, which is polled; otherwise AssertionError, which names `what`."""
+    """Polls `condition` and returns its first truthy value; otherwise raises an AssertionError that names `what`."""
     deadline = time.monotonic() + patience_s
     while True:
         value = condition()
@@ -27,7 +27,7 @@ def until(condition: Callable[[], object], what: str, patience_s: float = PATIEN
 
 
 class Background:
-    """A call in a separate thread, whose result or error is collected later."""
+    """A call in a separate thread; its result or error is collected later."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._outcome: queue.Queue = queue.Queue()

@@ -1,4 +1,4 @@
-"""Checkpoints: both servers can resume from a checkpoint of either."""
+"""Checkpoints: both servers can resume from each other's checkpoints."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def told(client: reverb.Client):
 
 
 def drain(client: reverb.Client, name: str):
-    """Every item of a table in the order in which it returns them; each is deleted once it is read."""
+    """Returns every item of a table, in the table's order; each item is deleted once it is read."""
     found = []
     for _ in range(client.server_info()[name].current_size):
         [sample] = steps.samples(client, name)

@@ -86,7 +86,7 @@ def test_many_consecutive_streams(start):
 
 
 def test_in_flight_samples_bound_the_prefetch(start):
-    """A dataset from which one sample is requested takes at most this sample and those that it may have in flight."""
+    """A dataset from which one sample is requested takes at most this sample and its permitted samples in flight."""
     server = start(tables.queue(size=100))
     client, raw = server.client(), server.raw()
     steps.write(client, "queue", *range(50))

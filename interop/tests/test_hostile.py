@@ -76,7 +76,8 @@ def test_garbage_in_messages(start_relive, method):
 
 @pytest.mark.parametrize("length", [2**31 - 1, 2**31, 2**32 - 1])
 def test_a_message_that_claims_gigabytes_takes_no_memory(start_relive, length):
-    """The server refuses the message or waits for it; in either case, it does not allocate the declared memory."""
+    """The server refuses the message or waits for the rest; in either case, it does not allocate the declared
+    memory."""
     server = start_relive(table())
     before = resident_bytes(server)
     connections = []
@@ -160,7 +161,8 @@ def test_a_server_needs_tables(start_relive):
 
 
 def test_a_stop_does_not_confirm_dropped_inserts(start_relive):
-    """A blocked insert ends with UNAVAILABLE, so that a writer sends it again; so does a blocked sampler."""
+    """A blocked insert ends with UNAVAILABLE, so that a writer resends it; a blocked sampler also ends with
+    UNAVAILABLE."""
     server = start_relive(tables.queue(size=1), table("empty"))
     raw = server.raw()
     chunk = data.chunk(data.rows(1))

@@ -289,7 +289,7 @@ def test_corrupt_snappy_is_refused(start_relive, content):
 
 
 def test_confirmed_items_are_all_there_after_a_cancel(start_relive):
-    """A stream that dies in the middle: confirmed items stay, and the server continues to serve."""
+    """A stream breaks in the middle: confirmed items stay, and the server continues to serve."""
     server = start_relive(table(max_size=100_000))
     raw, witness = server.raw(), server.raw()
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Rate limiters: which calls they permit, which they block, and what a caller gets at its timeout."""
+"""Rate limiters: permitted calls, blocked calls, and the error at a caller's timeout."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_ratio_limits_both_sides(start):
 
 
 def test_a_waiting_insert_blocks_later_ones(start):
-    """Inserts into a table keep their order, whichever client sends them."""
+    """Inserts into a table keep their order, even from different clients."""
     server = start(tables.queue(size=1))
     first, second = server.raw(), server.raw()
     chunks = [data.chunk(data.rows(value)) for value in (1, 2, 3)]

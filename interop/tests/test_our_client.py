@@ -369,7 +369,7 @@ def test_status_lists_waiters_with_their_reasons(start_relive, connect):
 
 
 def test_dm_reverb_does_not_implement_the_relive_service(reverb_servers, connect):
-    """A client that requests from dm-reverb's server what only Relive's provides gets an error and does not hang."""
+    """A client that requests a Relive-only feature from dm-reverb's server gets an error and does not hang."""
     server = reverb_servers.start(table())
     failure("Unimplemented", connect(server).call, "status")
     server.stop()
@@ -390,7 +390,7 @@ def test_dm_reverb_is_never_sent_another_codec(reverb_servers, connect, codec):
 
 @pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "snappy"])
 def test_clients_of_dm_reverb_read_every_codec(start_relive, connect, codec):
-    """They only support Snappy, and do not declare it: the server re-encodes what they sample."""
+    """dm-reverb's clients only support Snappy, and do not declare it: the server re-encodes their samples."""
     server = start_relive(table())
     ours, theirs = connect(server), server.client()
     written = [everything(seed) for seed in range(4)]

@@ -62,7 +62,7 @@ def test_a_blocked_dataset_resumes_after_a_restart(start):
 
 
 def test_resent_items_are_not_duplicated_after_a_lost_stream(start):
-    """A client that sends the same item again (its confirmation was lost) must not make a second one."""
+    """A client that resends an item, because the confirmation was lost, must not create a second item."""
     server = start(table())
     client, raw = server.client(), server.raw()
     steps.write(client, "replay", 1)

@@ -38,7 +38,7 @@ def test_batches_grow_from_128(start):
     while ends[-1] < 500:
         ends.append(ends[-1] + len(stream.response().entries))
     assert ends in ([128, 384, 500], [128, 500])
-    # Another request on the same stream is served as well.
+    # Another request on the same stream is also served.
     assert len(stream.ask("replay", 300).samples(300)) == 300
 
 
@@ -164,7 +164,7 @@ def test_waiting_readers_are_served_in_order(start):
 
 
 def test_a_withdrawn_reader_removes_nothing(start_relive):
-    """dm-reverb sends the next item to a reader that is gone, and the item is lost."""
+    """dm-reverb sends the next item to a disconnected reader, and the item is lost."""
     raw = start_relive(tables.queue()).raw()
     for _ in range(3):
         gone = raw.sample_stream().ask("queue", 5)
@@ -186,7 +186,7 @@ def test_a_stream_without_messages_ends_with_ok(start):
 
 
 def test_foreign_clients_get_no_pointer(start):
-    """Address zero tells a client to sample over gRPC."""
+    """With address zero, a client samples over gRPC."""
     raw = start(table()).raw()
     for name in ("replay", "missing"):
         stream = raw.initialize_stream()
@@ -197,7 +197,7 @@ def test_foreign_clients_get_no_pointer(start):
 
 
 def test_no_client_gets_a_pointer(start_relive):
-    """This holds even if its process id equals the server's, as may happen in two containers."""
+    """This applies even if its process id equals the server's, as is possible in two containers."""
     server = start_relive(table())
     stream = server.raw().initialize_stream()
     stream.send(protocol.InitializeConnectionRequest(pid=server.handle.pid, table_name="replay"))

@@ -1,4 +1,4 @@
-"""Items that patterns create."""
+"""Items created from patterns."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ REMOVERS = [
 
 @pytest.mark.parametrize("remover, left", [r[1:] for r in REMOVERS], ids=[r[0] for r in REMOVERS])
 def test_a_full_table_evicts_by_its_remover(start, remover, left):
-    """The evicted item may be the newly inserted one; for Lifo, it always is."""
+    """The evicted item can be the newly inserted item; with Lifo, it always is."""
     client = start(table(max_size=3, remover=remover, max_times_sampled=1)).client()
     steps.write(client, "replay", 1, 5, 2, 4, 3)
     assert client.server_info()["replay"].current_size == 3

@@ -1,4 +1,4 @@
-"""Values are read as they were written: every dtype, shape and nesting, with each of the writers."""
+"""Values are read unchanged: every dtype, shape and nesting, with each of the writers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_nested_structures_are_returned_in_order(start):
 
 @pytest.mark.parametrize("delta_encoded", [False, True])
 def test_the_older_writer(start, delta_encoded):
-    """All columns in one chunk; delta encoding changes what is stored, not what is read."""
+    """All columns in one chunk; delta encoding changes the stored data, but not the data read."""
     client = start(table()).client()
     steps = [[some("uint8", (2, 4), i), some("int16", (3,), i), np.float32(i), np.int64(i), f"step {i}"]
              for i in range(11)]

@@ -112,7 +112,7 @@ def __dir__() -> list[str]:
 
 
 _native.install_logging()
-# At exit, these handlers send the items that writers still hold. The handler registered last runs first.
+# At exit, these handlers send the remaining items of writers. The handler registered last runs first.
 atexit.register(_native.flush_logs)
 atexit.register(_native.end_writers)
 atexit.register(_native.end_runs)

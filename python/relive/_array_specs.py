@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Shape = tuple["int | None", ...]
-"""Sizes of the dimensions; ``None`` for a size that may differ between arrays."""
+"""Sizes of the dimensions; ``None`` for a variable size."""
 
 # Types of numpy's extension package ml_dtypes that columns can have; numpy itself treats them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
@@ -24,8 +24,8 @@ class ArraySpec:
     """Shape, data type and name of an array.
 
     Args:
-      shape: the sizes, with ``None`` for a size that is not fixed; or ``None`` instead of a shape if the number of
-        dimensions is not fixed.
+      shape: the sizes, with ``None`` for a variable size; or ``None`` instead of a shape if the number of dimensions
+        varies.
       dtype: a value that numpy accepts as a data type. Byte strings and text strings are ``object``.
       name: the name of the array, if any.
 
@@ -47,7 +47,7 @@ class ArraySpec:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
 
     def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
-        """Whether arrays of that shape and data type match the spec. A size of ``None``, in the spec or in the
+        """Returns whether arrays of this shape and data type match the spec. A size of ``None``, in the spec or in the
         argument, matches any size."""
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
@@ -58,7 +58,7 @@ class ArraySpec:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundedArraySpec(ArraySpec):
-    """An array whose elements are between two bounds, both inclusive.
+    """An array with elements between two bounds, both inclusive.
 
     Args:
       minimum: the smallest value: a number, or an array that can be broadcast to the shape.
@@ -129,7 +129,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
-    """Whether there is a shape that matches both; unknown sizes and ranks match everything."""
+    """Returns whether a shape can match both; unknown sizes and ranks match everything."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(
@@ -138,7 +138,7 @@ def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
 
 
 def is_tensorflow_spec(value: object) -> bool:
-    """Whether ``value`` is a ``tf.TensorSpec``, bounded or not."""
+    """Returns whether ``value`` is a ``tf.TensorSpec``, bounded or not."""
     return any(
         base.__name__ == "TensorSpec" and base.__module__.startswith("tensorflow.") for base in type(value).__mro__
     )

@@ -36,7 +36,7 @@ class BufferSettings:
             raise ValueError(f"discount must be from 0 to 1, got {self.discount}")
 
     def save(self, folder: str, **changing: float) -> None:
-        """Writes the settings into ``folder``, together with the numbers that change while the buffer is used."""
+        """Writes the settings to ``folder``, together with the numbers that change while the buffer is in use."""
         with open(os.path.join(folder, _FILE), "w", encoding="utf-8") as file:
             json.dump({**dataclasses.asdict(self), **changing}, file)
 

@@ -42,7 +42,7 @@ class BufferTable:
         return self._start(self._table) if self._server is None else self._server
 
     def load(self, checkpoint: str) -> None:
-        """Starts with the table that is saved in a folder, and writes nothing into the folder."""
+        """Starts with a table that was saved in a folder; the folder is not changed."""
         with tempfile.TemporaryDirectory() as folder:
             self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
 
@@ -82,7 +82,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` for a step whose column names differ from those of earlier steps."""
+        """Raises ``ValueError`` for a step with other column names than earlier steps."""
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)
@@ -109,7 +109,7 @@ class BufferTable:
             raise ValueError("the buffer is empty; add steps before you sample")
         iterator = self._iterators.get(batch_size)
         if iterator is None:
-            # Without prefetching, so that an unused iterator costs nothing.
+            # No prefetching, so that an unused iterator costs nothing.
             iterator = self._client.batches(self._name, batch_size, prefetch=0)
             self._iterators[batch_size] = iterator
         return next(iterator)

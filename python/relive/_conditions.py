@@ -1,4 +1,4 @@
-"""Conditions, which determine which steps create an item of a pattern."""
+"""Conditions that determine which steps create an item of a pattern."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Condition:
 
     @staticmethod
     def is_end_episode() -> Any:
-        """Holds when the episode ends; a complete condition, which needs no comparison."""
+        """A condition that holds when the episode ends. It is complete, and needs no comparison."""
         return ConditionBuilder(_flag("is_end_episode")) == 1
 
     @staticmethod

@@ -18,7 +18,7 @@ from relive.specs import ArraySpec
 
 _log = logging.getLogger("relive")
 
-# How long an iterator waits for the table's signature before it continues without comparing specs.
+# The time that an iterator waits for the table's signature before it continues without comparing specs.
 _SIGNATURE_TIMEOUT_SECONDS = 30.0
 
 _INFO_DTYPES: tuple[Any, ...] = (np.uint64, np.float64, np.int64, np.float64, np.int32)
@@ -70,7 +70,7 @@ class SampleDataset:
         Args:
           server_address: the server, ``host:port``, or many servers as for :class:`relive.Client`, or a client.
           table: the table.
-          dtypes: a nest of data types, one per column; the samples' data has its structure, with tuples for lists.
+          dtypes: a nest of data types, one per column; the samples' data has this structure, with tuples for lists.
           shapes: a nest of shapes with the same structure, ``None`` for unknown sizes.
           max_in_flight_samples_per_worker: the number of samples that a worker may request ahead, at least 1.
           num_workers_per_iterator: the number of streams that fetch in parallel; -1 for one.

@@ -13,8 +13,7 @@ _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
 def without_spaces(structure: Any) -> Any:
-    """Converts composite spaces to dicts and tuples: although one of these spaces is a mapping, it can only contain
-    spaces."""
+    """Converts composite spaces to dicts and tuples. ``Dict`` spaces are mappings, but can only contain spaces."""
     if _is_a(structure, "Dict"):
         return {key: without_spaces(part) for key, part in structure.spaces.items()}
     if _is_a(structure, "Tuple"):
@@ -46,7 +45,7 @@ def convert(leaf: Any) -> specs.ArraySpec:
 
 
 def _has_names_and_bounds(leaf: Any) -> bool:
-    """Whether ``name``, ``minimum`` and ``maximum`` are attributes that describe the value; tensors may have methods of
+    """Returns whether ``name``, ``minimum`` and ``maximum`` are attributes of the value; tensors can have methods with
     these names."""
     return specs.is_tensorflow_spec(leaf) or _module_is(leaf, "dm_env")
 

@@ -28,6 +28,6 @@ def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
 
 
 def as_numpy(values: Any) -> Any:
-    """Converts a framework's values to a form that numpy accepts: PyTorch tensors may have a gradient, or be on a
+    """Converts a framework's values to a form that numpy accepts: PyTorch tensors can have a gradient, or be on a
     device."""
     return values.detach().cpu() if hasattr(values, "detach") else values

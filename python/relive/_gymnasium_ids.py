@@ -23,7 +23,7 @@ _SETTINGS = {
 
 
 def native_names() -> Iterator[str]:
-    """All names that ``relive.rl.make`` accepts."""
+    """Returns all names for ``relive.rl.make``."""
     yield from _OTHERS
     for family, count in _SETTINGS.items():
         yield from (f"{family}/{number}" for number in range(count))

@@ -18,7 +18,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
     Returns:
       A nest of specs, each named by its path joined with ``/``. The leading dimension of a column is ``None`` if its
-      length differs between the patterns. The specs are ``tf.TensorSpec`` if those of the step are, else
+      length differs between the patterns. The specs are ``tf.TensorSpec`` if the step's specs are, else
       ``relive.ArraySpec``.
 
     Raises:
@@ -39,7 +39,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
 
 def check_configs(configs: Sequence[Any]) -> None:
-    """Raises ``ValueError`` if there are no configurations, or they differ in table or structure."""
+    """Raises ``ValueError`` if there are no configurations, or if they differ in table or structure."""
     # Existing tests compare these texts verbatim.
     if not configs:
         raise ValueError("At least one config must be provided.")

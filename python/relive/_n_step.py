@@ -14,8 +14,8 @@ from relive import nest
 # The fields with which a step reports the end of its episode.
 _DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
 
-# Columns whose names begin with this prefix have the values after the last step of a window; other columns have the
-# values before the first step.
+# Columns with this prefix contain the values after the last step of a window; other columns contain the values before
+# the first step.
 _NEXT = "next_"
 
 
@@ -33,11 +33,11 @@ class NStep:
         self._n_step = n_step
         self._discount = discount
         self._steps: collections.deque[dict[str, Any]] = collections.deque(maxlen=n_step)
-        # How many of these steps belong to each environment's current episode.
+        # The number of these steps that belong to each environment's current episode.
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Takes one step of all environments, which are the leading dimension of each column. Returns the number of
+        """Takes one step of all environments, which the leading dimension of each column indexes. Returns the number of
         transitions that this step completes, and their columns.
 
         Raises:

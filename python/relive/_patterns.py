@@ -48,7 +48,7 @@ class ReferenceNode:
 
 
 def create_reference_step(step_structure: Any) -> ReferenceStep:
-    """Returns a nest like ``step_structure`` whose leaves can be indexed to create patterns.
+    """Returns a nest like ``step_structure`` with leaves that can be indexed to create patterns.
 
     >>> step = create_reference_step({"obs": None, "action": None})
     >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}
@@ -89,7 +89,7 @@ def create_config(
 
 
 def unpack_pattern(config: Any) -> Pattern:
-    """Returns the pattern of a configuration: a nest of ``PatternNode``, or a list of them if it has no structure.
+    """Returns the pattern of a configuration: a nest of ``PatternNode``, or a list if the pattern has no structure.
 
     Raises ``ValueError`` if the numbers of leaves and nodes differ.
     """

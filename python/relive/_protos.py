@@ -1,7 +1,7 @@
 """dm-reverb's message types, created at run time from the descriptors in ``relive._native``.
 
-The types have their own descriptor pool, so that they cannot clash with other packages' protobuf files. They are
-created at first use: ``import relive`` does not import protobuf.
+The types have their own descriptor pool, so they cannot conflict with other packages' protobuf files. They are created
+at first use: ``import relive`` does not import protobuf.
 
 ``share_with_tensorflow`` puts the types into the default pool instead, on top of TensorFlow's own message types, so
 that a TensorFlow message can be part of a dm-reverb message.
@@ -35,7 +35,8 @@ _shares_if_imported = False
 def share_with_tensorflow() -> bool:
     """Puts the message types into protobuf's default pool, together with TensorFlow's, and imports TensorFlow.
 
-    This only works before the first message type is created, and if TensorFlow is installed; returns whether it worked.
+    This only works before the first message type is created, and if TensorFlow is installed. Returns whether it
+    succeeded.
     """
     global _shared
     with _lock:
@@ -91,8 +92,7 @@ def _class_of(descriptor: Any) -> Any:
 
 
 def _make_picklable(made: Any) -> None:
-    """When protobuf unpickles a message, it looks for the class in the default pool, which does not contain these
-    classes."""
+    """To unpickle a message, protobuf searches the default pool, which does not contain these classes."""
     copyreg.pickle(made, _reduce)
     for nested in made.DESCRIPTOR.nested_types:
         _make_picklable(getattr(made, nested.name))

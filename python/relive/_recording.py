@@ -27,7 +27,7 @@ class Step:
     terminated: bool
     truncated: bool
     state: Any = None
-    """The agent's state when it took the action; ``None`` if it is not recorded."""
+    """The agent's state before the action; ``None`` if it is not recorded."""
 
     @property
     def is_last(self) -> bool:
@@ -86,8 +86,8 @@ class Rows(abc.ABC):
 
 
 class TransitionRows(Rows):
-    """Row t holds o_t and a_t. Row t also holds the results of the window that is completed by step t; at the end of an
-    episode, several windows are completed, and the following rows hold their results."""
+    """Row t contains o_t and a_t, and the results of the window that step t completes. At the end of an episode,
+    several windows are completed, and the following rows contain their results."""
 
     def __init__(self, items: Items, kind: Transitions) -> None:
         self._items = items
@@ -136,7 +136,7 @@ class TransitionRows(Rows):
 
 
 class _StepRows(Rows):
-    """Row t holds all columns of step t; the last row only contains the last observation."""
+    """Row t contains all columns of step t; the last row only contains the last observation."""
 
     def __init__(self, items: Items, columns: dict[str, Any]) -> None:
         self._items = items
@@ -182,8 +182,7 @@ class _StepRows(Rows):
 
 
 class SequenceRows(_StepRows):
-    """One item for every complete window of rows, and at the end of an episode, one item that is completed by
-    padding."""
+    """One item for every complete window of rows; at the end of an episode, padding completes one more item."""
 
     def __init__(self, items: Items, columns: dict[str, Any], kind: Sequences) -> None:
         super().__init__(items, columns)

@@ -64,8 +64,8 @@ class Sequences:
       length: the number of rows in a sequence, at least 1.
       period: the number of rows from the start of a sequence to the start of the next, from 1 to ``length``, the
         default.
-      pad: whether steps at the end of an episode that no sequence contains yet are written as a sequence that is padded
-        with rows of zeros. If false, these steps are dropped.
+      pad: whether the remaining steps at the end of an episode are written as a sequence that is padded with rows of
+        zeros. If false, these steps are dropped.
       state: a nest of array specs of the state that the agent carries from step to step, such as the state of its LSTM
         before it saw o_t. Set the state before each step: ``recorder.agent_state = …``; a learner starts with the state
         of the first row.

@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 
-# How often a process checks that its parent is alive.
+# The interval at which a process checks that its parent is alive.
 _LOOK_SECONDS = 1.0
 
 RemoteError = tuple[Exception, str]
@@ -27,8 +27,8 @@ class RemoteTraceback(Exception):
 
 
 def describe_error(error: BaseException) -> RemoteError:
-    """Prepares an exception for another process. If the exception cannot be sent, or would end that process, the result
-    is a RuntimeError with its text."""
+    """Prepares an exception for another process. If the exception cannot be sent, or would end the other process, the
+    result is a RuntimeError with the exception's text."""
     text = "".join(traceback.format_exception(error))
     if not isinstance(error, Exception):
         return RuntimeError(f"{type(error).__name__}: {error}"), text
@@ -47,7 +47,7 @@ def raised(of: RemoteError, where: str) -> Exception:
 
 
 def end_with_parent() -> None:
-    """Ends this process when its parent is gone, even while this process is busy."""
+    """Ends this process when its parent has exited, even while this process is busy."""
     parent = os.getppid()
 
     def watch_parent() -> None:

@@ -129,7 +129,7 @@ def _decode(value: Any, take_leaf: Callable[[Any], Any]) -> Any:
 
 @functools.cache
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Any:
-    """Returns the same class each time, so that structures that are read repeatedly have the same type."""
+    """Returns the same class each time, so that repeatedly read structures have the same type."""
     return collections.namedtuple(name, fields)
 
 

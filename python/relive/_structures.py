@@ -20,8 +20,8 @@ class Structure:
     nest: Any
     """A nest with a leaf for each column."""
     is_promised: bool
-    """Whether the table's signature ensures this structure for all items. Otherwise, the first writer has proposed
-    it."""
+    """Whether the table's signature ensures this structure for all items. Otherwise, it was proposed by the first
+    writer."""
 
     @functools.cached_property
     def _fill(self) -> tuple[int, Callable[[Sequence[Any]], Any]]:

@@ -83,7 +83,7 @@ class BatchIterator:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
         self._table = table
         self._structure: Structure | None = None
-        # The names of the previous batch, which stay the same object as long as they do not change. Initially, there is
+        # The names of the previous batch; the object stays the same while the names do not change. Initially, there is
         # no previous batch.
         self._names: Any = _NO_BATCH_YET
         self._out = out
@@ -124,7 +124,7 @@ class BatchIterator:
         return packed(self._structure, columns) if self._out is None else nest.unflatten_as(self._out, columns)
 
     def _check_out(self, columns: int) -> None:
-        """Raises ``ValueError`` if the structure of ``out`` differs from that of the items."""
+        """Raises ``ValueError`` if the structure of ``out`` differs from the items' structure."""
         structure = self._structure
         if self._out is None or structure is None or structure.num_leaves != columns:
             return
@@ -135,11 +135,11 @@ class BatchIterator:
 
     @property
     def prefetched(self) -> tuple[int, int]:
-        """The complete batches that are waiting, and the samples that were requested and have not arrived."""
+        """The number of complete batches that are ready, and of requested samples that have not arrived."""
         return self._native.prefetched
 
     def close(self) -> None:
-        """Ends the iterator and drops items that were fetched ahead."""
+        """Ends the iterator and drops prefetched items."""
         self._native.close()
 
     def __enter__(self) -> BatchIterator:

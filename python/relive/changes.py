@@ -1,4 +1,4 @@
-"""Changes that operators made to tables in use, as reported by :meth:`relive.Client.change_table` and ``status``."""
+"""Operators' changes to tables in use, as reported by :meth:`relive.Client.change_table` and ``status``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class LoggedChange:
-    """A change that was made to a table while it was in use."""
+    """A change to a table in use."""
 
     at: float
     """The time of the change, in seconds since the epoch by the server's clock."""
@@ -32,7 +32,7 @@ class Changed:
     """The effect of a change to a table's rules."""
 
     changes: tuple[LoggedChange, ...]
-    """The rules whose values changed."""
+    """The changed rules."""
     evicted: int
     """The number of items that smaller bounds evicted."""
 
@@ -61,7 +61,7 @@ def _limiter_rules(
     min_diff: float | None,
     max_diff: float | None,
 ) -> dict[str, Any]:
-    """The bounds of ``rate_limiter``, if it is given; bounds that are given explicitly take precedence."""
+    """Returns the bounds of ``rate_limiter``, if given; explicit bounds take precedence."""
     bounds = {
         "samples_per_insert": samples_per_insert,
         "min_size_to_sample": min_size_to_sample,

@@ -66,7 +66,8 @@ class DefaultCheckpointer(CheckpointerBase):
       at_shutdown: whether to write a checkpoint when the server stops.
       config: the source of the rules of restored tables: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
         lists the differences.
-      salvage: whether to load the intact part of a damaged checkpoint and log what is lost, instead of refusing it.
+      salvage: whether to load the intact part of a damaged checkpoint and log the losses, instead of refusing the
+        checkpoint.
 
     Raises:
       TypeError: a path of the wrong type.

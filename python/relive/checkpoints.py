@@ -21,11 +21,11 @@ class RunningCheckpoint:
     items_done: int
     """The number of items written so far."""
     items_total: int
-    """The number of items in total; 0 until that is known."""
+    """The total number of items; 0 until it is known."""
     bytes_done: int
     """The bytes of data written so far."""
     bytes_total: int
-    """The bytes of data that were not stored before; 0 until that is known."""
+    """The bytes of data that were not stored before; 0 until the number is known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FinishedCheckpoint:
     """The reason: ``"interval"``, ``"request"`` or ``"close"``."""
     began_at: float
     """The time at which it started, in seconds since the epoch by the server's clock. Its content dates from shortly
-    after that."""
+    after this time."""
     took_s: float
     """The time that it took."""
     longest_pause_s: float
@@ -46,7 +46,7 @@ class FinishedCheckpoint:
     written_bytes: int
     """The bytes written for it."""
     total_bytes: int
-    """Its bytes, including everything that it refers to; earlier checkpoints may have written most of them."""
+    """Its bytes, including all data that it refers to; earlier checkpoints may have written most of this data."""
     error: str | None
     """The reason for its failure. Earlier checkpoints stay valid."""
 
@@ -60,11 +60,12 @@ class CheckpointStatus:
     running: RunningCheckpoint | None
     """The checkpoint that is being written."""
     queued: bool
-    """Whether another one starts when the current one ends. Requests made now share it."""
+    """Whether another checkpoint starts when the current checkpoint ends. Requests made now share that next
+    checkpoint."""
     last: FinishedCheckpoint | None
     """The checkpoint that ended last, successfully or not."""
     last_saved: FinishedCheckpoint | None
-    """The last successful checkpoint, which a restart loads. The same as ``last`` unless that one failed."""
+    """The last successful checkpoint, which a restart loads. The same as ``last`` unless ``last`` failed."""
     next_due_s: float | None
     """The seconds until the next automatic checkpoint; ``None`` if there are no automatic checkpoints."""
     loaded: str | None

@@ -37,7 +37,7 @@ class Client:
 
     For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
     addresses of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does
-    not answer until the server answers again, and no call waits for that server; :meth:`servers` and
+    not answer until the server answers again, and no call waits for such a server; :meth:`servers` and
     :meth:`server_changes` report the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
@@ -50,7 +50,7 @@ class Client:
     ``timeout`` is the default for calls that do not pass a timeout. Without any timeout, a call waits indefinitely and
     logs what it is waiting for to the logger ``relive`` of :mod:`logging`.
 
-    ``token`` is sent to a server that requires one. All traffic uses TLS if ``tls`` is given, or if the address is
+    ``token`` is sent to a server that requires a token. All traffic uses TLS if ``tls`` is given, or if the address is
     ``https://host:port``; the latter trusts the system's certificate authorities.
 
     Raises:
@@ -103,24 +103,23 @@ class Client:
     def transport(self) -> str:
         """The transport of items and batches: ``"in-process"``, ``"shm"``, ``"unix"`` or ``"tcp"``.
 
-        The first access asks the server. Until a server answers, the value is ``"tcp"``.
+        The first access queries the server. Until a server answers, the value is ``"tcp"``.
 
         Raises:
-          FailedPreconditionError: the requested transport does not reach the server.
+          FailedPreconditionError: the server cannot be reached over the requested transport.
         """
         return self._native.transport
 
     # Many servers.
 
     def servers(self) -> list[ServerState]:
-        """Returns the state of each server of a client of many; empty for a client of one server, which is not
-        monitored."""
+        """Returns the state of each server; empty for a client of a single server, which is not monitored."""
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
-        """Returns the last 256 times that one of many servers was left out or rejoined, oldest first.
+        """Returns the last 256 changes of servers that were left out or rejoined, oldest first.
 
-        They are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
+        These changes are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
         """
         return [ServerChange._make(change) for change in self._native.server_changes()]
 
@@ -144,7 +143,7 @@ class Client:
 
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
-            or a step whose column names differ from the table's.
+            or a step with other column names than the table's.
           TypeError: a value of the step is not a tensor; ``None`` is not a tensor, either.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
@@ -163,7 +162,8 @@ class Client:
         *,
         codec: str = "auto",
     ) -> Writer:
-        """Returns a writer whose items are the newest steps of all columns; :meth:`trajectory_writer` is more flexible.
+        """Returns a writer of items that consist of the newest steps of all columns; :meth:`trajectory_writer` is more
+        flexible.
 
         Args:
           max_sequence_length: the largest number of steps in an item, at least 1.
@@ -238,7 +238,7 @@ class Client:
           codec: as for :meth:`trajectory_writer`.
 
         Raises:
-          ValueError: no configuration, an invalid one (the error names its position), or an unknown codec.
+          ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
         """
         from relive.structured_writer import StructuredWriter
 
@@ -261,7 +261,7 @@ class Client:
           table: the table.
           num_samples: the number of items, at least 1.
           emit_timesteps: whether to return an item as a list of one :class:`ReplaySample` per step, or as one
-            :class:`ReplaySample` whose columns have a leading dimension.
+            :class:`ReplaySample` with columns that have a leading dimension.
           unpack_as_table_signature: whether data has the structure of the table's signature (without a signature, of
             the first item written) or is a list of columns.
           timeout: the number of seconds to wait for each item.
@@ -305,7 +305,7 @@ class Client:
             incomplete batch.
           prefetch: the number of batches to request ahead. With 0, sampling is exact: a batch is sampled only when it
             is requested, from the table's contents at that moment. The default is 0 within the process and 4 over a
-            network.
+            network, or fewer if 4 batches would exceed 2²⁰ samples.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
           pad: whether to pad items of different lengths with zeros to the longest item of the batch; the original
@@ -365,8 +365,7 @@ class Client:
 
         Raises:
           RuntimeError: the table does not exist.
-          ValueError: a priority that the table's selectors do not accept; the priorities before it are set
-            nevertheless.
+          ValueError: a priority that the table's selectors do not accept; earlier priorities in the call are set.
           TypeError: a key that is not a 64-bit integer, or a priority that is not a number.
         """
         updates = updates or {}
@@ -468,8 +467,8 @@ class Client:
     def add_table(self, table: Table, *, timeout: float | None = None) -> None:
         """Adds an empty table with the rules of ``table`` to the running server. ``table`` itself stays unused.
 
-        The server's next checkpoint contains the table, so a server that restarts from it must be given this table,
-        too.
+        The server's next checkpoint contains the table, so a server that restarts from this checkpoint must also have
+        the table in its configuration.
 
         Raises:
           ValueError: the server already has a table of this name, or ``table`` has extensions.
@@ -505,14 +504,13 @@ class Client:
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
         """Returns the state of a Relive server: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name,
-        each with its bytes and its ``waiters``: the callers that wait, the conditions that they wait for, and the start
-        of each wait.
+        each with its bytes and its ``waiters``: the waiting callers, their conditions, and the start of each wait.
 
         For all chunks it reports ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several
         tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is the server's memory
         bound for chunks, ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the
         server's process. ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is
-        ``None`` if that attempt succeeded or spilling is off. ``codecs`` names the codecs that writers may choose.
+        ``None`` if that attempt succeeded or spilling is off. ``codecs`` lists the codecs available to writers.
         ``connections`` counts the open connections, and ``changes`` lists the last changes of tables in use, oldest
         first, as :class:`relive.LoggedChange`.
 
@@ -582,8 +580,8 @@ def _client(
     token: str | None,
     tls: ClientTls | None,
 ) -> Client:
-    """Creates a client; if no other argument was given, passes only the address, since the class may accept nothing
-    else."""
+    """Creates a client. Without other arguments, passes only the address, since the class may accept no other
+    argument."""
     options = {"timeout": timeout, "token": token, "tls": tls}
     given: dict[str, Any] = {name: option for name, option in options.items() if option is not None}
     if transport != "auto":

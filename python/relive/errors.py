@@ -27,10 +27,10 @@ class ReverbError(Exception):
 
 
 def _allows_flush(error: BaseException | None) -> bool:
-    """Whether a writer whose ``with`` block ends with ``error`` still sends its remaining items.
+    """Returns whether a writer still sends its remaining items if its ``with`` block ends with ``error``.
 
-    A refused argument does not affect earlier items. An error of the server or the connection would occur again, and a
-    user who interrupts the program does not want to wait.
+    A refused argument does not affect earlier items. An error of the server or the connection would occur again, and an
+    interrupted program should not wait.
     """
     if isinstance(error, ReverbError):
         return isinstance(error, ValueError)

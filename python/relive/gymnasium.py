@@ -32,7 +32,7 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
     """Returns the signature of a table for the items that a :class:`Recorder` of that kind writes.
 
     Raises:
-      ValueError: a space whose values have no fixed shape and type; the error names its path.
+      ValueError: a space without a fixed shape and type of its values; the error names its path.
       TypeError: a vector of environments.
     """
     _check_single(env)
@@ -44,11 +44,11 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
 
 
 class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose steps are written to a table.
+    """Wraps an environment and writes its steps to a table.
 
-    When ``step`` reports the end of an episode, the episode's items are in the table. Items that are complete before
-    the end are sent earlier; :meth:`flush` waits for their confirmation. If ``reset`` or ``close`` abandons an episode
-    before its end, only the items that are already complete are written.
+    When ``step`` reports the end of an episode, the episode's items are in the table. Items that are complete earlier
+    are sent earlier; :meth:`flush` waits for their confirmation. If ``reset`` or ``close`` abandons an episode, only
+    its complete items are written.
 
     Values are converted to the data types of the spaces.
 
@@ -66,7 +66,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     Raises:
       TypeError: a vector of environments, or a ``kind`` that is not a kind of item.
-      ValueError: a space whose values have no fixed shape and type, or no bound on the length of episodes.
+      ValueError: a space without a fixed shape and type of its values, or no bound on the length of episodes.
       DeadlineExceededError: from ``step``, ``reset``, ``flush`` and ``close``: the items were not confirmed in time.
         They are still being sent.
     """
@@ -86,7 +86,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         columns = _columns(env, kind)
         super().__init__(env)
         self._observation = _Caster(columns["observation"], copies=False)
-        # Recorded after the step, during which the environment may change it.
+        # Recorded after the step, because the environment may change the action during the step.
         self._action = _Caster(columns["action"], copies=True)
         self._state_caster = _Caster(columns["state"], copies=True) if "state" in columns else None
         self._state = None if self._state_caster is None else nest.map_structure(_zeros, columns["state"])
@@ -162,7 +162,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Waits until the server has confirmed all items.
 
         Raises:
-          DeadlineExceededError: the server has not done so within ``timeout`` seconds; the default is the recorder's
+          DeadlineExceededError: the items were not confirmed within ``timeout`` seconds; the default is the recorder's
             timeout.
         """
         self._items.flush(timeout)
@@ -241,7 +241,8 @@ def _parts(space: gymnasium.Space[Any]) -> Any:
 def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
     """The number of most recent rows that items can refer to."""
     if isinstance(kind, Transitions):
-        # The rows of a window with its next observation and, after the end of an episode, of the shorter windows.
+        # The rows of a window with its next observation and, after the end of an episode, the rows of the shorter
+        # windows.
         return 2 * kind.n_steps + 1
     return (kind.length if isinstance(kind, Sequences) else _max_length(env, kind)) + 1
 

@@ -65,10 +65,9 @@ class UniformSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WithoutReplacementSelector(ItemSelector):
-    """Any item that has not been drawn in this epoch; a new epoch begins once every item has been drawn.
+    """Any item that has not been drawn in this epoch; a new epoch begins when all items have been drawn.
 
-    The probability of an item is 1/(items not yet drawn in the epoch). To clients of dm-reverb, it looks like the
-    uniform selector.
+    The probability of an item is 1/(items not yet drawn in the epoch). dm-reverb's clients see the uniform selector.
     """
 
     @property

@@ -114,7 +114,7 @@ def map_structure_with_path(function: Callable[..., Any], structure: Any, *other
 
 
 def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any) -> Any:
-    """Like ``map_structure``, but where ``shallow`` has a leaf the other structures may have a nest.
+    """Like ``map_structure``, but the other structures may have a nest in place of a leaf of ``shallow``.
 
     >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
     {'a': 2}

@@ -96,13 +96,13 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> Iterator[ReplaySample]:
-    """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` whose information consists of zeros."""
+    """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` with zeros as information."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
 
 
 class _Items:
-    """A structured writer, and the queue of a private server that receives its items."""
+    """A structured writer, and a private server's queue that receives its items."""
 
     def __init__(self, configs: Sequence[Any]) -> None:
         self._name: str = configs[0].table

@@ -96,7 +96,7 @@ class SampleToInsertRatio(RateLimiter):
       samples_per_insert: the target average, above 0.
       min_size_to_sample: the number of items that the table must hold before it can be sampled.
       error_buffer: the number of samples by which the table may lag behind or exceed the target, counted from the
-        moment at which it first holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
+        moment when it first holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
 
     Raises:
       ValueError: a number out of its range, or an ``error_buffer`` that would block all calls.

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: Ray places and starts workers; steps and weights travel over Relive's own connections.
+"""Runs on a Ray cluster: Ray places and starts workers; steps and weights are sent over Relive's own connections.
 
 ``rl.run(agent, env, on="ray", actors=64)`` acts in 64 Ray actors and learns in the calling process. :class:`Workers`
 sets the resources of each worker::
@@ -55,8 +55,8 @@ class Workers:
         scheduling strategy, such as a placement group's.
       workers_per_node: the number of workers in each Ray actor. The actor is then a node: it runs the workers as its
         own processes, requests the resources of all of them, and passes weights on. By default each worker is its own
-        Ray actor. With this option, ``strategy`` may also be one for placement groups: ``"STRICT_SPREAD"``, ``"PACK"``
-        or ``"STRICT_PACK"``.
+        Ray actor. With this option, ``strategy`` may also be a placement group's: ``"STRICT_SPREAD"``, ``"PACK"`` or
+        ``"STRICT_PACK"``.
       runtime_env: the environment that Ray sets up on the machines, such as ``{"pip": ["relive"]}`` or
         ``{"working_dir": "."}``.
       host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
@@ -167,7 +167,7 @@ class _Launcher:
 
 
 class _OwnRun(_Launcher):
-    """Like the base class, for a run of this process, whose tables require a token that is created for the run."""
+    """Like the base class, for a run of this process; its tables require a token that is created for the run."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
         token = secrets.token_hex(32)
@@ -182,8 +182,8 @@ def _bundle(options: dict[str, Any]) -> dict[str, float]:
 
 
 class Replay:
-    """Tables on this machine for your own Ray program. Its tasks and actors connect to the tables directly; items do
-    not travel through Ray calls.
+    """Tables on this machine for your own Ray program. Its tasks and actors connect to the tables directly; items are
+    not sent through Ray calls.
 
     ::
 
@@ -192,7 +192,7 @@ class Replay:
 
     Attributes:
       server: the server with the tables.
-      client: a client of the server, for tasks and actors; it carries the token that the server requires.
+      client: a client of the server, for tasks and actors, with the server's token.
     """
 
     def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
@@ -219,7 +219,7 @@ def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None
     Args:
       tables: as for :class:`relive.Server`.
       host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
-      port: the port to listen on; by default a free one.
+      port: the port to listen on; by default a free port.
       **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``.
 
     Raises:
@@ -258,7 +258,7 @@ class _Worker:
               f"{free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises the actor's error. The death of a Ray actor or its machine is not an error, since the actor can be
+        """Raises the actor's error. The loss of a Ray actor or its machine is not an error, since the actor can be
         restarted."""
         try:
             failure = self._ended.result(seconds)
@@ -336,7 +336,7 @@ class _NodeWorkers:
 
 
 class _ByCloudpickle:
-    """A value that is pickled with Ray's pickle, which supports more than Python's, and is unpickled as the
+    """A value that is pickled with Ray's pickle, which supports more types than Python's, and is unpickled as the
     original."""
 
     def __init__(self, value: Any) -> None:
@@ -368,7 +368,7 @@ def imported() -> Any:
 
 
 def main() -> None:
-    """Runs workers as Ray actors for a run that learns elsewhere, until the run is over."""
+    """Runs workers as Ray actors for a run with its learner elsewhere, until the run is over."""
     parser = argparse.ArgumentParser(
         prog="python -m relive.ray", description="Acts in Ray actors for a run of `relive rl train ... --listen ADDR --no-spawn`, until the run is over."
     )
@@ -404,7 +404,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Uses the imported module rather than this one, which runs as ``__main__``: Ray actors import its classes by name.
+    # Uses the imported module rather than this module, which runs as ``__main__``: Ray actors import classes by name.
     from relive.ray import main as main_by_name
 
     main_by_name()

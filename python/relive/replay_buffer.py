@@ -1,4 +1,4 @@
-"""A replay buffer for single-process programs. It takes three lines of code, and is built on a server's tables."""
+"""A replay buffer for single-process programs: three lines of code, built on a server's tables."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class ReplayBuffer:
       discount: γ. With it, steps must have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
         truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
         terminated, so that ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the
-        discounted sum over the m steps. Columns whose name begins with ``next_`` are taken from the last of these
-        steps.
+        discounted sum over the m steps. Columns with the prefix ``next_`` are taken from the last of these steps.
       seed: the seed of the random choices; with the same seed, the same calls give the same batches.
       table: the table's name, for clients that connect after :meth:`serve`.
 
@@ -81,7 +80,7 @@ class ReplayBuffer:
         ``priority`` replaces the default priority, the highest so far.
 
         Raises:
-          ValueError: a step whose structure, data type or shape differs from the previous ones, a missing column, a
+          ValueError: a step with another structure, data type or shape than the previous steps, a missing column, a
             column that the buffer itself adds, or a priority that is negative or not a number.
           TypeError: a value that is not a tensor.
         """
@@ -94,10 +93,10 @@ class ReplayBuffer:
         self._table.add(step, self._highest if priority is None else priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
-        """Adds one step from each of many environments; the leading dimension of every column is the environment.
+        """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
 
-        With ``discount``, the buffer tracks the episodes of each environment separately. Without it, the leading
-        dimension may have any meaning and size.
+        With ``discount``, the buffer tracks the episodes of each environment separately. Without ``discount``, the
+        leading dimension can have any meaning and size.
 
         Raises:
           As :meth:`add`; ValueError also for columns of different leading dimensions.
@@ -167,12 +166,12 @@ class ReplayBuffer:
 
     @property
     def server(self) -> Server:
-        """The underlying server, with one table. The table has the signature of the first step, or none if this
-        property is read before any step is added."""
+        """The underlying server, with one table. The table has the signature of the first step, or no signature if this
+        property is read before a step is added."""
         return self._table.server
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves the buffer in the folder ``path``, replacing any buffer that was saved there before.
+        """Saves the buffer in the folder ``path``, replacing any buffer there.
 
         Steps of incomplete n-step windows and the state of the random choices are not saved.
 
@@ -185,7 +184,7 @@ class ReplayBuffer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> ReplayBuffer:
-        """Returns the buffer that was saved at ``path``; ``seed`` is the seed of its random choices from now on.
+        """Returns the buffer that was saved at ``path``; ``seed`` is the seed of its further random choices.
 
         Raises:
           OSError: no buffer was saved there.

@@ -12,13 +12,13 @@ class SampleInfo(NamedTuple):
     key: Any
     """The item's key, an unsigned 64-bit number."""
     probability: Any
-    """The probability with which the item was chosen when it was sampled."""
+    """The item's probability when it was sampled."""
     table_size: Any
     """The number of items in the table when the item was sampled."""
     priority: Any
     """The item's priority when it was sampled."""
     times_sampled: Any
-    """How often the item has been sampled, including this time."""
+    """The number of times that the item has been sampled, including this time."""
 
     @classmethod
     def tf_dtypes(cls) -> SampleInfo:

@@ -28,8 +28,8 @@ _WORKER_TIMES = (
 class TableInfo:
     """Rules, sizes and counters of a table at one moment.
 
-    The fields that hold protobuf messages are created when they are first read, so that the other fields do not need
-    protobuf. Fields whose description does not begin with "Relive" also exist in dm-reverb.
+    Fields with protobuf messages are created when they are first read, so that the other fields do not need protobuf.
+    Fields with descriptions that do not begin with "Relive" also exist in dm-reverb.
     """
 
     name: str
@@ -58,13 +58,13 @@ class TableInfo:
     table_worker_time: Any
     """Milliseconds spent per activity, as a ``TableWorkerTime`` message."""
     waiters: Any = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: which callers wait, for what, and since when, as a list of mappings; ``None`` from other servers."""
+    """Relive: the waiting callers, with reason and duration, as a list of mappings; ``None`` from other servers."""
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
     max_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. Only ``Client.status`` and
-    ``Table.info`` set this field and those below: dm-reverb's protocol, and with it ``Client.server_info``, has no
-    fields for them."""
+    ``Table.info`` set this field and the following fields: dm-reverb's protocol, which ``Client.server_info`` uses,
+    does not have them."""
     shards: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the number of parts into which the server divides the table."""
     num_chunks: int | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -75,7 +75,7 @@ class TableInfo:
     raw_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the size of these chunks when decoded, in bytes."""
     shared_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: the part of the encoded bytes that another table also holds."""
+    """Relive: the part of the encoded bytes that is shared with other tables."""
     spilled_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: the part of the encoded bytes that is on disk instead of in memory."""
     resident_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -87,7 +87,7 @@ class TableInfo:
     samples_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: whether an operator has paused samples."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: the number of samples taken for callers that had already disconnected."""
+    """Relive: the number of samples taken for disconnected callers."""
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
@@ -188,7 +188,7 @@ def options_of(spec: item_selectors.Spec) -> Any:
     elif name in ("min_heap", "max_heap"):
         options.heap.min_heap = name == "min_heap"
     else:
-        # To clients that do not know sampling without replacement, it is reported as uniform.
+        # For clients without support for it, sampling without replacement is reported as uniform.
         setattr(options, "uniform" if name == "without_replacement" else name, True)
     return options
 

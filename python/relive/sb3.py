@@ -30,8 +30,8 @@ class ReplayBuffer(buffers.ReplayBuffer):
     """A replay buffer for DQN, SAC, TD3 and DDPG (``replay_buffer_class=relive.sb3.ReplayBuffer``), built on a
     :class:`relive.ReplayBuffer`.
 
-    Its transitions are items of a table. They are compressed where that helps, and sampled without Python's interpreter
-    lock. Observations may be dicts.
+    Its transitions are items of a table. They are compressed if that makes them smaller, and sampled without Python's
+    interpreter lock. Observations may be dicts.
 
     ``model.save_replay_buffer`` and ``model.load_replay_buffer`` save and load it as one file. The state of the random
     choices and incomplete n-step windows are not saved.
@@ -40,7 +40,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
       buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
       observation_space, action_space, device, n_envs: as passed by Stable-Baselines3.
       optimize_memory_usage: must be false: a table has no neighboring rows that could share observations, and
-        compresses them instead.
+        compresses observations instead.
       handle_timeout_termination: whether an episode that was ended by a time limit counts as not terminated, so that
         its target bootstraps.
       n_steps: the number of steps that a transition covers: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``.
@@ -118,7 +118,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
             "rewards": self._normalize_reward(data["reward"][:, None], env),
         }
         if self.n_steps != 1:
-            # 0 where the episode terminated, which "dones" already says.
+            # 0 where the episode terminated, which "dones" already contains.
             columns["discounts"] = data["discount"][:, None]
         tensors = {name: self.to_torch(column, copy=False) for name, column in columns.items()}
         kind = DictReplayBufferSamples if isinstance(observations, dict) else ReplayBufferSamples

@@ -1,5 +1,5 @@
-"""TLS for servers and clients, which determines which side proves its identity to the other. All files are in PEM
-format; docs/security.md explains how to create them, and the purpose of tokens."""
+"""TLS for servers and clients: the settings determine which side proves its identity. All files are in PEM format;
+docs/security.md explains how to create them, and the purpose of tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ServerTls:
     """The certificate of a server.
 
     Attributes:
-      cert: the server's certificate, and those of its signers.
+      cert: the server's certificate, and its signers' certificates.
       key: the private key of the certificate.
       client_ca: the authorities that must have signed a client's certificate; ``None``: clients need no certificate.
     """
@@ -30,9 +30,9 @@ class ClientTls:
 
     Attributes:
       ca: the authorities to trust; ``None``: the system's.
-      cert: the certificate to present to a server that asks for one.
+      cert: the certificate for a server that requests a certificate.
       key: the private key of the certificate.
-      server_name: the name that the server's certificate must have, if it differs from the one in the address.
+      server_name: the name that the server's certificate must have, if it differs from the name in the address.
     """
 
     ca: Path | None = None

@@ -22,7 +22,7 @@ from relive.tables import check_max_bytes, check_seed
 
 _log = logging.getLogger("relive")
 
-# The address at which only this machine can reach a server, and the one that stands for all addresses.
+# The address at which only this machine can reach a server, and the name for all addresses.
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "*"
 
@@ -35,8 +35,8 @@ class Server:
     """Serves tables on a port of this machine, and to clients in the process through memory.
 
     Args:
-      tables: the tables, whose names must differ.
-      port: the port; ``None`` and 0 choose a free one, which :attr:`port` returns.
+      tables: the tables, with different names.
+      port: the port; ``None`` and 0 choose a free port, which :attr:`port` returns.
       checkpointer: the location of checkpoints; by default a new temporary folder.
       host: the address to listen on. The default is ``"127.0.0.1"``, which only this machine can reach; ``"*"`` is
         every address of the machine. Without ``tls``, ``token`` and ``token_file``, anyone who can reach the server has
@@ -51,21 +51,21 @@ class Server:
       token: a token that clients must send, of 16 to 1024 characters; it grants permission to read and write. Clients
         in the same process need no token and have full access.
       token_file: a file of tokens, one of which a client must send; each line is ``NAME ROLE TOKEN``, as created by
-        ``relive token``. The server reloads the file when it changes. Use it instead of ``token`` if clients have
-        tokens or roles of their own.
+        ``relive token``. The server reloads the file when it changes. Use it instead of ``token`` if clients have their
+        own tokens or roles.
       open_port: a second port without TLS and tokens, for dm-reverb's clients, which support neither; 0 chooses a free
         one.
       open_role: the role of clients that connect to that port: ``"read"``, ``"write"`` or ``"admin"``.
-      max_connections: the largest number of open connections; the server closes additional ones immediately. Each
-        reader or writer of a client uses one.
+      max_connections: the largest number of open connections; the server closes additional connections immediately.
+        Each reader or writer of a client uses one connection.
       max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond it, inserts and
-        samples wait; clients that do not move their data in the meantime are disconnected and retry.
+        samples wait; clients that make no progress in the meantime are disconnected and retry.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 chooses a free one, which :attr:`http_address` returns. It exposes the
         names and statistics of the tables to anyone who can reach it, and is read-only.
       listen: ``False`` opens no port: only this process can reach the server, through :meth:`localhost_client`, until
         :meth:`listen` opens one.
-      seed: the seed of the random choices of all tables that have no ``seed`` of their own.
+      seed: the seed of the random choices of all tables without their own ``seed``.
 
     Raises:
       ValueError: no tables, two tables with the same name, an unavailable port, a ``max_bytes`` below 1, a
@@ -143,7 +143,7 @@ class Server:
         self._native = _native.Server(natives, native_host, listened, checkpoints, memory, security, http, seed)
 
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
-        """The address in the form that the compiled server takes: empty for all addresses."""
+        """The address in the compiled server's form: empty for all addresses."""
         is_usual, host = host is None, self._usual_host if host is None else host
         is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
@@ -164,8 +164,8 @@ class Server:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
-        """Opens a port for a server that was created with ``listen=False``, and returns it; the arguments are those of
-        the class.
+        """Opens a port for a server that was created with ``listen=False``, and returns the port; the arguments are the
+        same as for the class.
 
         Raises:
           ValueError: an unavailable port, or unusable certificates or tokens.
@@ -234,7 +234,7 @@ class Server:
 
 
 def _security(**given: Any) -> dict[str, Any]:
-    """The access options, in the form that the compiled server takes."""
+    """The access options, in the compiled server's form."""
     usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
     if given.get("token") is not None and given.get("token_file") is not None:
@@ -261,8 +261,8 @@ def _check_no_port(**given: Any) -> None:
 
 
 def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:
-    """The checkpoint options, in the form that the compiled server takes; without a checkpointer, the server creates a
-    temporary folder at the first checkpoint."""
+    """The checkpoint options, in the compiled server's form; without a checkpointer, the server creates a temporary
+    folder at the first checkpoint."""
     if checkpointer is None:
         return None
     internal = checkpointer.internal_checkpointer()

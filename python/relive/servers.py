@@ -19,10 +19,9 @@ class ServerState(NamedTuple):
     writers: int
     """The number of streams of this client's writers to this server."""
     times_left: int
-    """How often the server was left out."""
+    """The number of times that the server was left out."""
     lost_updates: int
-    """The number of priority updates and deletions that were dropped because the server that held the keys did not
-    answer."""
+    """The number of priority updates and deletions that were dropped because the keys' server did not answer."""
 
 
 class ServerChange(NamedTuple):

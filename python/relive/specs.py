@@ -1,7 +1,7 @@
 """Array specs: descriptions of columns that need no framework.
 
-A signature is a nest (``relive.nest``) of ``ArraySpec``. Wherever this package takes one, it also takes the specs of
-other packages; ``as_spec`` lists and converts them.
+A signature is a nest (``relive.nest``) of ``ArraySpec``. In place of this package's specs, functions also accept other
+packages' specs, which ``as_spec`` lists and converts.
 
 >>> as_spec({"obs": ArraySpec((84, 84), "uint8"), "reward": np.float32(0)})["reward"]
 ArraySpec(shape=(), dtype=float32, name=None)
@@ -28,7 +28,7 @@ _DTYPE_TEXTS = {"float32": "float", "float64": "double", "float16": "half", "obj
 
 
 def as_spec(structure: Any) -> Any:
-    """Returns a nest of ``ArraySpec`` with the structure of ``structure``, whose leaves may be
+    """Returns a nest of ``ArraySpec`` with the structure of ``structure``. Its leaves can be
 
     * ``ArraySpec``, ``BoundedArraySpec``;
     * ``tf.TensorSpec`` and TensorFlow's bounded one;
@@ -68,7 +68,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 def in_callers_terms(signature: Any) -> Any:
-    """Returns a signature in the form that the running program expects.
+    """Returns a signature in the form for the running program.
 
     Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. Programs that have
     imported TensorFlow therefore get nests of ``tf.TensorSpec``; all others get nests of ``ArraySpec``.

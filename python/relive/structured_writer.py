@@ -1,4 +1,4 @@
-"""Writing items by patterns: a step creates the items whose patterns and conditions it satisfies.
+"""Writing items by patterns: a step creates an item for each pattern if it satisfies the conditions.
 
 >>> step = create_reference_step({"obs": None, "action": None, "reward": None})
 >>> config = create_config(
@@ -64,16 +64,16 @@ _MISMATCH = re.compile(
 
 
 class StructuredWriter:
-    """Writes steps, and an item for each pattern whose conditions a step satisfies.
+    """Writes steps, and creates an item for each pattern if a step satisfies its conditions.
 
     Created by ``Client.structured_writer``. As a context manager, it flushes and closes on exit. A writer that is
-    deleted without being flushed or closed also flushes, but only while its server accepts items, and for a few seconds
-    at most; lost items are logged.
+    deleted without a flush or close also flushes, but only while its server accepts items, and for at most a few
+    seconds; lost items are logged.
     """
 
     def __init__(self, native: _native.StructuredWriter, client: _native.Client | None = None) -> None:
         self._writer = native
-        # The client that is asked whether a server is available.
+        # The client that is queried for the availability of the server.
         self._client = client
         self._num_leaves: int | None = None
         self._closed = False
@@ -85,7 +85,7 @@ class StructuredWriter:
         """Creates a writer for ``configs`` from ``create_config``.
 
         Raises:
-          ValueError: no configuration, an invalid one (the error names its position), or an unknown codec.
+          ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
         """
         if not configs:
             raise ValueError("a structured writer needs at least one configuration")
@@ -98,14 +98,14 @@ class StructuredWriter:
         return cls(client.structured_writer(natives, codec=codec), client)
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with the same number of leaves as before, ``None`` for missing ones.
+        """Appends a step: a nest of tensors with the same number of leaves as before, ``None`` for missing leaves.
 
         Args:
           data: the step.
           partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: a different number of leaves, or a leaf whose data type or shape differs from before.
+          ValueError: a different number of leaves, or a leaf with another data type or shape than before.
           TypeError: a leaf that is not a tensor.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
@@ -204,7 +204,7 @@ def _with_path(error: ValueError, data: Any) -> ValueError:
 
 
 def _config_to_native(config: Any) -> dict[str, Any]:
-    """Converts a ``StructuredWriterConfig`` message to the plain values that ``relive._native`` takes."""
+    """Converts a ``StructuredWriterConfig`` message to plain values for ``relive._native``."""
     return {
         "table": config.table,
         "structure": nest.map_structure(lambda _: 0, unpack_pattern(config)),

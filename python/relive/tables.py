@@ -25,10 +25,10 @@ class TableExtensionBase(abc.ABC):
 
 
 class Table:
-    """A set of items, with the rules for sampling and removing them and for making calls wait.
+    """A set of items, with rules for sampling items, removing items, and blocking calls.
 
     Args:
-      name: the name that clients use for the table; not empty.
+      name: the table's name for clients; not empty.
       sampler: the selector of the next item to sample.
       remover: the selector of the item to evict when the table exceeds ``max_size`` or ``max_bytes``.
       max_size: the number of items that the table keeps, at least 1.
@@ -44,13 +44,13 @@ class Table:
         More than one shard needs the sampler ``Uniform`` or ``Prioritized``, the rate limiter ``MinSize``, and neither
         ``max_bytes`` nor extensions.
       seed: the seed of the table's random choices, from 0 to 2**64 - 1. New tables with the same rules and seed give
-        the same samples for the same calls in the same order. With ``shards`` they do not, since random keys assign
-        items to shards.
+        the same samples for the same calls in the same order. This does not apply with ``shards``, since random keys
+        assign items to shards.
 
     Raises:
       ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is not a spec, or
         ``shards`` that such a table does not support; a rate limiter that needs more than ``max_size`` items before the
-        first sample, or whose bounds block all samples.
+        first sample, or has bounds that block all samples.
       TypeError: an argument of the wrong type.
 
     >>> import relive
@@ -209,7 +209,7 @@ class Table:
         shards: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """Returns an empty table with the same rules and seed, except for those given."""
+        """Returns an empty table with the same rules and seed, except for the given arguments."""
         info = self._native.info()
         return type(self)(
             name=self.name if name is None else name,

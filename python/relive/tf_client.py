@@ -1,4 +1,4 @@
-"""A client whose calls are TensorFlow operations."""
+"""A client with TensorFlow operations as calls."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class TFClient:
     def insert(
         self, data: Sequence[Any], tables: tf.Tensor, priorities: tf.Tensor, name: str | None = None
     ) -> tf.Operation | None:
-        """Writes ``data`` as an item of one time step to each of ``tables``; a table that is listed twice gets two
-        items.
+        """Writes ``data`` as an item of one time step to each table in ``tables``; a table that is listed twice gets
+        two items.
 
         Args:
           data: One tensor per column.
@@ -103,7 +103,7 @@ class TFClient:
                 for by_table in _once_each(tables, priorities):
                     self._client.insert(list(data), by_table)
             except errors.NotFoundError as error:
-                # The text that dm-reverb's operation has for an unknown table.
+                # The text of dm-reverb's operation for an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error
             return []
 
@@ -151,7 +151,7 @@ class TFClient:
     def _run(
         self, function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
     ) -> Any:
-        """Runs ``function`` on numpy arrays, either now or as an operation of the graph that is being built."""
+        """Runs ``function`` on numpy arrays, either immediately or as an operation of the current graph."""
         if not tf.executing_eagerly():
             return _in_graph(function, arguments, dtypes, name)
         with as_tensorflow():
@@ -193,7 +193,7 @@ def _in_graph(
             return [str(error).encode(), *nothing]
 
     missing, *results = tf.compat.v1.py_func(run, arguments, [tf.string, *dtypes], stateful=True, name=name)
-    # An assertion is not optimized away, unlike an operation whose result is unused.
+    # An assertion is not optimized away, unlike an operation with an unused result.
     is_there = tf.equal(operations.raise_not_found(missing), "")
     with tf.control_dependencies([tf.raw_ops.Assert(condition=is_there, data=[missing])]):
         return [tf.identity(result) for result in results] if results else tf.no_op()

@@ -1,4 +1,4 @@
-"""The steps of the items of a table, one after the other."""
+"""The steps of a table's items, one after the other."""
 
 from __future__ import annotations
 

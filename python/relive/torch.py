@@ -4,8 +4,8 @@
 >>> for info, data, _ in dataset:  # doctest: +SKIP
 ...     loss = train(data["observation"], data["action"])
 
-The tensors share the memory into which the batch was gathered, without a further copy on the CPU. For a CUDA device,
-the data is copied to page-locked memory and from there to the device, while Python continues.
+The tensors share the memory of the gathered batch, without a further copy on the CPU. For a CUDA device, the data is
+copied to page-locked memory and from there to the device, while Python continues.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from relive import nest
 from relive.batches import Batch
 from relive.client import Client
 
-# Types of numpy's extension package ml_dtypes with the same name in PyTorch, and the type of equal size through which
-# the two share memory. Old versions of PyTorch lack some.
+# Types of numpy's extension package ml_dtypes with the same name in PyTorch, and the type of equal size for sharing
+# memory. Old versions of PyTorch lack some of these types.
 _CARRIERS: dict[str, type[np.generic]] = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
 
 
@@ -34,16 +34,16 @@ class ReplayDataset(IterableDataset[Batch]):
     divided among them. Most programs need no workers, since sampling and gathering run without Python's interpreter
     lock.
 
-    Strings, and types that PyTorch does not support, stay numpy arrays. So does ``batch.info.key``, so that it can be
-    passed back to the client: ``client.update_priorities(table, batch.info.key, priorities)``.
+    Strings, types that PyTorch does not support, and ``batch.info.key`` stay numpy arrays. The keys can be passed back
+    to the client: ``client.update_priorities(table, batch.info.key, priorities)``.
 
     Args:
       server: a client, or the address of a server, ``host:port``.
       table: the table.
       batch_size: the number of items in a batch, at least 1.
       timeout: the number of seconds to wait for a batch.
-      prefetch: the number of batches to request ahead; with 0, only batches that are returned are sampled. The default
-        is 0 within the process and 4 over a network.
+      prefetch: the number of batches to request ahead; with 0, only returned batches are sampled. The default is 0
+        within the process and 4 over a network, or fewer if 4 batches would exceed 2²⁰ samples.
       num_workers: the number of streams that fetch in parallel, for each iterator.
       max_batches: the number of batches of one iteration over the dataset; by default it never ends.
       pad: whether to pad items of different lengths with zeros to the longest of the batch.
@@ -102,7 +102,7 @@ class ReplayDataset(IterableDataset[Batch]):
                 yield to_torch(batch, device=self._device, pin_memory=self._pin_memory)
 
     def __len__(self) -> int:
-        """The number of batches, if it is bounded."""
+        """The number of batches, if bounded."""
         if self._max_batches is None:
             raise TypeError("the dataset has no length because it was created without max_batches")
         return self._max_batches
@@ -121,7 +121,7 @@ def to_torch(
 ) -> Any:
     """Converts a batch, or any nest of numpy arrays, to tensors that share the memory of the arrays.
 
-    The arguments are those of :class:`ReplayDataset`. In a :class:`relive.Batch`, the keys stay a numpy array.
+    The arguments are the same as for :class:`ReplayDataset`. In a :class:`relive.Batch`, the keys stay a numpy array.
     """
     target = None if device is None else torch.device(device)
     pinned = pin_memory if pin_memory is not None else target is not None and target.type == "cuda"

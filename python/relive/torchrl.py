@@ -30,18 +30,17 @@ _FILE = "replay"
 
 
 class Storage(TensorStorage):
-    """The storage of a torchrl buffer: the newest ``max_size`` transitions, in a Relive table, compressed where that
-    helps.
+    """The storage of a torchrl buffer: the newest ``max_size`` transitions, in a Relive table, compressed if that makes
+    them smaller.
 
     It stores tensordicts and needs a :class:`Sampler`, which draws whole batches from the table; indexing such as
-    ``buffer[3]`` is not supported. A transition keeps its key for life; samples return it as ``"index"``. New
+    ``buffer[3]`` is not supported. A transition keeps its key permanently; samples return the key as ``"index"``. New
     transitions get the highest priority so far.
 
     Args:
       max_size: the number of transitions that are kept.
       prioritized: the exponent α of prioritized replay; ``None``: uniform sampling.
-      n_step, discount: n-step transitions, as in :class:`relive.ReplayBuffer`; columns then have the names of that
-        class.
+      n_step, discount: n-step transitions, as in :class:`relive.ReplayBuffer`; columns then have that class's names.
       seed: the seed of the random choices.
 
     Raises:
@@ -142,8 +141,8 @@ class Storage(TensorStorage):
 class Sampler(PrioritizedSampler):
     """Draws batches of a :class:`Storage`, by priority if the storage has priorities.
 
-    Their importance weights are ``"priority_weight"``, normalized by the largest weight in the batch; torchrl
-    normalizes by the largest in the buffer.
+    The importance weights are ``"priority_weight"``, normalized by the largest weight in the batch; torchrl normalizes
+    by the largest weight in the buffer.
 
     Args:
       beta: the exponent β of the weights; the attribute may be changed at any time.

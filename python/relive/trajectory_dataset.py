@@ -12,8 +12,7 @@ from relive.replay_sample import ReplaySample, SampleInfo
 
 
 class TrajectoryDataset(_datasets.SampleDataset):
-    """Iterates over items: each item is a ``ReplaySample`` whose data consists of the columns, in the structure of
-    ``dtypes``.
+    """Iterates over items: each item is a ``ReplaySample`` with the columns as data, in the structure of ``dtypes``.
 
     Columns have a leading dimension for the steps, unless the writer squeezed them.
     """

@@ -15,7 +15,7 @@ from relive._native import TrajectoryColumn
 
 __all__ = ["TrajectoryColumn", "TrajectoryWriter"]
 
-# Called for each step or item, where the cost of even one additional Python call matters.
+# Called for each step or item: the cost of even one additional Python call matters.
 _FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 
 
@@ -23,9 +23,9 @@ class TrajectoryWriter:
     """Appends steps and creates items; created by ``Client.trajectory_writer``.
 
     A step is a nest of tensors. Within a step, a list of Python numbers, or of such lists of equal length, is
-    interpreted as one array; any other list is a nest, as is a tuple. A step may lack parts that another step has: a
-    mapping may lack a key, a sequence may be shorter, or a value may be ``None``. The columns of missing parts hold
-    ``None`` there. ``history`` is the union of all parts seen.
+    interpreted as one array; any other list is a nest, as is a tuple. A step can lack parts of other steps: a mapping
+    can lack a key, a sequence can be shorter, or a value can be ``None``. The columns of missing parts then contain
+    ``None``. ``history`` is the union of all parts so far.
 
     Only one thread at a time may use a writer. As a context manager, it flushes on exit, unless the ``with`` block ends
     because of an interrupt or a ``ReverbError`` other than a refused argument (``ValueError``).
@@ -61,8 +61,8 @@ class TrajectoryWriter:
         """The columns of the steps since the history was last cleared, in the structure of the steps.
 
         A column is indexed like a list: ``column[-1]`` is the newest step without a leading dimension; ``column[-3:]``
-        and ``column[[-4, -1]]`` are several steps with one. Only the newest ``num_keep_alive_refs`` steps are kept; an
-        index of other steps, or of steps without data, raises ``ValueError``.
+        and ``column[[-4, -1]]`` are several steps with a leading dimension. Only the newest ``num_keep_alive_refs``
+        steps are kept; an index of other steps, or of steps without data, raises ``ValueError``.
 
         Raises ``RuntimeError`` before the first append.
         """
@@ -84,10 +84,10 @@ class TrajectoryWriter:
         return self._writer.pending_items
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step, or with ``partial_step`` a part of one, which the next call continues.
+        """Appends a step, or with ``partial_step`` a part of a step, which the next call continues.
 
         Raises:
-          ValueError: a leaf whose data type or shape differs from before, or that the open step already has; the error
+          ValueError: a leaf with another data type or shape than before, or that the open step already has; the error
             names its path. Nothing is stored in this case.
           TypeError: a leaf that is not a tensor, or a mapping, sequence or leaf where an earlier step has a different
             one of these.
@@ -99,20 +99,21 @@ class TrajectoryWriter:
         """Appends several steps; the leading dimension of all leaves of ``data`` is the number of steps.
 
         Raises:
-          ValueError: leaves without a leading dimension, or with different ones; otherwise as ``append``.
+          ValueError: leaves without a leading dimension, or with different leading dimensions; otherwise as ``append``.
         """
         self._writer.append_sequence(data)
 
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         """Creates an item from a nest of columns of ``history``, and returns its key.
 
-        The item is sent in the background, while you append more steps and items.
+        The item is sent in the background.
 
         Raises:
           TypeError: a leaf of ``trajectory`` that is not a ``TrajectoryColumn``.
-          ValueError: no columns or an empty one, a NaN priority, steps of different data types or shapes in a column,
-            an unknown table, a trajectory that does not match the table's signature, or column names that differ from
-            the table's. The table's names come from its signature, or else from its first item.
+          ValueError: no columns or an empty column, a NaN priority, steps of different data types or shapes in a
+            column, an unknown table, a trajectory that does not match the table's signature, or column names that
+            differ from the table's. The table's names come from its signature or, without a signature, from its first
+            item.
           RuntimeError: the writer is closed, or the server refused an item.
         """
         return self._writer.create_item(table, priority, trajectory)
@@ -195,7 +196,7 @@ class TrajectoryWriter:
 
         Raises:
           ValueError: a number out of range.
-          RuntimeError: the column holds steps that are not stored yet.
+          RuntimeError: the column contains steps that are not stored yet.
         """
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 

@@ -1,4 +1,4 @@
-"""dm-reverb's original writer, whose items are the newest steps of all columns."""
+"""dm-reverb's original writer; its items are the newest steps of all columns."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CLOSE_TIMEOUT_S = 5.0
 class Writer:
     """Writes steps; created by :meth:`relive.Client.writer`.
 
-    Unlike those of dm-reverb's writer, :meth:`flush` and :meth:`close` wait until the server has confirmed all items,
-    and raise errors.
+    Unlike in dm-reverb, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise
+    errors.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class Writer:
             codec=codec,
         )
         self._columns = _Columns(self._make())
-        # Writers for earlier kinds of columns, whose items may be unconfirmed.
+        # Writers for earlier kinds of columns, which may have unconfirmed items.
         self._former: _Columns | None = None
         self._closed = False
 
     def append(self, data: Any) -> None:
         """Appends one step: a nest of tensors.
 
-        Its tensors must equal those of the previous step in number, type and shape, unless the previous step ended a
-        chunk; with ``chunk_length=1`` every step does. Different tensors then start a new history: no item contains
+        The tensors must have the same number, types and shapes as in the previous step, unless the previous step ended
+        a chunk; with ``chunk_length=1`` every step does. Different tensors then start a new history: no item contains
         steps of both kinds.
 
         Raises:
@@ -88,7 +88,7 @@ class Writer:
         self._add(data, self._leaves(data), 1)
 
     def append_sequence(self, sequence: Any) -> None:
-        """Appends several steps: a nest of arrays whose common leading dimension is the number of steps.
+        """Appends several steps: a nest of arrays with the number of steps as the common leading dimension.
 
         Raises:
           ValueError: a leaf without a leading dimension, or different leading dimensions; otherwise as :meth:`append`.
@@ -110,7 +110,7 @@ class Writer:
         """Creates an item from the newest ``num_timesteps`` steps.
 
         Raises:
-          ValueError: less than 1 step, more steps than were appended or are retained, steps from before a change of
+          ValueError: fewer than 1 step, more steps than were appended or are retained, steps from before a change of
             tensors, a NaN priority, an unknown table, or steps that do not match the table's signature.
         """
         self._check_open()
@@ -132,7 +132,7 @@ class Writer:
         """Waits until all items are confirmed.
 
         Raises:
-          DeadlineExceededError: they are not confirmed within ``timeout`` seconds.
+          DeadlineExceededError: the items are not confirmed within ``timeout`` seconds.
         """
         self._check_open()
         self._flush(0, _milliseconds(timeout))
@@ -147,7 +147,7 @@ class Writer:
 
         Raises:
           ValueError: the writer is closed.
-          DeadlineExceededError: not all items are confirmed, and the unconfirmed ones are lost.
+          DeadlineExceededError: not all items are confirmed, and the unconfirmed items are lost.
         """
         if self._closed:
             raise ValueError("the writer is closed")
@@ -219,7 +219,7 @@ class Writer:
 
 
 class _Columns:
-    """Steps whose tensors have the same types and shapes."""
+    """Steps with tensors of the same types and shapes."""
 
     def __init__(self, writer: _native.TrajectoryWriter) -> None:
         self.writer = writer
@@ -246,7 +246,7 @@ class _Columns:
 
 
 def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:
-    """Types and shapes of the tensors of a step; all text has the same type, whatever its length."""
+    """Types and shapes of a step's tensors; all text has the same type, regardless of its length."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     return [("text" if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays]
 

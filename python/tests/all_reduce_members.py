@@ -1,5 +1,5 @@
-"""Members of rings, each in its own process: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. Each prints its results
-as JSON."""
+"""Members of rings, each in its own process: ``all_reduce_members.py MODE RANK RANKS ADDRESS``. Each member prints its
+results as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def calls(ring: rl.AllReduce) -> Any:
 
 
 def wait(ring: rl.AllReduce) -> Any:
-    """The first member waits for the others, which never join, and counts what another thread does in the meantime."""
+    """The first member waits for the others, which never join, and counts the steps of another thread in the
+    meantime."""
     ticks = [0]
     is_over = threading.Event()
 
@@ -90,7 +91,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Learns together with others: with PyTorch's own distributed training, or with a ring."""
+    """Learns together with other learners: with PyTorch's distributed training, or with a ring."""
 
     def __init__(self, module: nn.Module, ring: rl.AllReduce | None) -> None:
         self.module = module

@@ -28,12 +28,13 @@ os.dup2(pipes[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
-# Longer than any operation takes unless it hangs.
+# Longer than any operation that does not hang.
 _PATIENCE_S = 60.0
 
 
 def program() -> str:
-    """The path of the browser. If it is missing and the user may install it, installs Debian's package."""
+    """Returns the path of the browser. If the browser is missing and the user may install it, installs Debian's
+    package."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None and (apt := shutil.which("apt-get")):
         _install(apt)
@@ -44,7 +45,7 @@ def program() -> str:
 
 
 def _install(apt: str) -> None:
-    """Installs Debian's package, as far as the user may."""
+    """Installs Debian's package, if the user has permission."""
     if os.geteuid() == 0:
         rights = []
     elif sudo := shutil.which("sudo"):
@@ -91,7 +92,7 @@ class Page:
         return reply
 
     def _note(self, event: dict[str, Any]) -> None:
-        """Collects the errors that a console would show."""
+        """Collects the errors of the browser's console."""
         method, about = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(about["exceptionDetails"]))
@@ -126,7 +127,7 @@ class Page:
         return value
 
     def picture(self, path: Path) -> None:
-        """Saves the whole page as it looks."""
+        """Saves an image of the whole page."""
         shot = self._call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 

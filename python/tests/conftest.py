@@ -8,14 +8,14 @@ import pytest
 
 import relive
 
-# Longer than any operation takes unless it hangs.
+# Longer than any operation that does not hang.
 PATIENCE_S = 30.0
 
 TRANSPORTS = ("in-process", "tcp", "unix", "shm")
 
 
 def uniform_table(name: str = "table", **rules: object) -> relive.Table:
-    """A table with uniform sampling that can be sampled from its first item on."""
+    """A table with uniform sampling that can be sampled once it has an item."""
     arguments: dict[str, object] = {
         "sampler": relive.selectors.Uniform(),
         "remover": relive.selectors.Fifo(),

@@ -1,4 +1,4 @@
-"""Environments in Python that the tests of relive.rl share."""
+"""Python environments for the tests of relive.rl."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Line(dm_env.Environment):
 
 
 class Spaces(gymnasium.Env[Any, Any]):
-    """Episodes of three steps in any spaces, which end as specified; observations are samples of the space."""
+    """Episodes of three steps in any spaces, with a given kind of end; observations are samples of the space."""
 
     def __init__(self, observation: Any, action: Any, *, truncates: bool = False) -> None:
         self.observation_space = observation

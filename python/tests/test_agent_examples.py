@@ -30,7 +30,7 @@ def example(name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """More threads only slow down networks as small as these."""
+    """More threads only slow down such small networks."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -39,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
-    """Recordings of catch: one of an expert, and one of a random policy."""
+    """Recordings of catch: one by an expert, and one by a random policy."""
     folder, environment, rng = tmp_path_factory.mktemp("data"), rl.make("catch/0", seed=1), np.random.default_rng(1)
 
     def catch(observation: Any) -> int:
@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
 SMALL = rl.Transitions(batch_size=64, min_size=300)
 EPISODES = rl.Sequences(length=10, batch_size=16, samples_per_insert=16, min_size=50)
 
-# Short runs: the agent, its environment, the steps, and the return that it must reach.
+# Short runs: the agent, its environment, the steps, and the return to reach.
 SHORT: dict[str, tuple[Any, str, int, float]] = {
     "dqn": (lambda m: m.DQN(width=32, epsilon=0.1), "catch/0", 2500, 0.4),
     "ppo": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),

@@ -22,10 +22,10 @@ assert type(never) is type(table) is type(table.replace()) is reverb.Table
 server = reverb.Server([never, table])
 client = server.localhost_client()
 assert type(client) is reverb.Client and isinstance(client, relive.Client)
-# On every address of the machine.
+# The server listens on every address of the machine.
 other = reverb.Client(f"127.0.0.2:{server.port}")
 assert other.server_info(timeout=20)["never"].max_size == 10
-# A list of numbers is a nest of scalars, and items are dropped with no more than a warning.
+# A list of numbers is a nest of scalars, and items are dropped with only a warning.
 writer = client.trajectory_writer(4, chunk_length=4)
 writer.append({"a": [1.0, 2.0]})
 assert [column[-1].shape for column in writer.history["a"]] == [(), ()]
@@ -42,7 +42,7 @@ except ValueError as error:
     assert "double" in str(error)
 else:
     raise AssertionError
-# Columns have their order alone: an item may call them otherwise than the signature does.
+# Columns are matched only by order: an item can use other names than the signature.
 spec = reverb.ArraySpec([4], np.float32) if hasattr(reverb, "ArraySpec") else relive.ArraySpec([4], np.float32)
 signed = reverb.Server([reverb.Table.queue("signed", 9, signature={"obs": spec, "act": spec})])
 signed_client = signed.localhost_client()
@@ -53,7 +53,7 @@ signed_client.insert({"x": np.zeros(4, np.float32), "y": np.zeros(4, np.float32)
 (sample,) = signed_client.sample("signed", emit_timesteps=False, unpack_as_table_signature=True)
 assert sample.data["act"][0] == 1 and sample.data["obs"][0] == 2
 signed.stop()
-# A server that was stopped is waited for.
+# Calls wait for a stopped server.
 server.stop()
 try:
     next(client.sample("table", timeout=0.2))

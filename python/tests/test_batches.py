@@ -26,7 +26,7 @@ def signed_table(**rules: object) -> relive.Table:
 
 
 def write(client: relive.Client, count: int, length: int = 3) -> list[int]:
-    """Items of `length` observations, the reward being the number of the newest one."""
+    """Items of `length` observations; the reward is the number of the newest observation."""
     keys = []
     with client.trajectory_writer(length) as writer:
         for step in range(count + length - 1):
@@ -123,7 +123,7 @@ def test_items_of_different_lengths(connect: Connect) -> None:
     client = connect(signed_table(sampler=relive.selectors.Fifo(), max_times_sampled=1))
     write(client, 1, length=2)
     write(client, 1, length=4)
-    # Nothing is prefetched: prefetched items that arrive after the iterator is gone would count as sampled.
+    # No prefetching: prefetched items that arrive after the end of the iterator would count as sampled.
     batch = next(client.batches("table", 2, pad=True, prefetch=0, timeout=PATIENCE_S))
     assert batch.data["obs"].shape == (2, 4, 2)
     assert batch.lengths["obs"].tolist() == [2, 4] and batch.lengths["reward"] is None

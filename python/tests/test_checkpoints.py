@@ -1,4 +1,4 @@
-"""Checkpointers: what they write and read, the formats, and servers that are killed."""
+"""Checkpointers: written and read data, formats, and killed servers."""
 
 from __future__ import annotations
 

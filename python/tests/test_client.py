@@ -1,4 +1,4 @@
-"""Calls of the client that are neither writers nor samplers."""
+"""Client calls other than writers and samplers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port that no server uses or has used: servers of earlier tests had ports that the system assigned, which are
-    32768 or above."""
+    """A port that no server uses or has used: the system assigned ports of 32768 or above to the servers of earlier
+    tests."""
     for port in range(20_000, 32_000):
         with socket.socket() as listener:
             try:

@@ -27,7 +27,7 @@ def server() -> Iterator[relive.Server]:
 
 
 def write(server: relive.Server, table: str, trajectories: list[Any]) -> None:
-    """Writes items whose columns are the rows of arrays; a column that is given as a tuple is squeezed."""
+    """Writes items with the rows of arrays as columns; a tuple gives a squeezed column."""
     # Tables for single steps have signatures of single steps, which items of several steps do not match.
     with server.localhost_client().trajectory_writer(10, validate_items=False) as writer:
         for trajectory in trajectories:

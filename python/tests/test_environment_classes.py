@@ -39,7 +39,7 @@ class Walk(gymnasium.Env[Any, Any]):
 
 
 class Sized(Walk):
-    """An environment whose first argument is not a seed."""
+    """An environment with a first argument other than a seed."""
 
     def __init__(self, size: int = 4) -> None:
         super().__init__(size)

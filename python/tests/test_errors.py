@@ -41,7 +41,7 @@ def test_the_error_of_an_unknown_table_matches_dm_reverb() -> None:
 
 
 def test_a_deadline_error_is_not_a_runtime_error() -> None:
-    # dm-reverb's users tell the two apart by the order of their except clauses.
+    # dm-reverb's users distinguish the two by the order of their except clauses.
     assert not issubclass(errors.DeadlineExceededError, RuntimeError)
 
 

@@ -18,7 +18,7 @@ DOCUMENTS = ["coming-from.md", "flow.md", "gpu.md", "migrating-from-reverb.md", 
 # Long enough for a slow and busy machine; each example takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
 
-# The limit above ends them first, and shows their output.
+# The limit above ends the programs earlier, and shows their output.
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 
 
@@ -79,7 +79,7 @@ def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
     assert programs[0].strip()
     # Adds the stand-in module `reverb`, for the snippets that use it.
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
-    # Sets the variables of torchrun, for the snippet that it would start; here with a single process.
+    # Sets torchrun's variables for the snippet that torchrun would start; here with a single process.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

@@ -19,7 +19,7 @@ import pytest
 from relive import flow
 from relive.flow import LocalIterator
 
-# For tests with the same result on several threads and on one.
+# For tests with the same result on one thread and on several threads.
 HERE = pytest.mark.parametrize("on", ["threads", "serial"])
 EVERYWHERE = pytest.mark.parametrize("on", ["threads", "serial", "processes"])
 
@@ -152,7 +152,7 @@ def test_show_prints(capsys: Any) -> None:
 
 
 class Counter(flow.ParallelIteratorWorker):
-    """A shard whose state messages change."""
+    """A shard with state that messages change."""
 
     def __init__(self, step: int) -> None:
         self.step, self.at, self.has_three = step, 0, threading.Event()
@@ -189,10 +189,10 @@ def test_resubmit_chooses_when_a_shard_starts_its_next_item(on: Any, resubmit: A
     items = flow.from_actors([counter], on=on).gather_async(resubmit=resubmit)
     seen = [next(items), next(items)]
     if resubmit == "before" and on == "threads":
-        # The shard makes the third item in the meantime.
+        # The shard produces the third item in the meantime.
         assert counter.has_three.wait(60)
     counter.step = 100
-    # In one thread, no item is made before a pull.
+    # In one thread, no item is produced before a pull.
     expected = [1, 2, 102] if on == "serial" else expected
     assert [*seen, *(next(items) for _ in expected[2:])] == expected
 
@@ -232,7 +232,7 @@ def test_functions_after_gathering_see_the_shard_of_their_item(on: Any) -> None:
 
 def test_two_flows_keep_a_ratio() -> None:
     joined = flow.ratio(LocalIterator.of(["i"] * 10), LocalIterator.of(["s"] * 40), samples_per_insert=3, min_inserted=2)
-    # Three further items for each one, from the second item on.
+    # After the first item, three further items for each item.
     assert "".join(joined.take(19)) == "ii" + 4 * "isss" + "i"
 
 

@@ -1,4 +1,4 @@
-"""Invalid arguments of the trajectory store, and arguments that it accepts although their type differs."""
+"""Invalid arguments of the trajectory store, and accepted arguments of other types."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def rows(terminals: list[int], timeouts: list[int] | None = None) -> dict[str, A
 
 
 def test_datasets_are_split_into_episodes_without_loss(tmp_path: pathlib.Path) -> None:
-    """GEAR's loader moves the last step of each episode into the next one, and drops an episode that has not ended."""
+    """GEAR's loader moves the last step of each episode into the next episode, and drops an unfinished episode."""
     data = rows([0, 0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0])
     np.savez(tmp_path / "data.npz", **data)
     for given in (data, tmp_path / "data.npz"):

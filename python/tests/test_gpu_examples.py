@@ -29,7 +29,7 @@ def example(name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """More threads only slow down networks as small as these."""
+    """More threads only slow down such small networks."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""Invalid input from users, saved states and other programs, which a trajectory store must not accept silently."""
+"""Invalid input from users, saved states and other programs; a trajectory store must not accept it silently."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_invalid_capacities_are_refused() -> None:
 
 
 def test_ctrl_c_in_a_removal_function_ends_the_wait_for_room() -> None:
-    """Exceptions of user functions, including those of signal handlers that run in them, are raised at once."""
+    """Exceptions of user functions, and of signal handlers that run in them, are raised at once."""
     calls: list[int] = []
 
     def keep_all(candidates: gpu.Candidates) -> None:

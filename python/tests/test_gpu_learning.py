@@ -119,7 +119,7 @@ def test_a_prioritized_run_resumes_identically_on_a_new_store(tmp_path: pathlib.
     straight, first, second = ByLoss(), ByLoss(), ByLoss()
     ends = []
     for agent, steps, folder in ((straight, 40, "a"), (first, 25, "b"), (second, 40, "b")):
-        # As in a new process, the store is created again, with its initial weights.
+        # As in a new process, the store is recreated with its initial weights.
         with store() as made, made.loader(16, NOW, sampling="prioritized", seed=4) as loader:
             rl.run(agent, "catch/0", data=loader, learner_steps=steps, checkpoint_dir=tmp_path / folder, progress=False)
             ends.append(made.weights())

@@ -179,16 +179,16 @@ def connections() -> Iterator[tuple[int, socket.socket]]:
                 if copy.family == socket.AF_INET and not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                     yield os.fstat(copy.fileno()).st_ino, copy
         except OSError:
-            # It was closed in the meantime.
+            # The connection was closed in the meantime.
             continue
 
 
 def cut_all_but(others: set[int]) -> int:
-    """Breaks connections, as a network failure does; returns their number."""
+    """Breaks connections like a network failure; returns their number."""
     ended = 0
     for inode, connection in connections():
         if inode not in others:
-            # The other side may have ended it.
+            # The other side may have closed it.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
                 ended += 1
@@ -197,7 +197,7 @@ def cut_all_but(others: set[int]) -> int:
 
 @pytest.mark.parametrize("prefetch", [0, 1, 3])
 def test_ranks_continue_after_cut_connections(prefetch: int) -> None:
-    """The batches are the same as without lost connections, and no rank falls behind."""
+    """Lost connections change no batch, and no rank falls behind."""
     others = {inode for inode, _ in connections()}
 
     def work(group: gpu.Group, cuts: bool) -> list[gpu.Batch]:

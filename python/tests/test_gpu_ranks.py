@@ -1,4 +1,4 @@
-"""Several ranks draw from their stores what a single rank with all trajectories would draw."""
+"""Several ranks draw the same trajectories as a single rank with all trajectories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOWS = {"x": gpu.Window(-2, 3), "length": gpu.Window()}
 
 
 class Threads(gpu.Group):
-    """Communication between ranks that are threads of this process."""
+    """Communication between ranks in threads of this process."""
 
     def __init__(self, rank: int, board: list[bytes], barrier: threading.Barrier, **share: int) -> None:
         super().__init__(rank, len(board), **share)
@@ -67,7 +67,7 @@ def trajectory(number: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def filled(group: gpu.Group, **options: Any) -> gpu.Store:
-    """A store with this rank's share of twelve trajectories, whose values are their indices."""
+    """A store with this rank's share of twelve trajectories, with their indices as values."""
     each = TRAJECTORIES // group.ranks
     store = gpu.Store({"x": "int64", "length": "int64"}, capacity=each, max_steps=5, group=group, **options)
     for number in range(group.rank * each, (group.rank + 1) * each):
@@ -83,7 +83,7 @@ def batches(group: gpu.Group, sampling: Any, size: int, count: int = 3) -> list[
 
 
 def whole(shares: list[gpu.Batch], field: str) -> npt.NDArray[Any]:
-    """Reassembles the list, of which each replica has every n-th row."""
+    """Reassembles the list; each replica has every n-th row."""
     return np.stack([getattr(share, field) for share in shares], axis=1).reshape(-1)
 
 
@@ -93,7 +93,7 @@ SAMPLINGS = ["uniform", "weighted", "stratified", gpu.Prioritized(0.7, 0.5), "to
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_any_number_of_ranks_draws_the_same_rows(sampling: Any, ranks: int) -> None:
-    """Defects 1, 2, 13 and 15: the weights of all ranks count, and each rank gets the rows of its own share."""
+    """Defects 1, 2, 13 and 15: the weights of all ranks count, and each rank gets its own share of the rows."""
     alone = together(1, lambda group: batches(group, sampling, 6))[0]
     shares = together(ranks, lambda group: batches(group, sampling, 6))
     for number, expected in enumerate(alone):
@@ -119,8 +119,8 @@ def test_ranks_of_one_replica_read_the_same_rows() -> None:
 
 def test_fifo_alternates_between_ranks() -> None:
     shares = together(2, lambda group: [list(batch.indices) for batch in batches(group, "fifo", 4, count=1)])
-    # The first trajectory of each rank, then the second of each. Trajectories 0, 4 and 8 have weight 0 and are not
-    # drawn.
+    # The first trajectory of each rank, then the second trajectory of each rank. Trajectories 0, 4 and 8 have weight 0
+    # and are not drawn.
     assert shares == [[[6, 7]], [[1, 2]]]
 
 
@@ -240,7 +240,7 @@ def test_a_failing_rank_is_reported_to_all() -> None:
                 outcomes.append(str(failed.value))
                 if group.rank == 1:
                     store._native.update_weights([7], [1.0], None)
-                # All ranks continue from where they were.
+                # All ranks continue from the same point.
                 next(loader)
 
     together(2, work)
@@ -309,7 +309,7 @@ def test_checkpoints_of_ranks(tmp_path: Any) -> None:
 
 
 def test_a_dataset_is_divided() -> None:
-    """Defect 16: each rank stores its part, and not the whole."""
+    """Defect 16: each rank stores only its part."""
     ends = np.zeros(20, bool)
     ends[[2, 5, 6, 11, 15, 19]] = True
     data = {"observations": np.arange(20.0), "actions": np.arange(20), "rewards": np.ones(20), "terminals": ends}
@@ -451,7 +451,8 @@ def test_a_killed_rank_is_detected_and_leaves_nothing_behind() -> None:
             with pytest.raises(errors.UnavailableError, match="rank 1 has ended"):
                 for _ in range(10):
                     next(loader)
-        # The trajectories that it was reading can be replaced. If there is no room, an insertion sweeps automatically.
+        # The trajectories that the rank was reading can be replaced. If there is no room, an insertion sweeps
+        # automatically.
         assert store.sweep() == 1
         for number in range(4):
             store.insert({"x": np.full(2, 10 + number)})

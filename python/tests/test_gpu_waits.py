@@ -1,4 +1,4 @@
-"""Waits are logged and end in time, and closed objects leave nothing behind."""
+"""Waits are logged and end in time, and closed objects release all resources."""
 
 from __future__ import annotations
 

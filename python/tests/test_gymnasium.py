@@ -1,4 +1,4 @@
-"""relive.gymnasium: compares what a recorder writes with the values derived directly from the episode."""
+"""relive.gymnasium: compares a recorder's items with values derived directly from the episode."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Script(gymnasium.Env[Any, Any]):
 
 
 def action_of(env: Script, step: int) -> Any:
-    """A policy whose action at step t is t modulo 9."""
+    """A policy with the action t modulo 9 at step t."""
     return (step % 9, np.full(2, step % 9, np.float32)) if env._nested else step % 9
 
 
 class Setting:
-    """A server whose table is a queue with the signature of the items, and a client."""
+    """A server with a queue that has the items' signature, and a client."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], kind: Kind, max_size: int = 1_000) -> None:
         self.table = relive.Table.queue("items", max_size, signature=signature(env, kind))
@@ -81,7 +81,7 @@ class Setting:
         self.server.stop()
 
     def items(self) -> list[Any]:
-        """All items in order, each without the batch dimension."""
+        """Returns all items in order, each without the batch dimension."""
         count = self.table.info.current_size
         if not count:
             return []
@@ -148,7 +148,7 @@ def test_transitions(n_steps: int, lengths: list[int], truncates: bool, form: st
         }
         for item in items
     ]
-    # Within an episode, items are created when their windows are complete, which is in the order of their starts.
+    # Within an episode, items are created when their windows are complete, that is, in the order of their starts.
     assert found == expected
 
 

@@ -1,4 +1,4 @@
-"""Misuse of the API that occurs in programs."""
+"""Misuse of the API that occurs in real programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""relive.jax: arrays over the gathered memory; and DLPack, by which any framework can access it."""
+"""relive.jax: arrays over the gathered memory; and access from any framework through DLPack."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_dlpack_shares_the_memory_and_keeps_it(client: relive.Client, from_dlpac
         assert pointer(shared) == address
         del column
         gc.collect()
-        # The pool would reuse the memory if it were free.
+        # The pool would reuse free memory.
         addresses = {next(batches).data["frame"].ctypes.data for _ in range(50)}
     assert address not in addresses
     np.testing.assert_array_equal(np.asarray(shared), values)

@@ -22,7 +22,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Learns with the mean of all gradients, and writes every version of its weights to the file of its rank."""
+    """Learns with the mean of all gradients, and writes every version of its weights to its rank's file."""
 
     def __init__(self, folder: pathlib.Path, *, ends: bool) -> None:
         torch.manual_seed(os.getpid())

@@ -39,7 +39,7 @@ def test_other_lists_are_nests(serve: Serve) -> None:
     mixed = written(client, {"a": [np.float32(1), np.float32(2)], "b": [np.zeros(2), 1.0], "c": (1.0, 2.0), "d": [[1, 2], [3]]})
     assert isinstance(mixed["a"], list) and isinstance(mixed["b"], list) and isinstance(mixed["c"], tuple)
     assert [column[-1].shape for column in mixed["d"]] == [(2,), (1,)], "no array: the rows have different lengths"
-    # A place that was a nest of arrays stays one.
+    # A nest of arrays stays a nest.
     history = written(client, {"a": [np.float64(1), np.float64(2)]}, {"a": [3.0, 4.0]})
     assert [float(column[-1].numpy()) for column in history["a"]] == [3.0, 4.0]
 

@@ -20,7 +20,7 @@ def write(step):
     writer.create_item("q", 1.0, writer.history[-1:])
 
 write(0)
-writer.flush()  # The queue is full, so that nothing after this is ever confirmed.
+writer.flush()  # The queue is full, so no later item is ever confirmed.
 for step in range(1, 4):
     write(step)
 del writer

@@ -1,4 +1,4 @@
-"""Bounds on bytes: of tables, which evict items, and of servers, whose writers wait."""
+"""Bounds on bytes: tables evict items, and writers of servers wait."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_constructor_accepts_max_bytes() -> None:
 
 @pytest.fixture
 def bounded() -> Callable[..., tuple[relive.Server, relive.Table]]:
-    """Creates servers with room for two steps and for the one that is being written."""
+    """Creates servers with room for two steps and for the step that is being written."""
 
     def start(max_bytes_wait: float) -> tuple[relive.Server, relive.Table]:
         table = uniform_table()
@@ -130,7 +130,7 @@ def test_a_waiting_writer_is_listed_and_continues(bounded: Bounded, transport: s
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also in runs that were started in the background, where it is ignored."""
+    """Makes Ctrl-C raise KeyboardInterrupt, also in background runs, which ignore it by default."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Tables without a signature return data under the names with which it was written."""
+"""Tables without a signature return data under its original names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Connect = Callable[..., relive.Client]
 
 
 class Step(NamedTuple):
-    """A step as a named tuple, whose fields are not in alphabetical order."""
+    """A step as a named tuple with fields that are not in alphabetical order."""
 
     reward: Any
     obs: Any
@@ -101,7 +101,7 @@ def test_named_tuples_keep_their_name_and_order(client: relive.Client) -> None:
 
 
 def test_non_string_keys_have_no_names(client: relive.Client) -> None:
-    # Ordered as text, 10 would come before 9.
+    # In text order, 10 would come before 9.
     write(client, lambda history: {9: history["obs"][-1], 10: history["reward"][-1]})
     data = data_of(client)
     assert isinstance(data, list)
@@ -219,7 +219,7 @@ class TestStructuresThatDiffer:
         assert client.server_info()["table"].current_size == 1
 
     def test_unchecked_differing_items_are_reported_by_batches(self, client: relive.Client) -> None:
-        """Otherwise, the items of one writer would be returned under the names of the other."""
+        """Otherwise, one writer's items would be returned under the other writer's names."""
         write(client, newest)
         other = relive.Client(client.server_address, transport=client.transport)
         batches = client.batches("table", 1, prefetch=0)

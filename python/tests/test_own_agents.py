@@ -371,7 +371,7 @@ def test_an_unserializable_state_ends_the_run(tmp_path: pathlib.Path) -> None:
             rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50)
     finally:
         SummingLearner.state = SummingLearner_state  # type: ignore[method-assign]
-    # Nothing was saved, so the run can start once the error is fixed.
+    # No checkpoint was saved, so the run can start after the error is fixed.
     assert rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50).env_steps >= 200
 
 

@@ -16,7 +16,7 @@ from torch import nn
 
 
 class Everything(rlt.Stateful):
-    """One attribute of each kind that is saved, and some that are not."""
+    """One attribute of each saved kind, and some attributes that are not saved."""
 
     def __init__(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -123,7 +123,7 @@ def test_a_target_moves_by_tau_and_copies_buffers() -> None:
 def test_a_step_clips_the_gradient_norm() -> None:
     parameter = nn.Parameter(torch.tensor([3.0, 4.0]))
     optimizer = torch.optim.SGD([parameter], 1.0)
-    # The gradient of half the square is the parameter, whose norm is 5.
+    # The gradient of half the square is the parameter, which has a norm of 5.
     assert rlt.step(optimizer, 0.5 * parameter.square().sum(), max_norm=1.0) == 12.5
     assert parameter.tolist() == pytest.approx([2.4, 3.2], abs=1e-4)
     assert rlt.step(optimizer, 0.5 * parameter.square().sum()) == pytest.approx(8.0, abs=1e-3)

@@ -46,8 +46,8 @@ print(client.server_info()["table"].current_size)
 
 @pytest.mark.parametrize("way", ["auto", "tcp"])
 def test_a_forked_child_opens_its_own_connection(way: str) -> None:
-    """In a new interpreter, because libraries with threads, which other tests load, do not support forks. The child's
-    `stop` does not end its parent's server."""
+    """Runs in a new interpreter, because other tests load libraries with threads, which do not support forks. The
+    child's `stop` does not end its parent's server."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED.format(way=way)],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
@@ -98,7 +98,7 @@ print(taken, int(peak_kib) / 1024, sorted(heavy))
     ],
 )
 def test_modules_are_imported_on_access(imports: str, name: str, module: str) -> None:
-    # In a separate process, because this one has imported them.
+    # Runs in a separate process, because this process has imported them.
     program = f"""
 import sys
 {imports}

@@ -50,7 +50,7 @@ def test_a_bar_is_closed_when_a_run_fails(capsys: pytest.CaptureFixture[str]) ->
     for display in ("tqdm", "rich", "line"):
         with pytest.raises(RuntimeError, match="enough"):
             rl.DQN(SMALL).train("catch/0", steps=10**9, progress=display, on_step=fail)  # type: ignore[arg-type]
-    # A second live display of rich would be refused if the first were still there.
+    # rich would refuse a second live display while the first still exists.
     rl.DQN(SMALL).train("catch/0", steps=100, progress="rich")
 
 

@@ -1,4 +1,4 @@
-"""relive.rl.adders: compares what they write with a naive implementation of the rules."""
+"""relive.rl.adders: compares the items with a naive implementation of the rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEC = rl.EnvironmentSpec(
 
 
 class Place:
-    """A server whose tables return every item once, in order of creation."""
+    """A server with tables that return every item once, in order of creation."""
 
     def __init__(self, signature: Any = None) -> None:
         tables = [

@@ -1,4 +1,4 @@
-"""Agents whose settings are only listed in Rust, recorded episodes, and policies with memory."""
+"""Agents with settings that are only listed in Rust, recorded episodes, and policies with memory."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def test_costs_are_measured_saved_and_used_for_predictions(tmp_path: pathlib.Pat
     costs.save(tmp_path / "costs.json")
     again = rl.Costs.load(tmp_path / "costs.json")
     assert again.as_dict()["settings"] == measured["settings"]
-    # JSON has seconds with one digit less than full precision.
+    # In JSON, seconds have one digit less than full precision.
     assert again.predict(actors=4).env_steps_per_s == pytest.approx(costs.predict(actors=4).env_steps_per_s)
     few, many = (again.predict(actors=actors, envs=64, nodes=actors) for actors in (1, 16))
     assert many.env_steps_per_s > few.env_steps_per_s > 0.0

@@ -1,4 +1,4 @@
-"""Data sets from other sources, and the quality of what is learned from them."""
+"""Data sets from other sources, and the quality of the learned policies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Storage:
 
 
 class Dataset:
-    """The parts of a Minari data set that are used."""
+    """The used parts of a Minari data set."""
 
     storage = Storage()
 
@@ -174,7 +174,7 @@ def test_invalid_data_sets_are_reported() -> None:
 
 def test_policies_are_scored_by_a_random_policy_and_an_expert() -> None:
     class Still:
-        """A policy that remembers how often it was reset."""
+        """A policy that counts its resets."""
 
         begun = 0
 

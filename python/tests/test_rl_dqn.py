@@ -59,7 +59,7 @@ def test_logs_of_a_crashed_and_resumed_run_have_each_episode_once(tmp_path: path
         with pytest.raises(Broken):
             run(tmp_path / "parts", breaks_after)
     assert run(tmp_path / "parts", None) == whole
-    # A finished run reports nothing again, and none of its reports are lost.
+    # A finished run repeats no reports, and loses none.
     assert run(tmp_path / "parts", None) == whole
 
 
@@ -161,7 +161,7 @@ def test_saved_runs_resume_only_with_the_same_environment_and_settings(tmp_path:
 
 
 class Broken(Spaces):
-    """Fails, or observes something else, at its tenth step."""
+    """Fails, or returns another observation, at its tenth step."""
 
     def __init__(self, observation: Any) -> None:
         super().__init__(BOX, spaces.Discrete(2))

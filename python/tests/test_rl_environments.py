@@ -1,4 +1,4 @@
-"""relive.rl: environments in Rust and in Python, by dm_env's interface and Gymnasium's."""
+"""relive.rl: environments in Rust and in Python, with dm_env's and Gymnasium's interfaces."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def returned(policy: rl.Policy, name: str, seed: int) -> float:
 
 
 def weights(policy: rl.Policy) -> bytes:
-    """The numbers in a policy's file, without metadata."""
+    """Returns the numbers in a policy's file, without metadata."""
     file = policy.to_bytes()
     return file[8 + int.from_bytes(file[:8], "little") :]
 

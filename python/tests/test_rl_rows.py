@@ -25,8 +25,8 @@ def cart_pole() -> Any:
 
 
 class Walk(gymnasium.Env[Any, Any]):
-    """Observes how often it was reset, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest``
-    steps in turn; those of even length terminate, all others are truncated."""
+    """Observes the number of its resets, the number of steps since the last reset, and its last action. Its episodes
+    have 1, 2 … ``longest`` steps in turn; episodes of even length terminate, all others are truncated."""
 
     observation_space = Dict({"at": Box(0, 1000, (3,), np.float32), "begun": Discrete(1000)})
     action_space = Discrete(4, start=2)
@@ -134,7 +134,7 @@ def check_walks(found: list[rl.Rollout]) -> None:
             assert rollout.ends[time, row] == (after[1] == length)
             assert rollout.discounts[time, row] == float(after[1] != length or length % 2 == 1)
             learnt += 1
-        # The step after an end only resets.
+        # The step after the end of an episode only resets.
         assert np.array_equal(rollout.starts[1:], rollout.ends[:-1])
     assert learnt > 100
 
@@ -202,7 +202,7 @@ def test_async_vectors_with_same_step_autoreset_are_supported() -> None:
 
     _, found = rollouts(make, rows=2)
     check_walks(found)
-    # It was created once: the environment whose spec was read is also the one that is stepped.
+    # The environment was created once: after its spec was read, the same environment is stepped.
     assert len(made) == 1
     made[0].close()
 
@@ -267,7 +267,7 @@ def test_a_given_vector_serves_one_worker() -> None:
 
 
 class Crowd(pettingzoo.ParallelEnv[str, Any, Any]):
-    """Agents that leave one after the other. The first terminates, the others are truncated. The last one joins
+    """Agents that leave one after the other. The first agent terminates, the others are truncated. The last agent joins
     late."""
 
     metadata = {"name": "crowd"}
@@ -311,7 +311,7 @@ def test_agents_of_pettingzoo_are_rows() -> None:
     assert crowd.seeds[:2] == [9, None]
     first = found[0]
     starts, ends = first.starts[:12].T.astype(int).tolist(), first.ends[:12].T.astype(int).tolist()
-    # An episode has five steps, and one that resets.
+    # An episode has five steps, and one step that resets.
     assert starts == [[0, 0, 1, 1, 1, 1] * 2, [0, 0, 0, 0, 1, 1] * 2, [1, 1, 1, 0, 0, 1] * 2]
     assert ends == [[0, 1, 0, 0, 0, 0] * 2, [0, 0, 0, 1, 0, 0] * 2, [0, 0, 0, 0, 1, 0] * 2]
     for rollout in found:

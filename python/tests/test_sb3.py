@@ -45,7 +45,7 @@ def steps(space: spaces.Space[Any], actions: spaces.Space[Any], count: int, n_en
 
 
 def rows(sample: Any) -> set[bytes]:
-    """Each transition of a batch as bytes, whatever its order."""
+    """Each transition of a batch as bytes, in any order."""
     leaves = []
     for part in sample:
         if isinstance(part, dict):
@@ -104,7 +104,7 @@ def test_n_step_transitions_match_the_sb3_buffer() -> None:
         }
 
     expected, found = targets(theirs), targets(ours)
-    # Stable-Baselines3's buffer also returns the last steps, whose windows are incomplete.
+    # Stable-Baselines3's buffer also returns the last steps, which have incomplete windows.
     assert len(found) >= 57 and found.keys() <= expected.keys()
     for observation, (reward, share, after) in found.items():
         assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5) and after == expected[observation][2]
@@ -135,7 +135,7 @@ def test_unsupported_buffer_options_are_refused() -> None:
 
 
 def small() -> Any:
-    """Arguments of an algorithm, which writes into them."""
+    """Arguments of an algorithm, which writes to them."""
     return {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "batch_size": 16, "buffer_size": 500, "device": "cpu", "seed": 1}
 
 
@@ -161,7 +161,7 @@ def test_sb3_algorithms_learn_from_the_buffer(algorithm: Any, environment: str, 
 
 
 class Pictured(gymnasium.Env[Any, Any]):
-    """An environment with dict observations, in which there is nothing to learn."""
+    """An environment with dict observations and no task."""
 
     observation_space: Any = spaces.Dict({"place": BOX, "kind": spaces.Discrete(5)})
     action_space: Any = spaces.Discrete(2)

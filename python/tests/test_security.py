@@ -168,7 +168,7 @@ def test_connections_beyond_the_limit_are_closed() -> None:
     client = relive.Client(f"127.0.0.1:{server.port}", transport="tcp")
     with socket.create_connection(("127.0.0.1", server.port)), pytest.raises(turned_away):
         client.server_info(timeout=1)
-    # The server takes a moment to notice that the first connection has ended.
+    # The server takes a moment to detect the end of the first connection.
     until, info = time.monotonic() + PATIENCE_S, None
     while info is None and time.monotonic() < until:
         with contextlib.suppress(*turned_away):

@@ -1,4 +1,4 @@
-"""Servers and tables: their properties, the calls that they refuse, and how they end."""
+"""Servers and tables: properties, refused calls, and shutdown."""
 
 from __future__ import annotations
 

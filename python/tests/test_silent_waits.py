@@ -143,7 +143,7 @@ def unconfirmed(client: relive.Client, tables: tuple[str, ...] = ("table",)) -> 
 
 @pytest.fixture
 def away() -> relive.Client:
-    """A client of a server with two tables, which is down."""
+    """A client of a server that is down and has two tables."""
     server = relive.Server([uniform_table(), uniform_table("other")])
     client = relive.Client(f"localhost:{server.port}", transport="tcp")
     with client.trajectory_writer(1) as writer:

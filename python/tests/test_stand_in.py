@@ -1,5 +1,4 @@
-"""The module `reverb` of `relive-as-reverb` where TensorFlow is not installed. With TensorFlow it is tested in
-`interop/standin`."""
+"""The module `reverb` of `relive-as-reverb` without TensorFlow. `interop/standin` tests it with TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import sys
 
 STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
 
-# Every module that can be imported, and every name that it lists.
+# Every importable module, and its listed names.
 WALK = """
 import importlib, pkgutil, sys
 import reverb
@@ -45,7 +44,7 @@ def test_names_without_tensorflow() -> None:
     )
     assert walked.returncode == 0, walked.stderr
     said = set(walked.stdout.splitlines())
-    # The modules that need TensorFlow, or absl, which is installed with it.
+    # Modules that need TensorFlow, or absl, which is installed with TensorFlow.
     assert {"cannot import reverb.tf_client", "cannot import reverb.cc.ops.gen_reverb_ops"} <= said
     assert said <= {
         "cannot import reverb.tf_client",

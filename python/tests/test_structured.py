@@ -264,7 +264,7 @@ class TestInferSignature:
         with pytest.raises(ValueError, match=r"Got \[tf.float32, tf.int32\]"):
             infer([{"x": REF["a"][-2:]}, {"x": REF["b"]["c"][-2:]}], spec)
 
-    # Existing programs compare the texts of these three errors word by word.
+    # Existing programs compare these three error texts word by word.
     def test_no_configs(self) -> None:
         with pytest.raises(ValueError, match=r"^At least one config must be provided\.$"):
             structured.infer_signature([], SPEC)

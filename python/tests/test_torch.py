@@ -169,7 +169,7 @@ def test_workers_of_a_loader_share_the_batches(client: relive.Client, context: s
 def test_loader_workers_refuse_to_move_tensors(
     client: relive.Client, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs in this process, because PyTorch takes 5 s to end a worker that has raised."""
+    """Runs in this process, because PyTorch takes 5 s to end a worker after an exception."""
     worker = types.SimpleNamespace(id=0, num_workers=1)
     monkeypatch.setattr(relive.torch, "get_worker_info", lambda: worker)
     with pytest.raises(ValueError, match="workers of a DataLoader"):

@@ -51,7 +51,7 @@ def to_the_left(module: Any, data: Any) -> Any:
 
 
 class Narrow(nn.Module):
-    """A policy whose mean is learned, but not its standard deviation."""
+    """A policy with a learned mean but a fixed standard deviation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def test_the_loss_of_ppo_is_clipped() -> None:
     for layer in (module.logits, module.value):
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)
-    # Both actions have the probability one half now; the ratios are 2 (clipped to 1.2), with positive and negative
+    # Both actions now have a probability of one half; the ratios are 2 (clipped to 1.2), with positive and negative
     # advantages, and 1.
     data = {
         "observation": torch.zeros(3, 2), "action": torch.tensor([0, 1, 0]), "log_prob": torch.tensor([0.25, 0.25, 0.5]).log(),

@@ -64,8 +64,8 @@ def test_priorities_and_weights_match_torchrl() -> None:
             one.update_tensordict_priority(batch)
         batches = [one.sample() for _ in range(200)]
         shares.append(torch.bincount(torch.cat(batches)["action"], minlength=4) / (200 * 32))
-        # Relive divides weights by the largest of the batch, torchrl by that of the buffer: both agree if the batch
-        # contains all items.
+        # Relive divides weights by the largest weight of the batch, torchrl by the largest weight of the buffer; the
+        # results are equal if the batch contains all items.
         batch = next(batch for batch in batches if len(batch["action"].unique()) == 4)
         weights.append([float(batch["priority_weight"][batch["action"] == action][0]) for action in range(4)])
     assert torch.allclose(shares[0], torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.03)

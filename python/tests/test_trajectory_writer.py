@@ -266,7 +266,7 @@ def test_configured_columns(connect: Connect) -> None:
 
 def test_sequences_and_windows(connect: Connect) -> None:
     client = connect(fifo_table())
-    # Unchecked, since not all of these items have the same columns.
+    # Unchecked, since these items have different columns.
     with client.trajectory_writer(6, validate_items=False) as writer:
         writer.append_sequence({"x": np.arange(6), "y": np.arange(12.0).reshape(6, 2)})
         assert writer.episode_steps == 6
@@ -396,7 +396,7 @@ def test_two_threads_cannot_use_one_writer(serve: Serve) -> None:
     flusher.start()
     while not client.status(timeout=PATIENCE_S)["tables"]["table"].waiters:
         pass
-    # The flush holds the writer; this call must not wait for it.
+    # The flush is using the writer; this call must not wait for it.
     with pytest.raises(RuntimeError, match="another thread"):
         while flusher.is_alive():
             writer.append(3)
@@ -475,7 +475,7 @@ def test_strings_are_read_back_as_bytes(connect_once: relive.Client, texts: list
 
 @pytest.fixture(params=["in-process", "tcp"])
 def connect_once(request: pytest.FixtureRequest, serve: Serve) -> relive.Client:
-    """One server for all examples: each item is read before the next one is written."""
+    """One server for all examples: each item is read before the next item is written."""
     server = serve(fifo_table())
     return relive.Client(f"localhost:{server.port}", transport=request.param)
 

@@ -21,7 +21,7 @@ from relive.rl.vector import ProcessVectorEnv
 
 
 class Parts(gymnasium.Env[Any, Any]):
-    """An environment with nested observations and actions, which returns what it received."""
+    """An environment with nested observations and actions, which returns its input."""
 
     observation_space = Dict({"a": Box(-1, 100, (2,), np.float32), "b": Tuple((Discrete(9), MultiBinary(3)))})
     action_space = Dict({"go": Discrete(5), "by": Box(0, 1, (2,), np.float32)})
@@ -214,5 +214,5 @@ def test_a_killed_program_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
     assert not os.path.exists(f"/dev/shm/{name}")
     for pid in pids:
         status = pathlib.Path(f"/proc/{pid}/status")
-        # A process that has ended but was not waited for is a zombie.
+        # A process that has ended without being waited for is a zombie.
         assert not status.exists() or "State:\tZ" in status.read_text()

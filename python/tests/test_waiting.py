@@ -23,7 +23,7 @@ Call = Callable[[relive.Client], object]
 
 
 def full_queue(client: relive.Client) -> relive.TrajectoryWriter:
-    """A writer with one item, for which the full queue has no room."""
+    """A writer with one item that does not fit into the full queue."""
     writer = client.trajectory_writer(1)
     for step in range(2):
         writer.append(np.int64(step))
@@ -51,7 +51,7 @@ def blocked(request: pytest.FixtureRequest) -> Call:
 
 
 def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[BaseException]]:
-    """A thread that waits in `call`, which the server confirms, and the exception of the call."""
+    """A thread that is waiting in `call`, as the server confirms, and the call's exception."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -63,7 +63,7 @@ def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[Bas
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     watcher = relive.Client(client.server_address)
-    # Each round is a call to the server. Its return shows that the waiting thread has released the interpreter.
+    # Each round is a call to the server. The call can only return if the waiting thread has released the interpreter.
     while not any(info.waiters for info in watcher.status(timeout=PATIENCE_S)["tables"].values()):
         assert thread.is_alive(), raised
     return thread, raised
@@ -142,7 +142,7 @@ def test_every_wait_has_a_deadline(connect: Connect, call: Call) -> None:
 INTERRUPTED = """
 import sys, threading, signal, os
 sys.path[:0] = [{tests!r}]
-# Whoever started the tests in the background has left this ignored.
+# If the tests were started in the background, this signal is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 import relive, test_waiting

@@ -1,4 +1,4 @@
-"""Runs whose workers are Python processes."""
+"""Runs with Python processes as workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FailingAgent(Agent):
 
 
 class Catch:
-    """Catch as a Python environment, which records its process."""
+    """Catch as a Python environment that records its process."""
 
     def __init__(self, seed: int) -> None:
         self._inner = rl.make("catch/0", seed=seed)
@@ -43,7 +43,7 @@ class Catch:
 
 
 class KilledOnce(Catch):
-    """An environment whose process is killed the first time that episode five ends."""
+    """An environment that kills its process when episode five ends for the first time."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -66,9 +66,9 @@ def test_workers_act_for_custom_agents(experience: Any, env: Any) -> None:
     agent = Agent(experience)
     result = rl.run(agent, env, steps=300, on="processes", actors=2)
     assert result.is_complete and result.env_steps >= 300 and result.learner_steps == len(agent.batches()) > 0
-    # If workers do not wait for each other, the first may finish before the second starts.
+    # Without waits between workers, the first worker may finish before the second starts.
     assert set(result.episodes.actors) == {0, 1} if isinstance(experience, rl.Rollouts) else set(result.episodes.actors) <= {0, 1}
-    # The result's policy is the only one in this process with weights.
+    # The result's policy is the only policy in this process with weights.
     assert sum(isinstance(made, RandomPolicy) and made.loaded is not None for made in agent.made) == 1
 
 

@@ -52,7 +52,8 @@ WRONG = [
 
 
 class Make:
-    """Creates such environments, also in other processes; with a number, only that environment misbehaves."""
+    """Creates such environments, also in other processes; with a number, only the environment with this number
+    misbehaves."""
 
     def __init__(self, answer: Any, number: int | None = None) -> None:
         self.answer, self.number = answer, number
@@ -142,7 +143,7 @@ class Unclosable(Odd):
 
 def test_a_run_closes_its_environments_and_logs_failures(caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[str]:
-        # Other threads, such as those of waiting calls, also write to the log.
+        # Other threads, for example of waiting calls, also write to the log.
         return [text for text in (record.getMessage() for record in caplog.records) if "close()" in text]
 
     with caplog.at_level(logging.WARNING, "relive"):

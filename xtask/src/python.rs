@@ -77,7 +77,7 @@ impl Environment {
 }
 
 /// The first of `$PYTHON`, `python3.11`, `python3` and `python` that has the right version and works.
-fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     let chosen = std::env::var_os("PYTHON").map(PathBuf::from);
     let candidates = match chosen {
         Some(python) => vec![python],

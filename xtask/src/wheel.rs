@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::binary::Profile;
-use crate::{process, workspace};
+use crate::{process, python, workspace};
 
 /// Builds the wheel and installs it for `python`, replacing an older one.
 pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()> {
@@ -41,9 +41,12 @@ fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels).context(format!("cannot remove {}", wheels.display()))?;
     }
+    // The wheel suits every interpreter. If each environment named its own, cargo would compile the module for each.
+    let interpreter = python::find()?;
     let mut command = Command::new(python);
-    command.current_dir(root.join("python")).env("PYO3_PYTHON", python);
+    command.current_dir(root.join("python")).env("PYO3_PYTHON", &interpreter);
     command.args(["-m", "maturin", "build", "--profile", profile.name(), "--out"]).arg(&wheels);
+    command.arg("--interpreter").arg(&interpreter);
     process::run(&mut command)?;
     let built = fs::read_dir(&wheels).context(format!("maturin left nothing in {}", wheels.display()))?;
     let mut built: Vec<PathBuf> = built.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;

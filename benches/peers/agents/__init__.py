@@ -1,4 +1,4 @@
-"""The stores in which agents keep steps of several columns, behind one interface; each is used as its documentation
+"""Stores for agents' steps with several columns, behind one interface; each store is used as its documentation
 recommends.
 
 Every module has contenders and a text `SETTINGS` that describes their configuration.
@@ -42,14 +42,14 @@ class Base(abc.ABC):
 
     @abc.abstractmethod
     def add_one(self, number: int, is_last: bool) -> None:
-        """Adds step `number`, which may be the last of an episode, and the item that ends with it, if there is one."""
+        """Adds step `number`, which may be the last of an episode, and the item that ends with this step, if any."""
 
     @abc.abstractmethod
     def add_many(self, number: int, count: int) -> None:
         """Adds a block of `count` steps, and the items that end with them."""
 
     def settle(self) -> None:
-        """Returns once everything that was added is stored."""
+        """Returns once all added data is stored."""
 
     @abc.abstractmethod
     def sample(self) -> Any:

@@ -15,7 +15,7 @@ SETTINGS = ("a ring for each column, column[indices]; with out= np.take(..., out
 
 
 class Ring(Base):
-    """Structure of arrays. Sequences and episodes are windows of the steps, so that nothing is stored twice."""
+    """Structure of arrays. Sequences and episodes are windows of the steps, so that no step is stored twice."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)
@@ -51,7 +51,7 @@ class Ring(Base):
         return end - first
 
     def _windows(self) -> tuple[int, int]:
-        """The first item whose steps are all stored, and one after the last, in periods."""
+        """The first completely stored item, and one past the last, in periods."""
         oldest = max(0, self._added - self._capacity)
         return -(-oldest // self.shape.period), max(0, self._added - self.shape.length) // self.shape.period + 1
 

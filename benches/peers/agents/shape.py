@@ -9,12 +9,12 @@ import numpy as np
 Columns = dict[str, np.ndarray]
 
 PERIOD = 10
-"""Steps from the beginning of a sequence to that of the next."""
+"""Steps from the beginning of a sequence to the beginning of the next."""
 PREPARED = 100
-"""Steps that are added by one call where they are added together."""
+"""Steps of one call that adds several steps."""
 POOL = 500
-"""Different steps that are added in turn, so that no cache on the way sees only one: a multiple of `PERIOD` and
-`PREPARED`."""
+"""The number of different steps, which are added in turn so that caches do not contain only one step: a multiple of
+`PERIOD` and `PREPARED`."""
 _SHORTEST = 20
 LONGEST = 200
 """Steps of an episode."""
@@ -101,12 +101,13 @@ class Pool:
         return self._steps[number % POOL]
 
     def steps(self, number: int, count: int) -> Columns:
-        """`count` steps from `number` on, along the leading dimension of each column."""
+        """`count` steps starting with `number`, along the leading dimension of each column."""
         first = number % POOL
         return {name: column[first:first + count] for name, column in self._rows.items()}
 
     def windows(self, number: int, count: int) -> Columns:
-        """The items of more than one step that end with the `count` steps from `number` on, which start a period."""
+        """The items of more than one step that end with the `count` steps starting with `number`, which starts a
+        period."""
         length, period = self._shape.length, self._shape.period
         ends = np.arange(number + period, number + count + 1, period)
         first = (ends[ends >= length] - length) % POOL

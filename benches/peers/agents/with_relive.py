@@ -25,7 +25,7 @@ class InProcess(Base):
         super().__init__(shape, pool)
         self._closing = contextlib.ExitStack()
         self._client = self._connect()
-        # Items of several steps may contain steps that were added in either way, so one writer must add both.
+        # Items of several steps can contain steps from both ways of adding, so one writer must perform both.
         if shape.has_episodes:
             self._one = self._many = self._writer(int(shape.episode_lengths().max()))
         elif shape.length > 1:

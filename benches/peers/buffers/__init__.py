@@ -1,4 +1,4 @@
-"""Replay buffers in the process of their user, behind one interface; each is used as its documentation recommends.
+"""In-process replay buffers behind one interface; each buffer is used as its documentation recommends.
 
 A step is one float32 array; a batch is one array of 256 steps. Every module has a class `Buffer` and a text `SETTINGS`
 that describes the configuration.
@@ -14,7 +14,7 @@ import numpy as np
 BATCH = 256
 """Items of a sampled batch."""
 BLOCK = 1_000
-"""Steps that are added by one call where many are, fewer when they are large."""
+"""Steps of one call that adds many steps; fewer if the steps are large."""
 BLOCK_BYTES = 16 << 20
 
 PRIORITY_EXPONENT = 0.6
@@ -48,7 +48,7 @@ class Base(abc.ABC):
         """Adds one step and its item."""
 
     def settle(self) -> None:
-        """Returns once everything that was added is stored."""
+        """Returns once all added data is stored."""
 
     @abc.abstractmethod
     def sample(self) -> np.ndarray:
@@ -63,7 +63,7 @@ class Base(abc.ABC):
 
 
 class Unsupported(Exception):
-    """The peer has no such operation; the text states what is missing."""
+    """The peer lacks an operation; the text states which."""
 
 
 def block(nbytes: int) -> int:

@@ -16,7 +16,7 @@ from servers import Server, serve
 
 HERE = pathlib.Path(__file__).parent.parent
 PATIENCE_S = 240.0
-# Maximum bytes of a server's table; otherwise, inserts of large items would fill memory.
+# Maximum bytes of a server's table, since inserts of large items would otherwise fill the memory.
 TABLE_BYTES = 2 << 30
 
 
@@ -98,7 +98,7 @@ class Clients:
         return with_server(self._case, json.loads(heard), server, cpu) | {"connections": connections}
 
     def _tell(self, line: str) -> None:
-        # The reason why it ended is reported at the end.
+        # The reason for its end is reported at the end.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -159,7 +159,7 @@ def absent_transports(tools: Tools, transports: list[str]) -> dict[str, str]:
 
 
 def output(command: list[str]) -> str:
-    """The output of a command, whose temporary files are removed when it has ended."""
+    """Returns the output of a command, and removes its temporary files when it has ended."""
     with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S,

@@ -1,4 +1,4 @@
-"""The picture for the README: buffers in one process, and servers under more and more clients."""
+"""The picture for the README: buffers in one process, and servers with increasing numbers of clients."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ FIGURES = {
 
 
 def details(results: Results) -> str:
-    """p50 and p99 are the latencies of a call: a batch, or as many inserts as are confirmed together. Memory is that of
-    the server's process, or the growth of a process with the buffer."""
+    """p50 and p99 are the latencies of a call: a batch, or as many inserts as are confirmed together. Memory is the
+    memory of the server's process, or the growth of a process with the buffer."""
     rows = []
     for case in results.cases():
         for name in results.contenders(case):

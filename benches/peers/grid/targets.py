@@ -1,4 +1,4 @@
-"""The targets for Relive, and the figures that it reached in the same run."""
+"""The targets for Relive, and its figures in the same run."""
 
 from __future__ import annotations
 

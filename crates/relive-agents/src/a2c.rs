@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 
 /// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
-/// those of Stable-Baselines3, with 8 environments.
+/// taken from Stable-Baselines3, with 8 environments.
 ///
 /// Deviations from the paper: separate networks for policy and value, orthogonal initial weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

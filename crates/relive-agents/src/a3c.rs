@@ -10,8 +10,8 @@ use crate::actor_critic::{ActorCriticPolicy, asynchronous};
 use crate::settings::check;
 
 /// The settings of A3C (Mnih et al. 2016). Each worker computes the gradient of its own rollout, and the learner
-/// applies gradients as they arrive. The settings are those of [`A2cConfig`], applied to each worker: `num_envs` counts
-/// the environments of one worker. Without actors, A3C learns as A2C does.
+/// applies gradients as they arrive. The settings are the same as in [`A2cConfig`], but apply to each worker:
+/// `num_envs` counts the environments of one worker. Without actors, A3C learns as A2C does.
 ///
 /// Workers share no statistics, so neither observations nor rewards can be normalized.
 ///

@@ -52,7 +52,7 @@ impl Discrete {
     /// The numbers of actions that are stored as float32, as in batches.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): no action has such a number.
+    /// [`Unsuited`](RlError::Unsuited): no action has this number.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

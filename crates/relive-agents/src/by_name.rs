@@ -28,7 +28,7 @@ pub struct About {
 const RECORDED: &str = "recorded transitions";
 
 impl About {
-    /// Whether it acts; otherwise it only learns from recorded episodes.
+    /// Returns whether it acts; otherwise it only learns from recorded episodes.
     #[must_use]
     pub fn acts(&self) -> bool {
         self.replay != RECORDED

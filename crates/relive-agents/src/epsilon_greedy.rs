@@ -31,7 +31,7 @@ impl EpsilonGreedy {
     /// 2018).
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     #[expect(clippy::cast_precision_loss, reason = "rows are few")]
     pub fn spread(epsilon: f64, alpha: f64, context: &PolicyContext<'_>) -> Result<EpsilonGreedy> {
         let (actions, streams) = (Discrete::expect(context.spec)?, Streams::new(context.keys));

@@ -25,8 +25,8 @@ const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 /// Limit on the tables that share the items: a batch samples each of them.
 const MAX_SHARDS: usize = 64;
 
-/// How many items one of several tables may be ahead of the others, in addition to the items of a step, even for a
-/// small replay table: each actor adds at most one item of lead.
+/// How many items one of several tables may be ahead of the others, in addition to the items of a step. This also
+/// applies to small replay tables. Each actor adds at most one item of lead.
 const ITEMS_AHEAD: usize = 8;
 
 /// The settings of agents that write their experience to a table and learn from it, and the resulting plans.
@@ -122,7 +122,7 @@ impl OffPolicy {
     /// The table for steps that may insert this number of items at once.
     ///
     /// # Errors
-    /// As for [`table`](Self::table).
+    /// Same as [`table`](Self::table).
     pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
@@ -177,7 +177,7 @@ impl OffPolicy {
         check("replay_shards", self.shards, is_even, expected)
     }
 
-    /// All tables: those of the agent's own experience, each like `own`, and one of demonstrations if the settings
+    /// All tables: the tables of the agent's own experience, each like `own`, and one of demonstrations if the settings
     /// request any.
     pub(crate) fn tables(
         &self,
@@ -200,7 +200,7 @@ impl OffPolicy {
         crew.replay_mixture(&self.divided(self.batch_size))
     }
 
-    /// Like [`batches`](Self::batches), with demonstrations mixed in.
+    /// Like [`batches`](Self::batches), but with demonstrations mixed in.
     pub(crate) fn mixed(
         &self,
         crew: &Crew,
@@ -246,18 +246,18 @@ impl OffPolicy {
         }
     }
 
-    /// Like [`plan_with`](Self::plan_with), with adders of transitions.
+    /// Like [`plan_with`](Self::plan_with), but with adders of transitions.
     ///
     /// # Errors
-    /// As for [`plan_with`](Self::plan_with).
+    /// Same as [`plan_with`](Self::plan_with).
     pub fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
     }
 
-    /// Like [`plan`](Self::plan), for a policy that writes these extras.
+    /// Like [`plan`](Self::plan), but for a policy that writes these extras.
     ///
     /// # Errors
-    /// As for [`plan_with`](Self::plan_with).
+    /// Same as [`plan_with`](Self::plan_with).
     pub fn plan_with_extras(
         &self,
         crew: &Crew,

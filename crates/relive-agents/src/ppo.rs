@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 
-/// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a
+/// The settings of PPO (Schulman et al. 2017). The defaults are taken from Stable-Baselines3, with the 2,048 steps of a
 /// rollout spread over 8 environments.
 ///
 /// Deviations from the paper, all common: generalized advantage estimation with normalization in each minibatch,

@@ -28,7 +28,7 @@ impl Streams {
     /// Continues from saved positions of the same number of streams.
     ///
     /// # Errors
-    /// [`State`](RlError::State) if the bytes are not such positions.
+    /// [`State`](RlError::State) if the bytes do not encode positions.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let refused = |reason: String| RlError::State { what: "a policy", reason };
         let each = bytes.len() / self.0.len().max(1);

@@ -21,7 +21,7 @@ pub(crate) fn step(
 /// Converts a gradient and numbers from means over this learner's cells to means over the cells of all learners.
 ///
 /// # Errors
-/// As for [`step`].
+/// Same as [`step`].
 #[expect(clippy::cast_precision_loss, reason = "cells of a batch")]
 pub(crate) fn mean_over_cells<const N: usize>(
     (gradient, numbers): (&mut Vec<f32>, [f32; N]),

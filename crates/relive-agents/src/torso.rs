@@ -30,12 +30,12 @@ impl Torso {
         Ok(Torso { features: Features::of(&spec.observations)?, picture: picture(&spec.observations) })
     }
 
-    /// The count of numbers in an observation.
+    /// The number of values in an observation.
     pub(crate) fn inputs(&self) -> usize {
         self.features.width()
     }
 
-    /// Whether observations are images.
+    /// Returns whether observations are images.
     pub(crate) fn sees_pictures(&self) -> bool {
         self.picture.is_some()
     }

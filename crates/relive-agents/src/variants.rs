@@ -47,8 +47,8 @@ macro_rules! variant {
 }
 
 variant! {
-    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], with many actors that differ in how much
-    /// they explore.
+    /// The settings of Ape-X DQN (Horgan et al. 2018): [`DqnConfig`] with many actors that differ in how much they
+    /// explore.
     ///
     /// Deviations from the paper: Adam replaces RMSProp; actors get each version of the weights when it is published;
     /// new transitions have priority 1 until they are sampled.
@@ -84,8 +84,8 @@ impl ApexConfig {
 }
 
 variant! {
-    /// The settings of Rainbow (Hessel et al. 2018): those of [`DqnConfig`], with a distribution of returns, noisy
-    /// networks, a duelling head, and prioritized transitions over three steps.
+    /// The settings of Rainbow (Hessel et al. 2018): [`DqnConfig`] with a distribution of returns, noisy networks, a
+    /// duelling head, and prioritized transitions over three steps.
     ///
     /// Deviations from the paper: importance weights do not grow over the run.
     RainbowConfig, DqnConfig, "rainbow"
@@ -121,7 +121,7 @@ impl RainbowConfig {
 }
 
 variant! {
-    /// The settings of DQfD as in Acme, after Hester et al. 2018: those of [`DqnConfig`], with batches that are half
+    /// The settings of DQfD as in Acme, after Hester et al. 2018: [`DqnConfig`] with batches that are half
     /// demonstrations.
     ///
     /// Deviations from the paper, as in Acme: no large-margin loss and no weight decay; transitions are sampled
@@ -153,7 +153,7 @@ impl DqfdConfig {
 }
 
 variant! {
-    /// The settings of R2D3 (Paine et al. 2019): those of [`R2d2Config`], with batches that are partly demonstrations.
+    /// The settings of R2D3 (Paine et al. 2019): [`R2d2Config`] with batches that are partly demonstrations.
     ///
     /// Deviations from the paper, as in Acme: sequences are sampled uniformly, in a fixed ratio.
     R2d3Config, R2d2Config, "r2d3"

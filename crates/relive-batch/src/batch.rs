@@ -38,7 +38,7 @@ impl BatchColumn {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
     }
 
-    /// Bytes of the elements of all samples, concatenated; `None` for strings, and beyond the address space.
+    /// Bytes of the elements of all samples, concatenated; `None` for strings, and for sizes beyond the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let Some(lengths) = &self.lengths else { return self.layout.size_bytes(samples) };

@@ -48,7 +48,7 @@ impl Batch {
     /// longest sample has. Room beyond the rows of a sample is left unchanged.
     ///
     /// # Errors
-    /// As for [`gather_into`](Self::gather_into).
+    /// Same as [`gather_into`](Self::gather_into).
     pub fn gather_padded_into(&self, column: usize, rows: u32, out: &mut [u8]) -> Result<(), BatchError> {
         self.gather(vec![self.target(column, Some(rows), out)?])
     }
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a chunk whose payload has the length of a single literal, but is not one: three literals, and a copy of
-    /// their contents.
+    /// Rows of a chunk with a payload that has the length of a single literal, but is not one: three literals, and a
+    /// copy of their contents.
     fn seemingly_plain(first: u32, rows: u32) -> Sampled {
         let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
         let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));

@@ -1,4 +1,4 @@
-//! A batch whose columns are in one block of memory.
+//! A batch with its columns in one block of memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Gathered {
     }
 
     /// Places the columns of `samples` samples one after the other, aligned. Returns them with their total bytes;
-    /// `None` for strings, and beyond the address space.
+    /// `None` for strings, and for sizes beyond the address space.
     #[must_use]
     pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
@@ -120,7 +120,7 @@ impl Gathered {
     /// The data of a sample as a new chunk.
     ///
     /// # Errors
-    /// As for [`tensors`](Self::tensors).
+    /// Same as [`tensors`](Self::tensors).
     pub fn trajectory(&self, sample: usize) -> Result<Trajectory, BatchError> {
         let tensors = (0..self.columns.len()).map(|column| self.tensor(sample, column, true));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;

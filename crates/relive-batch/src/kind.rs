@@ -22,7 +22,7 @@ pub(crate) struct Kind {
     columns: Vec<(usize, u32)>,
 }
 
-/// Some rows of one tensor of a chunk; the pieces in order make a column.
+/// Some rows of one tensor of a chunk; a column is its pieces in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     /// The position of the chunk in the sample's trajectory, and of the tensor in the chunk.
@@ -62,7 +62,7 @@ impl Kind {
         kind
     }
 
-    /// Whether another sample is of this kind.
+    /// Returns whether another sample is of this kind.
     pub(crate) fn is_of(&self, samples: &[Sampled], other: &Sampled) -> bool {
         let other = &other.item.trajectory;
         if self.cut_hash != other.cut_hash() {
@@ -90,8 +90,8 @@ impl Kind {
     }
 }
 
-/// Whether rows of a chunk's column can be read without the other rows, as far as that can be determined without
-/// reading the payload.
+/// Returns whether rows of a chunk's column can be read without the other rows, as far as that can be determined
+/// without reading the payload.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -99,7 +99,7 @@ fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
 }
 
 impl Piece {
-    /// Whether this piece has the same type in the chunks of other samples and can be read in the same way.
+    /// Returns whether this piece has the same type in the chunks of other samples and can be read in the same way.
     fn is_like(&self, ours: &[Arc<Chunk>], theirs: &[Arc<Chunk>]) -> bool {
         let (chunk, index) = (self.chunk as usize, self.index as usize);
         let Some((ours, theirs)) = ours.get(chunk).zip(theirs.get(chunk)) else { return false };

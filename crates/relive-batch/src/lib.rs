@@ -1,9 +1,9 @@
 //! Batches: the columns of sampled items side by side.
 //!
-//! A batch has two states. A [`Batch`] is samples whose bytes are in their chunks, with a plan: the pieces of each
-//! column are known, but nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A server
-//! gathers batches before it sends them, and a client gathers batches from a table in its own process; both follow such
-//! a plan. Small items are copied from their table directly into a gathered batch.
+//! A batch has two states. A [`Batch`] is a list of samples, with their bytes still in chunks, and a plan: the pieces
+//! of each column are known, but nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A
+//! server gathers batches before it sends them, and a client gathers batches from a table in its own process; both
+//! follow such a plan. Small items are copied from their table directly into a gathered batch.
 //!
 //! [`ColumnLayout`](relive_tensor::ColumnLayout) describes a column, here and everywhere else.
 

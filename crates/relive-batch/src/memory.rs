@@ -193,13 +193,13 @@ impl ColumnMemory {
         self.range.len()
     }
 
-    /// Whether the column is empty.
+    /// Returns whether the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
-    /// Whether another program filled the memory, such as a server that shares it.
+    /// Returns whether another program filled the memory, such as a server that shares it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(self.memory.0, Memory::Foreign(_))

@@ -7,8 +7,8 @@ pub(crate) struct Target<'o> {
     pub(crate) column: usize,
     /// Bytes of one row.
     pub(crate) row_bytes: usize,
-    /// The number of rows for which each sample has room; `None` if samples are concatenated, however many rows each
-    /// sample has.
+    /// The number of rows for which each sample has room; `None` if samples are concatenated, regardless of their
+    /// numbers of rows.
     pub(crate) room: Option<usize>,
     /// The destination.
     pub(crate) out: &'o mut [u8],

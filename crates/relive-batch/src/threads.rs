@@ -6,8 +6,8 @@ use std::thread;
 
 use relive_tensor::ChunkFault;
 
-/// Output size that justifies another thread, whose start takes about 20 µs: copying this many bytes takes as long, and
-/// decompressing them several times longer.
+/// Output size that justifies another thread. Starting one takes about 20 µs: copying this many bytes takes as long,
+/// and decompressing them takes several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
 /// Number of threads beyond which the bottleneck is memory, not computation.
@@ -44,7 +44,7 @@ pub(crate) fn on_threads<T: Send>(
     })
 }
 
-/// Cached, because the system's answer involves reading files.
+/// Cached, because determining it requires reading files.
 fn available_threads() -> usize {
     static THREADS: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));

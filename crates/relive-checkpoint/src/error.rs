@@ -71,12 +71,12 @@ impl Error {
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Whether the place is read-only for everyone or for this process.
+    /// Returns whether the place is read-only for everyone or for this process.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }
 
-    /// Whether a file was not written because another writer created a file with the same name.
+    /// Returns whether a file was not written because another writer created a file with the same name.
     pub(crate) fn is_of_another(&self) -> bool {
         self.io_kind() == Some(io::ErrorKind::AlreadyExists)
     }

@@ -11,7 +11,7 @@ pub(crate) const MAX_RECORD_BYTES: u64 = 0x7fff_ffff;
 pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
 
 /// Limit on the disk tier's open files, if the system allows the process four times as many: connections and
-/// checkpoints need open files, too. Other files are opened for each read, which takes a few microseconds.
+/// checkpoints also need open files. Other files are opened for each read, which takes a few microseconds.
 pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 
 /// How long to wait for another process's lock on a folder: a killed process keeps its locks until the system has freed

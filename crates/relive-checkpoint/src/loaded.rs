@@ -63,7 +63,7 @@ impl LoadOptions {
         self
     }
 
-    /// Whether damage is reported instead of refused.
+    /// Returns whether damage is reported instead of refused.
     #[must_use]
     pub fn salvages(&self) -> bool {
         self.salvage

@@ -1,4 +1,4 @@
-//! Summarizes losses in a few lines, however many there are.
+//! Summarizes losses in a few lines, regardless of their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

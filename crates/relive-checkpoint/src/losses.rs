@@ -33,7 +33,7 @@ impl Losses {
         Ok(self.found.len() - 1)
     }
 
-    /// Like [`note`](Self::note), for a part that several tables share.
+    /// Like [`note`](Self::note), but for a part that several tables share.
     pub(crate) fn damage(
         &mut self,
         file: &str,
@@ -43,7 +43,7 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// Like [`note`](Self::note), for a part that could not be read. A missing part is damage; other errors are not
+    /// Like [`note`](Self::note), but for a part that could not be read. A missing part is damage; other errors are not
     /// caused by the file. Collecting continues in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {

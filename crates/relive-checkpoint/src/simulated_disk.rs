@@ -127,7 +127,7 @@ impl SimulatedDisk {
 enum Durability {
     Lost,
     Kept,
-    /// Keeps this many thousandths of the new bytes; the flag says whether zeros replace the others.
+    /// Keeps this many thousandths of the new bytes; the flag specifies whether zeros replace the rest.
     Partly(u64, bool),
 }
 

@@ -1,4 +1,4 @@
-//! Tests that checkpoints are refused wherever they are damaged.
+//! Tests that checkpoints are refused regardless of the position of the damage.
 
 #[allow(
     dead_code,

@@ -24,8 +24,8 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// From now on, returns unused memory to the system.
 ///
-/// mimalloc does so when a thread allocates. On a server without clients, no thread allocates, and the memory of a
-/// dropped table would count as used indefinitely.
+/// mimalloc only returns memory when a thread allocates. On a server without clients, no thread allocates, and the
+/// memory of a dropped table would count as used indefinitely.
 pub(crate) fn give_back_from_now_on() {
     let give_back = || loop {
         std::thread::sleep(PURGE_INTERVAL);

@@ -5,7 +5,7 @@ use relive_host::{Format, Rules};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// A type whose values can be chosen by name.
+/// A type with values that can be chosen by name.
 pub(crate) trait Choice: Copy + Send + Sync + 'static {
     /// Names, values, and their help.
     const ALL: &'static [(&'static str, Self, &'static str)];
@@ -35,7 +35,7 @@ impl Choice for Rules {
         &[("code", Rules::Given, "The configuration"), ("checkpoint", Rules::Stored, "The checkpoint")];
 }
 
-/// Parses the value of an option, whose help lists the choices.
+/// Parses the value of an option. The option's help lists the choices.
 pub(crate) fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
     let choices = T::ALL.iter().map(|(name, _, help)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(choices).try_map(|name| T::named(&name).ok_or("no such choice"))

@@ -1,7 +1,7 @@
 //! `relive`: the replay server and its tools, as one program.
 //!
 //! Results go to stdout, logs and errors to stderr. An error is one line that says what was wrong and how to fix it;
-//! the exit code shows its kind. `docs/cli.md` lists both.
+//! the exit code shows its kind. `docs/cli.md` lists the kinds and their exit codes.
 
 mod allocator;
 mod args;

@@ -23,10 +23,10 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Checkpoint(_)
         | Command::Job(_)
         | Command::Token(_) => "warn",
-        // A run ends in the middle of episodes, about which writers would warn; and it reports waits for a server
-        // itself.
+        // A run ends in the middle of episodes, which would make writers log warnings, and it reports waits for a
+        // server itself.
         Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
-        // A bench closes its writers at the end of its time without waiting, about which the client would warn.
+        // A bench closes its writers at the end of its time without waiting, which would make the client log a warning.
         Command::Bench(_) => "error",
     };
     logging::start(args.log_level.as_deref(), default_level, args.log_format)?;

@@ -72,7 +72,7 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 }
 
 impl ServerSecurity {
-    /// The values given here; for missing ones, those of `config`.
+    /// The values given here; missing ones are taken from `config`.
     ///
     /// # Errors
     /// A value is given without another that it requires.
@@ -182,12 +182,12 @@ impl ClientSecurity {
         files.chain(name).flat_map(|(option, value)| [option.into(), value]).collect()
     }
 
-    /// Whether the options ask for TLS.
+    /// Returns whether the options request TLS.
     pub(crate) fn has_tls(&self) -> bool {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
     }
 
-    /// Whether this process has a certificate to present to others.
+    /// Returns whether this process has a certificate to present to others.
     pub(crate) fn has_certificate(&self) -> bool {
         self.tls_cert.is_some() && self.tls_key.is_some()
     }

@@ -34,7 +34,8 @@ pub(crate) struct Target {
 impl Target {
     /// A client of this server, once a process listens there.
     ///
-    /// Clients wait for a server to start, which suits actors; a person wants to know at once if it is not running.
+    /// Clients wait for a server to start, which suits actors; a person should be notified at once if it is not
+    /// running.
     pub(crate) async fn connect(&self) -> Result<Client> {
         let client = self.client()?;
         let hosts: Vec<&str> = client.address().split(',').map(host_and_port).collect();
@@ -50,12 +51,12 @@ impl Target {
         Err(self.unreachable(&why))
     }
 
-    /// A client with a connection of its own.
+    /// A client with its own connection.
     pub(crate) fn client(&self) -> Result<Client> {
         self.client_by(TransportChoice::Auto)
     }
 
-    /// A client with a connection of its own over a given transport.
+    /// A client with its own connection over a given transport.
     pub(crate) fn client_by(&self, transport: TransportChoice) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout).transport(transport);
         let options = self.security.apply(options)?;
@@ -108,7 +109,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The text of an error tells whether a call waited for a server until its timeout.
+/// The text of an error shows whether a call waited for a server until its timeout.
 fn kind_of(error: &Error) -> Kind {
     match error.kind() {
         ErrorKind::Unavailable => Kind::Unreachable,
@@ -120,8 +121,8 @@ fn kind_of(error: &Error) -> Kind {
     }
 }
 
-/// Whether the error arose locally, because the connection broke or did not carry gRPC. A status that a server sent has
-/// no source.
+/// Returns whether the error arose locally, because the connection broke or did not carry gRPC. A status that a server
+/// sent has no source.
 fn is_of_transport(error: &Error) -> bool {
     error.source().is_some_and(|status| status.source().is_some())
 }

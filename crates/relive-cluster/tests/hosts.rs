@@ -1,4 +1,4 @@
-//! Streams between two hosts whose network cable is unplugged.
+//! Streams between two hosts with an unplugged network cable.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::thread::{self, JoinHandle};

@@ -65,7 +65,7 @@ fn joining_a_complete_ring_is_refused_at_once() {
     assert_eq!((working.join().unwrap(), numbers), ([3.0], [3.0]));
 }
 
-/// Numbers whose sums depend on their order.
+/// Numbers with sums that depend on their order.
 fn numbers(rank: u32, len: usize) -> Vec<f32> {
     (0..len)
         .map(|index| {

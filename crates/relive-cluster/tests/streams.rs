@@ -240,7 +240,7 @@ fn other_protocols_and_endless_messages_are_disconnected() {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.write_all(bytes).unwrap();
         let mut answer = Vec::new();
-        // A reset connection has ended, too.
+        // A reset connection has also ended.
         let _ = socket.read_to_end(&mut answer);
         assert!(answer.len() < 100);
     }

@@ -50,20 +50,20 @@ pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble:
     Error::new(ErrorKind::Timeout, text)
 }
 
-/// Whether a stream that ended with `status` should be reopened.
+/// Returns whether a stream that ended with `status` should be reopened.
 pub fn is_transient_status(status: &Status) -> bool {
     refused_by_tls(status).is_none()
         && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
 }
 
-/// Whether a call that ended with `status` should be retried: no server was reachable, or the connection ended before
-/// the response. A server with another protocol counts as having answered.
+/// Returns whether a call that ended with `status` should be retried: no server was reachable, or the connection ended
+/// before the response. A server with another protocol counts as having answered.
 pub(crate) fn is_unanswered(status: &Status) -> bool {
     let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
 }
 
-/// Whether a call that ended with `status` was never sent, because there was no connection.
+/// Returns whether a call that ended with `status` was never sent, because there was no connection.
 pub(crate) fn is_unsent(status: &Status) -> bool {
     let first = status.source();
     let is_connecting =
@@ -71,7 +71,7 @@ pub(crate) fn is_unsent(status: &Status) -> bool {
     is_connecting && is_unanswered(status)
 }
 
-/// Whether sockets or HTTP/2 report that the connection ended.
+/// Returns whether sockets or HTTP/2 report that the connection ended.
 fn is_connection_lost(status: &Status) -> bool {
     let first = status.source();
     std::iter::successors(first, |&error| error.source()).any(|error| {
@@ -85,12 +85,12 @@ fn is_connection_lost(status: &Status) -> bool {
     })
 }
 
-/// Returns the message of TLS, if it refuses the connection.
+/// Returns the TLS error message, if TLS refuses the connection.
 fn refused_by_tls(status: &Status) -> Option<String> {
     refusal(status.source()?)
 }
 
-/// Whether `status` is a timeout of the rate limiter.
+/// Returns whether `status` is a timeout of the rate limiter.
 pub fn is_limiter_timeout(status: &Status) -> bool {
     status.code() == Code::DeadlineExceeded && status.message().contains(text::SAMPLE_TIMEOUT)
 }
@@ -105,7 +105,7 @@ fn kind_of(status: &Status) -> ErrorKind {
     }
 }
 
-/// Whether the connection of a stream broke, which tonic and gRPC report with several codes.
+/// Returns whether the connection of a stream broke, which tonic and gRPC report with several codes.
 fn is_broken_stream(status: &Status) -> bool {
     match status.code() {
         Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
@@ -115,7 +115,7 @@ fn is_broken_stream(status: &Status) -> bool {
     }
 }
 
-/// Whether the status was created on this side because of the transport, not by the server.
+/// Returns whether the status was created on this side because of the transport, not by the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }

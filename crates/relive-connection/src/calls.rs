@@ -94,7 +94,7 @@ impl Connection {
     /// Returns the state of checkpoints, a part of [`status`](Self::status).
     ///
     /// # Errors
-    /// As [`status`](Self::status).
+    /// Same as [`status`](Self::status).
     pub async fn checkpoint_status(&self, timeout: Duration) -> Result<CheckpointStatus> {
         let answer = self.call("checkpoint_status", timeout, || {
             let mut stub = self.replay_stub();

@@ -110,8 +110,8 @@ impl Connection {
     }
 
     /// Checks that the server supports this codec, and fails with `Unimplemented` if not. Codecs that every server
-    /// supports need no check. Asks the server once before each stream, since the server may differ from that of the
-    /// previous stream.
+    /// supports need no check. Queries the server once before each stream, since it may be a different server than for
+    /// the previous stream.
     ///
     /// # Errors
     /// The server's error.

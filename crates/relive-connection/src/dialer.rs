@@ -19,11 +19,11 @@ use crate::remote::Remote;
 use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
-/// After this many consecutive connections that end silently, although the server claims to support the bulk path, gRPC
-/// is used, since the program at the address apparently only forwards gRPC.
+/// The number of consecutive connections that may end silently although the server claims to support the bulk path.
+/// After that many, gRPC is used, since the program at the address apparently only forwards gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
-/// How often a server is asked for its socket while the socket refuses connections, and the pause between attempts.
+/// How often a server's socket is requested while it refuses connections, and the pause between attempts.
 const MAX_REFUSALS: u32 = 4;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -168,7 +168,7 @@ async fn negotiate(remote: &Remote, choice: TransportChoice, timeout: Duration) 
     }
 }
 
-/// Asks the server for its transports and its local socket.
+/// Requests the server's transports and its local socket.
 async fn ask_for_socket(
     remote: &Remote,
     choice: TransportChoice,
@@ -189,7 +189,7 @@ async fn ask_for_socket(
     }
 }
 
-/// Asks the server for its transports; returns an empty response if the server only supports gRPC.
+/// Requests the server's transports; returns an empty response if the server only supports gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     let mut stub = remote.replay_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {
@@ -203,7 +203,7 @@ async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     }
 }
 
-/// Whether the server is a dm-reverb server, or a Relive server without the bulk path.
+/// Returns whether the server is a dm-reverb server, or a Relive server without the bulk path.
 fn speaks_grpc_only(status: &Status) -> bool {
     status.code() == Code::Unimplemented
 }

@@ -57,17 +57,17 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the server refuses this client or this transport, so a retry is useless.
+    /// Returns whether the server refuses this client or this transport, so a retry is useless.
     pub fn is_refusal(&self) -> bool {
         matches!(self.0.kind, ErrorKind::FailedPrecondition | ErrorKind::PermissionDenied)
     }
 
-    /// Whether a deadline passed.
+    /// Returns whether a deadline passed.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// Whether the same call may succeed later without a change by the caller.
+    /// Returns whether the same call may succeed later without a change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Cancelled)
     }

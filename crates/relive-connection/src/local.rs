@@ -14,7 +14,7 @@ use crate::report::{ServerInfo, ServerStatus, StateId, Waits};
 use crate::transport::Transport;
 use crate::waiting::Deadline;
 
-/// The tables of an engine. Its calls are those of a [`Connection`](crate::Connection); most of them do not wait.
+/// The tables of an engine. It has the same calls as a [`Connection`](crate::Connection); most of them do not wait.
 #[derive(Clone)]
 pub struct Local {
     engine: Engine,
@@ -118,7 +118,7 @@ impl Local {
     /// Returns the structure of all items of `table`: `structure`, unless the table already had another one.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns).
+    /// Same as [`name_columns`](Self::name_columns).
     pub fn agree_on_columns(&self, table: &str, structure: &Nest<()>) -> Result<Arc<ItemStructure>> {
         let agreed = self.table("create_item", table)?.agree_on_columns(structure.clone());
         agreed.map_err(|error| engine_error("create_item", error))

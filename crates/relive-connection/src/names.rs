@@ -31,8 +31,8 @@ pub struct Proposal {
 }
 
 impl Connection {
-    /// Proposes `structure` for the items of `table`. Returns whether it is the structure that the table keeps: that of
-    /// its signature or, without a signature, the first one that was proposed.
+    /// Proposes `structure` for the items of `table`. Returns whether the table keeps this structure. A table keeps the
+    /// structure of its signature or, without a signature, the first one that was proposed.
     ///
     /// # Errors
     /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
@@ -81,7 +81,7 @@ impl Connection {
     /// already had another one. `None` for a dm-reverb server, which keeps no structures.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns); `Protocol` for an invalid response.
+    /// Same as [`name_columns`](Self::name_columns); also `Protocol` for an invalid response.
     pub async fn agree_on_columns(
         &self,
         table: &str,
@@ -116,7 +116,7 @@ impl Proposal {
 }
 
 impl Proposals {
-    /// Whether there was a proposal for `table`.
+    /// Returns whether there was a proposal for `table`.
     pub fn contains(&self, table: &str) -> bool {
         self.by_table.lock().contains_key(table)
     }

@@ -12,7 +12,7 @@ pub(crate) struct Remembered(Mutex<ServerTables>);
 
 #[derive(Debug, Default)]
 struct ServerTables {
-    /// The id of the server when it was last asked.
+    /// The id of the server at the last query.
     id: Option<StateId>,
     /// A lower bound on the inserts of each table.
     inserts: HashMap<String, i64>,

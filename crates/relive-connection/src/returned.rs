@@ -60,7 +60,7 @@ impl Connection {
     }
 }
 
-/// Asks the server repeatedly until it answers or the connection is dropped.
+/// Queries the server repeatedly until it answers or the connection is dropped.
 async fn watch(shared: Weak<Shared>) {
     let mut answers_left = ANSWERS;
     while let Some(shared) = shared.upgrade() {

@@ -54,7 +54,7 @@ pub enum TransportChoice {
     /// otherwise TCP.
     #[default]
     Auto,
-    /// TCP, wherever the server is.
+    /// TCP, regardless of the server's location.
     Tcp,
     /// Only a Unix socket, without shared memory.
     Unix,

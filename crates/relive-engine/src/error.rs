@@ -8,7 +8,7 @@ use relive_table::{ConfigError, ErrorKind, InsertError, PriorityError, RestoreEr
 
 use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 
-/// Why an operation failed. It had no effect, unless the variant says otherwise.
+/// Why an operation failed. It had no effect, unless the variant states otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {

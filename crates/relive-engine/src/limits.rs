@@ -12,7 +12,7 @@ pub const MAX_WAITING_SAMPLES: usize = 100_000;
 /// Samples that one request may take under one lock.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
-/// Bytes of samples that are copied while their table is locked: a few tens of microseconds of work.
+/// Bytes of samples that are copied under the lock of their table: a few tens of microseconds of work.
 pub const MAX_COPIED_BYTES: usize = 256 << 10;
 
 /// Waiters that a description of a table lists; further ones are only counted.
@@ -36,8 +36,8 @@ pub const MAX_LISTED_CHANGES: usize = 100;
 /// Slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
-/// How long the lock of a table may be given to any thread before it is given to the one that has waited longest: much
-/// longer than a batch of samples takes, and too short to be noticed.
+/// How long a table's lock may go to any thread before it goes to the thread that has waited longest: much longer than
+/// a batch of samples takes, and too short to be noticed.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
 /// How long a capture of tables runs before it yields the processor: less than the time slice of common systems, so

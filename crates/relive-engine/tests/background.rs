@@ -46,7 +46,7 @@ fn write(engine: &Engine, keys: impl IntoIterator<Item = u64>) {
     assert_eq!(Writer::new(&table).insert(keys), 0);
 }
 
-/// A checkpointer that signals when it begins, and continues when the test tells it to.
+/// A checkpointer that signals when it begins, and continues at a signal from the test.
 struct HeldCheckpointer {
     begun: Receiver<()>,
     release: Sender<()>,

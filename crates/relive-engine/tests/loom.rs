@@ -156,7 +156,7 @@ fn bounded(test: impl Fn() + Sync + Send + 'static) {
     model.check(test);
 }
 
-/// Neither writer sees that the table is large enough unless it sees the insert of the other one.
+/// A writer sees that the table is large enough only if it also sees the other writer's insert.
 #[test]
 fn a_sampler_of_shards_is_woken_by_the_last_of_two_writers() {
     bounded(|| {

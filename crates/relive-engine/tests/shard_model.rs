@@ -1,5 +1,5 @@
 //! Compares a table in shards with a list of items, over random operations. Sizes, counters, contents (as a set) and
-//! probabilities must be those of one table; the shards decide which items leave a full table.
+//! probabilities must be the same as for a single table; the shards decide which items leave a full table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -10,9 +10,9 @@ use crate::timestep::TimeStep;
 
 /// A world in which an agent acts, with dm_env's rules:
 ///
-/// * [`reset`](Self::reset) starts an episode, at any time, and answers FIRST.
-/// * [`step`](Self::step) answers MID until the episode is over, then LAST.
-/// * A step before the first reset, or after a LAST, is a reset: it ignores the action and answers FIRST.
+/// * [`reset`](Self::reset) starts an episode, at any time, and returns FIRST.
+/// * [`step`](Self::step) returns MID until the episode is over, then LAST.
+/// * A step before the first reset, or after a LAST, is a reset: it ignores the action and returns FIRST.
 ///
 /// The environment writes the whole observation to the row that the caller provides, which must belong to a
 /// [`Buffer`](crate::Buffer) for the nest [`EnvironmentSpec::observations`]. After an error, the contents of the row
@@ -32,11 +32,11 @@ pub trait Environment: Send {
     /// Takes an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the spec does not allow the action, otherwise as for [`reset`](Self::reset).
+    /// [`EnvError::Action`] if the spec does not allow the action; also the errors of [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
-    /// Writes the action of a demonstrator that knows the task, and returns whether the environment has a demonstrator.
-    /// Most environments have none.
+    /// Writes the action of a demonstrator that has mastered the task, and returns whether the environment has a
+    /// demonstrator. Most environments have none.
     ///
     /// # Errors
     /// [`EnvError::Action`] if the row does not have the action's layout.
@@ -53,8 +53,8 @@ pub trait Environment: Send {
     /// Restores the [saved](Self::save) state of an environment with the same settings.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not the state of such an environment, or the environment does not support
-    /// saving.
+    /// [`EnvError::State`] if the bytes do not encode the state of an environment with the same settings, or the
+    /// environment does not support saving.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "an environment that can be restored", actual)))

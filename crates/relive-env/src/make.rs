@@ -11,7 +11,7 @@ use crate::pixels::PixelCatch;
 /// `MountainCar-v0`, `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`,
 /// `control/cartpole-swingup` and `control/pendulum-swingup`; and `pixels/catch`.
 ///
-/// The same name and seed give the same episodes; those of bsuite and Gymnasium match the originals. bsuite's seeds
+/// The same name and seed give the same episodes; episodes of bsuite and Gymnasium match the originals. bsuite's seeds
 /// have 32 bits.
 ///
 /// # Errors

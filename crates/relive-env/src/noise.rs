@@ -10,8 +10,8 @@ use crate::policy::{fill, within};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 
-/// Noise on actions, so that recorded episodes also show the value of other actions. Floats get normal noise whose
-/// standard deviation is a share of their range, and stay within the range. The same share is the probability that an
+/// Noise on actions, so that recorded episodes also show the value of other actions. Floats get normal noise with a
+/// share of their range as its standard deviation, and stay within the range. The same share is the probability that an
 /// integer is replaced by a random one.
 ///
 /// ```

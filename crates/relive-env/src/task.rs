@@ -74,7 +74,7 @@ pub trait Task: Send {
     /// Visits all fields that change.
     fn state(&mut self, state: &mut State<'_>);
 
-    /// The choice of a demonstrator that knows the task; `None` if the task has none.
+    /// The choice of a demonstrator that has mastered the task; `None` if the task has none.
     fn demonstrated(&self) -> Option<i32> {
         None
     }

@@ -58,19 +58,19 @@ impl TimeStep {
         Self { step_type: StepType::Last, reward, discount }
     }
 
-    /// Whether an episode starts here.
+    /// Returns whether an episode starts here.
     #[must_use]
     pub fn first(&self) -> bool {
         self.step_type == StepType::First
     }
 
-    /// Whether this is neither the first nor the last step of its episode.
+    /// Returns whether this is neither the first nor the last step of its episode.
     #[must_use]
     pub fn mid(&self) -> bool {
         self.step_type == StepType::Mid
     }
 
-    /// Whether an episode ends here.
+    /// Returns whether an episode ends here.
     #[must_use]
     pub fn last(&self) -> bool {
         self.step_type == StepType::Last

@@ -96,8 +96,8 @@ fn digits_are_scored_by_regret_and_final_accuracy() {
         ..LogRow::default()
     };
     let run = |index, rows| Run { id: BsuiteId::new(Experiment::Mnist, index).unwrap(), rows };
-    // In the last thousand episodes of the first run, the regret per episode is 0.2, which means 90 % of the digits; in
-    // those of the other run, 60 %.
+    // In the last thousand episodes of the first run, the regret per episode is 0.2, which means 90 % of the digits. In
+    // the last thousand episodes of the other run, the regret means 60 %.
     let first = run(0, vec![row(8_000, 8_500.0), row(9_000, 8_800.0), row(10_000, 9_000.0)]);
     let other = run(1, vec![row(9_000, 8_200.0), row(10_000, 9_000.0)]);
     let regret = 1.0 - 0.9 / 1.8;

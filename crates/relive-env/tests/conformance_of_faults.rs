@@ -10,7 +10,7 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 enum Fault {
     /// Continues to act after the last step.
     NoReset,
-    /// Answers MID to a reset.
+    /// Returns MID for a reset.
     ResetIsMid,
     /// Leaves an element of the observation unwritten.
     HalfWritten,

@@ -5,7 +5,7 @@ use relive_connection::{Error, Result};
 /// The largest number of servers of one client. Each server costs every client a connection and a request per second.
 pub(crate) const MAX_SERVERS: usize = 1024;
 
-/// The notation of a name whose addresses are all servers.
+/// The notation for a name with a server at each of its addresses.
 const NAME_PREFIX: &str = "dns:///";
 
 /// gRPC's notations of lists of addresses.
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// Whether `address` may denote more than one server: a comma-separated list, or a name to be resolved.
+/// Returns whether `address` may denote more than one server: a comma-separated list, or a name to be resolved.
 pub(crate) fn is_many(address: &str) -> bool {
     address.contains(',') || address.starts_with(NAME_PREFIX)
 }

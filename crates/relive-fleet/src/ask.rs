@@ -78,8 +78,8 @@ async fn one<T>(
 }
 
 impl Answers<()> {
-    /// As [`all`](Self::all), for those servers that had the table, if any: a repeated call finds the table only at the
-    /// servers where the first call failed.
+    /// Like [`all`](Self::all), but only for the servers that had the table, if any: when a call is repeated, only the
+    /// servers where the first call failed still have the table.
     pub(crate) fn all_with_table(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
@@ -141,7 +141,7 @@ impl<T> Answers<T> {
     }
 }
 
-/// Whether a server is unreachable or shutting down.
+/// Returns whether a server is unreachable or shutting down.
 fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
 }

@@ -58,7 +58,7 @@ impl Backend {
         Ok(Backend::new(target, timeout, Arc::default()))
     }
 
-    /// Creates a backend for all servers at `addresses`. Must be called inside a Tokio runtime, whose tasks watch the
+    /// Creates a backend for all servers at `addresses`. Must be called inside a Tokio runtime: its tasks watch the
     /// servers.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Backend {
         Ok(info)
     }
 
-    /// Returns the signature of `table`, if it is known without asking a server.
+    /// Returns the signature of `table`, if it is known without a request to a server.
     ///
     /// # Errors
     /// `NotFound` for a table that this process does not have.
@@ -155,7 +155,7 @@ impl Backend {
         }
     }
 
-    /// Whether `table` is known to have a signature, which names its columns.
+    /// Returns whether `table` is known to have a signature, which names its columns.
     pub fn has_signature(&self, table: &str) -> bool {
         self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())
     }
@@ -195,7 +195,7 @@ impl Backend {
     /// already had another one. `None` for dm-reverb servers, which keep no structures.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns).
+    /// Same as [`name_columns`](Self::name_columns).
     pub async fn agree_on_columns(
         &self,
         table: &str,
@@ -213,10 +213,11 @@ impl Backend {
         Ok(agreed)
     }
 
-    /// As [`agree_on_columns`](Self::agree_on_columns), but returns a result only if no server has to be asked.
+    /// Like [`agree_on_columns`](Self::agree_on_columns), but returns a result only if no request to a server is
+    /// needed.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns).
+    /// Same as [`name_columns`](Self::name_columns).
     pub fn agree_at_once(&self, table: &str, structure: &Nest<()>) -> Result<Option<Arc<ItemStructure>>> {
         match self.target() {
             Target::Process(local) => local.agree_on_columns(table, structure).map(Some),

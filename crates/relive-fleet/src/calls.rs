@@ -211,8 +211,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the structure of all items of `table`, for a writer that adopts it. The servers are asked in sequence,
-    /// so that of two concurrent writers, the same one is first at all servers.
+    /// Returns the structure of all items of `table`, for a writer that adopts it. Queries the servers in sequence, so
+    /// that of two concurrent writers, the same one is first at all servers.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,

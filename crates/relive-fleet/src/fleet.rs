@@ -43,8 +43,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Creates an empty set, to which `names` unresolved names may add servers. Must be called inside a Tokio runtime,
-    /// whose tasks watch the servers.
+    /// Creates an empty set, to which `names` unresolved names may add servers. Must be called inside a Tokio runtime:
+    /// its tasks watch the servers.
     pub(crate) fn new(
         text: String,
         names: usize,
@@ -192,7 +192,7 @@ impl Fleet {
         self.notify();
     }
 
-    /// Whether all initial servers have been asked once, so that the participating servers are known.
+    /// Returns whether all initial servers have been queried once, so that the participating servers are known.
     pub fn is_settled(&self) -> bool {
         if self.settled.load(Ordering::Relaxed) {
             return true;
@@ -236,7 +236,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until all servers have been asked once. Returns each distinct server once, and the remaining time.
+    /// Waits until all servers have been queried once. Returns each distinct server once, and the remaining time.
     pub(crate) async fn settle(
         &self,
         operation: &str,
@@ -281,7 +281,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the runtime whose tasks watch the servers.
+    /// Returns the runtime with the tasks that watch the servers.
     pub fn runtime(&self) -> Handle {
         self.runtime.clone()
     }

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use crate::changes::ServerStanding;
 
-/// How often a participating server is asked for its tables. The tables' sizes are the weights of samples, and a silent
-/// server is detected within this interval plus the time that it has to answer.
+/// How often a participating server's tables are requested. Their sizes are the weights of samples, and a silent server
+/// is detected within this interval plus its time limit for an answer.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(700);
 
-/// The first and the longest wait before a server that is away is asked again.
+/// The first and the longest wait before another request to a server that is away.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
@@ -65,7 +65,7 @@ impl Health {
         true
     }
 
-    /// Returns how long to wait before the server is asked again.
+    /// Returns how long to wait before the next request to the server.
     pub(crate) fn next_refresh(&self) -> Duration {
         match self.standing {
             ServerStanding::Up => REFRESH_INTERVAL,

@@ -24,7 +24,7 @@ pub struct TableFacts {
 
 /// The tables that a server reported.
 struct Tables {
-    /// When the server was asked.
+    /// When the tables were requested.
     requested_at: Instant,
     facts: HashMap<String, TableFacts>,
 }
@@ -40,7 +40,7 @@ pub struct Member {
     tables: Mutex<Tables>,
     /// Its reported identity.
     identity: Mutex<Option<StateId>>,
-    /// Notifies the server's watcher to ask now.
+    /// Makes the server's watcher send a request now.
     refresh_now: Notify,
     /// Whether the server is no longer among the addresses of its name.
     pub(crate) retired: AtomicBool,
@@ -96,7 +96,7 @@ impl Member {
         *self.standing.borrow()
     }
 
-    /// Whether the server takes part.
+    /// Returns whether the server takes part.
     pub fn is_up(&self) -> bool {
         self.standing() == ServerStanding::Up
     }
@@ -123,12 +123,12 @@ impl Member {
         self.refresh_now.notify_one();
     }
 
-    /// Completes when the server's tables are to be requested.
+    /// Completes when the server's tables should be requested.
     pub(crate) async fn refresh_requested(&self) {
         self.refresh_now.notified().await;
     }
 
-    /// Whether the server answered a request for its tables that was made at `moment` or later.
+    /// Returns whether the server answered a request for its tables that was made at `moment` or later.
     pub fn is_known_since(&self, moment: Instant) -> bool {
         self.tables.lock().requested_at >= moment
     }
@@ -163,7 +163,7 @@ impl Member {
         *self.identity.lock() = Some(identity);
     }
 
-    /// Whether this is the same server as `other` under another address.
+    /// Returns whether this is the same server as `other` under another address.
     pub(crate) fn is_the_same_as(&self, other: &Member) -> bool {
         let (mine, its) = (*self.identity.lock(), *other.identity.lock());
         mine.is_some() && mine == its

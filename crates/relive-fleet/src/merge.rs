@@ -1,7 +1,7 @@
 //! Combines the reports of servers.
 //!
 //! Numbers are sums, including bounds on a table's size. Rules that apply at each server separately, such as rate
-//! limiters, are those of the first server.
+//! limiters, are taken from the first server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

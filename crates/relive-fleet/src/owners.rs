@@ -16,7 +16,7 @@ const SLOT_BITS: u32 = 20;
 const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
 
 /// A map of bounded size: each key belongs to one slot, which holds the newest of its keys. A slot stores the key's
-/// bits that are not implied by the slot's number, so an entry is never mistaken for that of another key.
+/// bits that are not implied by the slot's number, so an entry is never mistaken for the entry of another key.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     slots: OnceLock<Box<[AtomicU64]>>,

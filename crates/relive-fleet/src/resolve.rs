@@ -22,7 +22,7 @@ const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
 
 impl Fleet {
-    /// Creates a fleet of the servers of `sources`. Must be called inside a Tokio runtime, whose tasks watch them.
+    /// Creates a fleet of the servers of `sources`. Must be called inside a Tokio runtime: its tasks watch the servers.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed address.

@@ -32,7 +32,7 @@ impl TableSignature {
         self.structure.as_ref()
     }
 
-    /// Whether the table defines the columns of its items.
+    /// Returns whether the table defines the columns of its items.
     pub fn has_columns(&self) -> bool {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
     }
@@ -69,7 +69,7 @@ impl TableSignature {
     }
 }
 
-/// The signatures that a client knows, shared by its writers.
+/// The signatures that a client has received, shared by its writers.
 #[derive(Debug, Default)]
 pub(crate) struct SignatureCache {
     tables: Mutex<HashMap<String, Arc<TableSignature>>>,
@@ -80,7 +80,7 @@ impl SignatureCache {
         self.tables.lock().get(table).cloned()
     }
 
-    /// Replaces the signatures with those of the server's tables.
+    /// Replaces the signatures with the signatures of the server's tables.
     pub(crate) fn replace(&self, tables: &[TableInfo]) {
         let fresh =
             tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(&info.config))));

@@ -22,8 +22,8 @@ pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
     }
 }
 
-/// Asks the server for its tables repeatedly, until it is retired or its client is dropped. Uses a separate connection:
-/// on a connection that carries samples, a response would wait until the samples are taken.
+/// Requests the server's tables repeatedly, until the server is retired or its client is dropped. Uses a separate
+/// connection: on a connection that carries samples, a response would wait until the samples are taken.
 async fn run(fleet: WeakFleet, server: Arc<Member>) {
     let mut stub = server.connection().dedicated_stub();
     while !server.retired.load(Ordering::Relaxed) {

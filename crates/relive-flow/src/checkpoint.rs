@@ -54,7 +54,7 @@ impl Checkpoint {
         Self { operators, is_read, open, opened, shared, held, fault }
     }
 
-    /// Whether the operator should read its position, rather than write it.
+    /// Returns whether the operator should read its position, rather than write it.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.is_read
@@ -75,14 +75,14 @@ impl Checkpoint {
         *taken += 1;
     }
 
-    /// Like [`number`](Self::number), for a count in memory.
+    /// Like [`number`](Self::number), but for a count in memory.
     pub fn count(&mut self, count: &mut usize) {
         let mut number = *count as u64;
         self.number(&mut number);
         *count = usize::try_from(number).unwrap_or(usize::MAX);
     }
 
-    /// Like [`number`](Self::number), for a flag.
+    /// Like [`number`](Self::number), but for a flag.
     pub fn flag(&mut self, flag: &mut bool) {
         let mut number = u64::from(*flag);
         self.number(&mut number);
@@ -141,7 +141,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Whether this is the first visit of the part at this address.
+    /// Returns whether this is the first visit of the part at this address.
     pub(crate) fn is_first_at(&mut self, address: usize) -> bool {
         let is_first = !self.shared.contains(&address);
         self.shared.push(address);

@@ -34,7 +34,7 @@ struct Copy<T> {
     queue: VecDeque<Tagged<T>>,
     /// The thread that last pulled this copy.
     puller: Option<Weak<Puller>>,
-    /// Since when this copy has waited for the other copies.
+    /// The time since which this copy has waited for the other copies.
     waits_since: Option<Instant>,
     is_dropped: bool,
 }
@@ -170,8 +170,8 @@ impl<T> Drop for Duplicate<T> {
 
 impl<T: Clone + Send + 'static> Flow<T> {
     /// Copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the other copies;
-    /// `max_lead` is at least 1. It then waits until the other copies are pulled, so the buffer contains at most
-    /// `max_lead` items. Only the copy that pulls an error gets it.
+    /// `max_lead` is at least 1. A copy with this lead waits until the other copies are pulled, so the buffer contains
+    /// at most `max_lead` items. Only the copy that pulls an error gets it.
     ///
     /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
     /// occurs at once if a thread of the graph pulls those copies, such as the thread of a
@@ -195,7 +195,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
         std::array::from_fn(|number| Duplicated::copy(&shared, (number, N), metrics.clone()))
     }
 
-    /// Like [`duplicate`](Self::duplicate), for a number of copies that is only known at run time.
+    /// Like [`duplicate`](Self::duplicate), but for a number of copies that is only known at run time.
     #[must_use]
     pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
         let (shared, metrics) = Duplicated::of(self, count, max_lead);

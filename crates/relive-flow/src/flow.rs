@@ -163,18 +163,18 @@ impl<T: 'static> Flow<T> {
         self.next_until(None, false)
     }
 
-    /// Like [`next`](Self::next), with a timeout.
+    /// Like [`next`](Self::next), but with a timeout.
     ///
     /// # Errors
-    /// The same as for [`next`](Self::next), and [`ErrorKind::Timeout`], which loses no items.
+    /// Same as [`next`](Self::next); also [`ErrorKind::Timeout`], which loses no items.
     pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(timeout), true)
     }
 
-    /// Like [`next`](Self::next), in short slices, for callers that do other work between two slices.
+    /// Like [`next`](Self::next), but in short slices, for callers that do other work between two slices.
     ///
     /// # Errors
-    /// The same as for [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at
+    /// Same as [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at
     /// the end of the slice, which loses no items.
     pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(slice), false)

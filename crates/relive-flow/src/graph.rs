@@ -26,7 +26,7 @@ impl Operator {
         self.nodes.first().map_or_else(|| Arc::from(""), |node| node.name())
     }
 
-    /// Whether it pulls from shards that have no operators yet.
+    /// Returns whether it pulls from shards that have no operators yet.
     pub(crate) fn has_unstarted_shards(&self) -> bool {
         self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_unstarted())
     }

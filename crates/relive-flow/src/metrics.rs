@@ -115,10 +115,10 @@ impl Metrics {
         self.with(|numbers| numbers.counters = counters);
     }
 
-    /// Merges these metrics with others: counters and timers are added; if both have a value with the same name, the
-    /// value of `others` stays.
+    /// Merges these metrics with others: counters and timers are added; if both metrics have a value with the same
+    /// name, the value of `others` stays.
     pub(crate) fn join(&self, others: &Metrics) {
-        // Otherwise two threads that join the same graphs could make each graph the holder of the other.
+        // Otherwise, two threads that join the same graphs could make each graph the holder of the other.
         static JOINING: Mutex<()> = Mutex::new(());
         let _alone = JOINING.lock();
         let (mine, theirs) = (self.holder(), others.holder());

@@ -30,7 +30,8 @@ pub(crate) struct Node {
     bytes: AtomicU64,
     /// Whether the operator queues the items that it has pulled, unchanged in number.
     is_queue: bool,
-    /// Since when a pull has waited in the operator, in nanoseconds since the program's first wait; 0 if no pull waits.
+    /// When the current pull began to wait in the operator, in nanoseconds since the program's first wait; 0 if no pull
+    /// waits.
     waits_since: AtomicU64,
 }
 
@@ -50,7 +51,7 @@ impl ShardNodes {
         }
     }
 
-    /// Whether a shard has not started.
+    /// Returns whether a shard has not started.
     pub(crate) fn has_unstarted(&self) -> bool {
         self.0.lock().iter().any(Option::is_none)
     }
@@ -77,7 +78,7 @@ impl Node {
         Arc::new(Self::over(name, inputs, None))
     }
 
-    /// Creates an operator with a queue, whose input and output have the same number of items.
+    /// Creates an operator with a queue, and with the same number of items at its input and output.
     pub(crate) fn queue(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
         Arc::new(Self { is_queue: true, ..Self::over(name, inputs, None) })
     }
@@ -148,7 +149,7 @@ impl Node {
         (since > 0).then(|| Duration::from_nanos(now().saturating_sub(since)))
     }
 
-    /// Notes the result of a pull.
+    /// Records the result of a pull.
     #[inline]
     fn note<T>(&self, polled: &Polled<T>) {
         if polled.is_pending() {
@@ -185,7 +186,7 @@ impl Node {
         caught(|| self.place(source, item), function)
     }
 
-    /// Like [`call`](Self::call), for a fallible function.
+    /// Like [`call`](Self::call), but for a fallible function.
     pub(crate) fn try_call<R, E>(
         &self,
         source: Option<Source>,
@@ -216,7 +217,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
-/// An operator with counted items, whose panics become errors.
+/// An operator with counted items, and with panics that become errors.
 pub(crate) struct Counted<T, P> {
     pull: P,
     node: Arc<Node>,

@@ -85,7 +85,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Whether no condition was declared.
+    /// Returns whether no condition was declared.
     pub(crate) fn is_for_nothing(&self) -> bool {
         self.needs.as_ref().is_some_and(Vec::is_empty)
     }
@@ -118,8 +118,8 @@ impl<'a> Turn<'a> {
         self.stop = Stop::Stopped;
     }
 
-    /// Whether this pull should do nothing else: an operator that pulls from a stopped part must keep its
-    /// state unchanged.
+    /// Returns whether this pull should do nothing else: an operator that pulls from a stopped part must keep its state
+    /// unchanged.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop == Stop::Stopped

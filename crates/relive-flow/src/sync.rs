@@ -26,7 +26,7 @@ pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     ALL.lock()
 }
 
-/// Whether a condition becomes true soon: 200 yields cost less than sleeping and being woken.
+/// Returns whether a condition becomes true soon: 200 yields cost less than sleeping and being woken.
 #[cfg(not(relive_loom))]
 pub(crate) fn spin_until(mut is_true: impl FnMut() -> bool) -> bool {
     const TURNS: usize = 200;

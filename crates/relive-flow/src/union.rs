@@ -79,9 +79,9 @@ struct Union<T> {
     seed: u64,
     /// Random numbers drawn so far.
     drawn: u64,
-    /// The flow whose turn it is, …
+    /// The flow whose turn it is.
     at: usize,
-    /// … and how many more items it may give; `None` if its turn has not started.
+    /// How many more items this flow may give; `None` if its turn has not started.
     left: Option<RemainingTurn>,
     /// Consecutive flows without an item.
     idle: usize,

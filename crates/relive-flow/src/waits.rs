@@ -15,8 +15,8 @@ use crate::sync::{self, Condvar, Mutex, all_pullers};
 /// How often a thread that waits for others checks whether they still make progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a waiting thread allows for others to start pulling a part of the graph that no thread pulls: many times
-/// longer than the start of a thread takes.
+/// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls: many times
+/// longer than a thread takes to start.
 pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A pulling thread, as others see it.
@@ -24,7 +24,7 @@ pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Puller {
     /// Its name, if it produces items for another thread.
     worker: Option<String>,
-    /// Only accessed while [`all_pullers`] is held, so a model has nothing to explore in it.
+    /// Only accessed while [`all_pullers`] is held, so a model does not need to explore it.
     state: StateMutex<State>,
 }
 
@@ -76,7 +76,7 @@ impl Puller {
         OWN.try_with(|own| Arc::clone(own.get_or_init(Self::other))).unwrap_or_else(|_| Self::other())
     }
 
-    /// Notes that this thread has pulled. Returns false if this thread also made the previous pull.
+    /// Records that this thread has pulled. Returns false if this thread also made the previous pull.
     pub(crate) fn note(last: &mut Option<Weak<Puller>>) -> bool {
         let current = Self::current();
         let is_noted = last.as_ref().is_some_and(|last| std::ptr::eq(last.as_ptr(), &raw const *current));
@@ -97,7 +97,7 @@ impl Puller {
         let _ = OWN.try_with(|own| own.set(Arc::clone(self)));
     }
 
-    /// Notes that the thread produces nothing until `taker` takes an item.
+    /// Records that the thread produces nothing until `taker` takes an item.
     pub(crate) fn set_idle(&self, taker: Weak<Puller>) {
         self.set(State::Idles { taker });
     }
@@ -113,7 +113,7 @@ impl Puller {
         drop(before);
     }
 
-    /// Whether the thread, and everything from which it pulls, will eventually make progress.
+    /// Returns whether the thread, and everything from which it pulls, will eventually make progress.
     fn makes_progress(&self, query: &mut ProgressQuery<'_>) -> bool {
         if query.path.contains(&std::ptr::from_ref(self)) {
             return false;
@@ -247,7 +247,7 @@ impl Signal {
         *is_woken
     }
 
-    /// Whether the signal was given since the last call.
+    /// Returns whether the signal was given since the last call.
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.is_woken.lock())
     }

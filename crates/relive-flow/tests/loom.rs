@@ -66,7 +66,7 @@ fn a_waiter_on_several_flows_is_woken_by_each() {
 fn copies_in_two_threads_wait_for_each_other_and_continue() {
     model(|| {
         let [mut one, mut other] = numbers(3).duplicate(1);
-        // From now on, each copy knows that another thread pulls the other copy.
+        // From now on, each copy has recorded that another thread pulls the other copy.
         for copy in [&mut one, &mut other] {
             assert_eq!(copy.step().unwrap(), Stepped::Item(0));
         }

@@ -1,7 +1,7 @@
-"""Compiles the kernels to PTX with NVRTC, which needs no GPU: `compile.py FOLDER`, in an environment that has NVRTC's
+"""Compiles the kernels to PTX with NVRTC, which needs no GPU: `compile.py FOLDER`, in an environment with NVRTC's
 wheel.
 
-`cargo xtask ptx` makes such an environment and runs this.
+`cargo xtask ptx` creates such an environment and runs this program.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from importlib import util
 from pathlib import Path
 
-# In the order in which src/cuda/image.rs puts them together.
+# In the order in which src/cuda/image.rs concatenates them.
 SOURCES = ("common.cuh", "philox.cuh", "math.cuh", "select.cu", "collect.cu")
 ARCHITECTURES = (80, 90)
 
@@ -32,14 +32,14 @@ class Compiler:
         if nvidia is None or nvidia.submodule_search_locations is None:
             raise SystemExit("NVRTC's wheel (nvidia-cuda-nvrtc) is not installed in this environment")
         places = [Path(place) for place in nvidia.submodule_search_locations]
-        # NVRTC opens its builtins by name, which succeeds where they are loaded already.
+        # NVRTC opens its builtins by name, which succeeds if they are already loaded.
         builtins = [path for place in places for path in place.rglob("libnvrtc-builtins.so.*")]
         self._builtins = ctypes.CDLL(str(builtins[0]), mode=ctypes.RTLD_GLOBAL)
         found = [path for place in places for path in place.rglob("libnvrtc.so.*")]
         self._library = ctypes.CDLL(str(found[0]))
 
     def compile(self, source: bytes, architecture: int) -> bytes:
-        """PTX for GPUs of an architecture and later ones."""
+        """PTX for GPUs of an architecture and of later architectures."""
         program = ctypes.c_void_p()
         self._call("nvrtcCreateProgram", ctypes.byref(program), source, b"relive.cu", 0, None, None)
         options = [f"--gpu-architecture=compute_{architecture}".encode(), b"--fmad=false", b"--std=c++17"]

@@ -25,7 +25,7 @@ mod sync {
 #[path = "../src/protocol/mod.rs"]
 mod protocol;
 
-/// Bytes whose accesses loom checks: two concurrent accesses fail the test.
+/// Bytes with accesses that loom checks: two concurrent accesses fail the test.
 struct Bytes(UnsafeCell<u64>);
 
 // SAFETY: loom reports every pair of accesses that the protocol does not separate.
@@ -54,7 +54,7 @@ struct Row {
     bytes: Bytes,
 }
 
-/// A reader that has pinned a row sees it as it was committed, whatever the controller does.
+/// A reader that has pinned a row sees it as it was committed, regardless of the controller's actions.
 #[test]
 fn a_pinned_row_is_not_rewritten() {
     loom::model(|| {

@@ -225,7 +225,7 @@ fn stratified_draws_select_each_stratum_once() {
     assert!((190..310).contains(&odd), "{odd}");
 }
 
-/// Compares the first, second and third index with those of sequential draws, each of which removes its index.
+/// Compares the first, second and third index with the indices of sequential draws, each of which removes its index.
 #[test]
 fn without_replacement_matches_sequential_draws() {
     let all = [1.0f32, 2.0, 0.0, 4.0, 0.5];

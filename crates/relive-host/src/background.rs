@@ -33,7 +33,7 @@ pub struct Background {
     runtime: Option<Runtime>,
 }
 
-/// A function that serves the tables that it is called with.
+/// A function that serves the tables passed to it.
 pub type Serve = Arc<dyn Fn(&Engine) + Send + Sync>;
 
 impl Background {
@@ -53,7 +53,7 @@ impl Background {
     /// Starts listening, so that the address is known before the tables exist. Do not call it on a Tokio runtime.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`].
+    /// Same as [`Endpoint::bind`].
     pub fn bind(&self, endpoint: impl Into<Endpoint>) -> Result<Bound> {
         self.runtime().block_on(endpoint.into().bind())
     }
@@ -66,8 +66,8 @@ impl Background {
         self.runtime().block_on(address.into().show("http", monitor))
     }
 
-    /// Returns a function that serves the tables it is called with: at `first` for the first call, and at `then`, if
-    /// given, for later calls. Log messages refer to the tables as `what`.
+    /// Returns a function that serves the tables passed to it: at `first` for the first call and at `then`, if given,
+    /// for later calls. Log messages refer to the tables as `what`.
     #[must_use]
     pub fn serving(
         &self,

@@ -168,7 +168,7 @@ impl Begin {
         Ok(restored.engine)
     }
 
-    /// The tables that exist only in the checkpoint, if they are to be restored: clients added them.
+    /// The tables that exist only in the checkpoint, if they should be restored: clients added them.
     fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
         let there = snapshot.tables.iter().map(|table| table.config.as_ref());
         let is_taken = self.checkpoints.other_tables;

@@ -112,7 +112,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets a checkpoint, or a folder of checkpoints, to load if the server has none of its own. A location without an
+    /// Sets a checkpoint, or a folder of checkpoints, to load if the server does not have any. A location without an
     /// intact checkpoint is ignored.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
@@ -141,8 +141,8 @@ impl Checkpoints {
         self
     }
 
-    /// Sets whether the server writes a checkpoint when it stops. It does so after it has closed its tables, so the
-    /// checkpoint contains every confirmed item. Default: yes.
+    /// Sets whether the server writes a checkpoint when it stops. The server writes it after it has closed its tables,
+    /// so the checkpoint contains every confirmed item. Default: yes.
     #[must_use]
     pub fn at_shutdown(mut self, yes: bool) -> Self {
         self.not_at_shutdown = !yes;

@@ -38,7 +38,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Stopping
 ///
 /// [`stop`](Self::stop) sends outstanding confirmations, writes the last checkpoint if one is configured, and waits for
-/// both. Dropping a server starts the same steps without waiting for them.
+/// the confirmations and the checkpoint. Dropping a server starts the same steps without waiting for them.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,

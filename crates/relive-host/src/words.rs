@@ -12,7 +12,7 @@ pub struct Words {
     pub max_bytes: &'static str,
     /// Loads the intact part of a damaged checkpoint.
     pub salvage: &'static str,
-    /// Gives the configured rules of tables precedence over those of the checkpoint.
+    /// Gives the configured rules of tables precedence over the rules of the checkpoint.
     pub given_rules: &'static str,
     /// Adds tables that exist only in the checkpoint, if there is such a setting.
     pub other_tables: Option<&'static str>,

@@ -14,7 +14,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes are not such a file, or are truncated.
+    /// The bytes are not a file of the expected format, or are truncated.
     Damaged,
     /// The data is intact but belongs to another network or optimizer.
     Mismatch,

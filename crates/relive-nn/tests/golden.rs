@@ -204,7 +204,7 @@ fn deterministic_policy_gradient() {
     let mut by_actions = vec![9.0; a.len()];
     let clip = DpgClip::Norm(case.number("dqda_clip_norm"));
     case.agrees("loss", &losses::deterministic_policy_gradient(&dqda, 2, clip, &mut by_actions));
-    // The recorded gradient is that of the sum over both samples; this crate's is that of the mean.
+    // The recorded gradient is for the sum over both samples, and this crate's for the mean.
     let summed: Vec<f32> = by_actions.iter().map(|g| 2.0 * g).collect();
     case.agrees("grad_a", &summed);
 }

@@ -54,7 +54,7 @@ use crate::streams::Streams;
 ///
 /// For a server, a sampler requests batches before they are needed, by default four. With a
 /// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
-/// caller asks for a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
+/// caller requests a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
 /// returned are lost.
 ///
 /// # Errors
@@ -155,16 +155,17 @@ impl BatchSampler {
     /// none.
     ///
     /// # Errors
-    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server stays away. After both, the call
-    /// can be repeated. Any other error is permanent, such as `Cancelled` if a table of this process was closed.
+    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server remains unreachable. After either
+    /// error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table of this process
+    /// was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }
 
-    /// As [`next`](Self::next), with its own timeout; `None` waits without a limit.
+    /// Like [`next`](Self::next), but with its own timeout; `None` waits without a limit.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Same as [`next`](Self::next).
     pub async fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
         if self.left == Some(0) {
             return None;

@@ -34,7 +34,7 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
 /// Returns the items with these keys and their data, `None` for unknown keys, as `Client::get_items` does.
 ///
 /// # Errors
-/// As [`items`]; `Unavailable` if the server disconnects in the meantime.
+/// Same as [`items`]; also `Unavailable` if the server disconnects in the meantime.
 pub async fn get_items(backend: &Backend, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
     let timeout = backend.timeout();
     match backend.target() {

@@ -60,7 +60,7 @@ impl LocalFeed {
         Poll::Ready(answer)
     }
 
-    /// As [`poll_answer`](Self::poll_answer), but appends the samples to `into`.
+    /// Like [`poll_answer`](Self::poll_answer), but appends the samples to `into`.
     pub(crate) fn poll_take(
         &mut self,
         limit: usize,
@@ -79,7 +79,7 @@ impl LocalFeed {
         self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()
     }
 
-    /// As [`take_back`](Self::take_back), but appends the samples to `into`.
+    /// Like [`take_back`](Self::take_back), but appends the samples to `into`.
     pub(crate) fn withdraw(&mut self, into: &mut VecDeque<Sample>) {
         let taken = self.take_back();
         into.extend(taken.into_iter().map(|sampled| Sample::stored(sampled, &self.name)));

@@ -40,8 +40,8 @@ const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 ///
 /// # Errors
 ///
-/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a 0, and for more than
-/// 2³¹ − 1 samples in flight.
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if an option is 0, and for
+/// more than 2³¹ − 1 samples in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct SamplerOptions {
     pub(crate) num_workers: usize,

@@ -55,9 +55,9 @@ use crate::streams::Streams;
 ///
 /// # Errors
 ///
-/// Workers reconnect after a lost connection. The caller gets an error only if the server stays away longer than
-/// [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the call can be
-/// repeated; all other errors are permanent.
+/// Workers reconnect after a lost connection. The caller gets an error only if the server remains unreachable for
+/// longer than [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the
+/// call can be repeated; all other errors are permanent.
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
@@ -116,17 +116,17 @@ impl Sampler {
     /// Returns the next sample; `None` after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server stays away.
-    /// After both, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table of this
-    /// process was closed.
+    /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server remains
+    /// unreachable. After either error, the call can be repeated. Any other error is permanent, such as `Cancelled` if
+    /// a table of this process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }
 
-    /// As [`next`](Self::next), but waits at most `timeout` for any reason.
+    /// Like [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Same as [`next`](Self::next).
     pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         match Deadline::after(timeout).run(self.next()).await {
             Some(next) => next,
@@ -144,7 +144,7 @@ impl Sampler {
     /// some samples is returned by the next call.
     ///
     /// # Errors
-    /// As [`next`](Self::next), if it occurs before the first sample.
+    /// The errors of [`next`](Self::next), if they occur before the first sample.
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
         while batch.len() < num_samples {

@@ -23,7 +23,7 @@ impl Streams {
         }
     }
 
-    /// Returns how many credits should be returned together.
+    /// Returns how many credits should be handed back at once.
     pub(crate) fn credit_batch(&self) -> usize {
         match self {
             Streams::One(feed) => feed.credit_batch(),
@@ -39,8 +39,8 @@ impl Streams {
         }
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
-    /// not arrived.
+    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
+    /// requested and have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         match self {
             Streams::One(feed) => feed.counts(),
@@ -48,7 +48,7 @@ impl Streams {
         }
     }
 
-    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
+    /// Hands credits back and appends all available samples to `into`. Returns `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,

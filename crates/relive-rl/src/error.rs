@@ -94,7 +94,7 @@ pub enum RlError {
     /// Data that was saved, or that another process sent, is damaged or belongs to something else.
     #[error("the data of {what} is invalid: {reason}")]
     State {
-        /// What the data should describe.
+        /// The expected content of the data.
         what: &'static str,
         /// The reason.
         reason: String,
@@ -117,7 +117,7 @@ pub enum RlError {
         /// The reason.
         reason: String,
     },
-    /// The saved run, or the run on a server, is another one.
+    /// The saved run, or the run on a server, is a different run.
     #[error("{place} has a different run: {differences}; {advice}")]
     OtherRun {
         /// Where the run is.
@@ -127,7 +127,7 @@ pub enum RlError {
         /// A remedy.
         advice: &'static str,
     },
-    /// A table of the server differs from what the run needs.
+    /// A table of the server differs from the table that the run needs.
     #[error(
         "the server's table `{table}` does not fit this run: {differences}; drop it (relive table drop), \
          change it (relive table set), or use another server"
@@ -156,7 +156,7 @@ pub enum RlError {
         /// The reason that it sent.
         text: String,
     },
-    /// The learners of a run lost each other.
+    /// The learners of a run lost contact with each other.
     #[error("learners: {0}{advice}", advice = advice(.0))]
     Learners(#[source] RingError),
     /// A node and its run have different versions of Relive.

@@ -13,7 +13,7 @@ pub trait Saveable {
     /// Resumes from the [saved](Self::save) state of an object with the same settings.
     ///
     /// # Errors
-    /// [`State`](crate::RlError::State) if the bytes are not such a state.
+    /// [`State`](crate::RlError::State) if the bytes do not encode the state of this part.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn save(visit: impl FnOnce(&mut State<'_>)) -> Vec<u8> {
     bytes
 }
 
-/// Lets `visit` restore the fields from `bytes`, the state of `what`.
+/// Restores the fields through `visit` from `bytes`, the state of `what`.
 pub(crate) fn restore(what: &'static str, bytes: &[u8], visit: impl FnOnce(&mut State<'_>)) -> Result<()> {
     let mut state = State::reader(bytes);
     visit(&mut state);

@@ -3,7 +3,7 @@
 //! [`serve`] takes a bound listener, an engine and a future that ends the server; the caller owns sockets and signals.
 //! One port serves both dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
 //!
-//! [`HttpServer`] serves metrics, health and a dashboard on an address of its own.
+//! [`HttpServer`] serves metrics, health and a dashboard on a separate address.
 //!
 //! The shutdown is orderly. The server accepts no more connections and closes the tables. Waiting operations fail with
 //! a status that clients retry elsewhere; confirmations of completed inserts are still sent. Connections have

@@ -113,10 +113,10 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
 /// Bytes of chunks for later items that a stream may hold and still be read when the server's memory is full: enough
-/// for one item whose chunks are sent in a separate request. Only that item could free these chunks.
+/// for one item with its chunks in a separate request. Only that item could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
-/// The largest number of chunks of a stream that are checked for this, every few milliseconds.
+/// The largest number of a stream's chunks that are checked against this bound, every few milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
 /// Connections to metrics and the dashboard: a few scrapers and many browsers, each with a few connections.

@@ -16,7 +16,7 @@ pub struct ServerOptions {
     /// Open connections; more are refused.
     pub max_connections: usize,
     /// Bytes in flight between clients and tables, over all connections, at least 1; further requests and samples wait.
-    /// The server closes a connection whose client does not transfer its bytes while others wait for room.
+    /// The server closes a connection if its client does not transfer its bytes while others wait for room.
     pub max_bytes_in_flight: u64,
     /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

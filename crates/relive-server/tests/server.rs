@@ -248,7 +248,7 @@ async fn streams_cut_at_any_point_leave_the_server_intact() {
     server.stop().await;
 }
 
-/// Opens a stream of an RPC by hand and sends these bytes on it; the body never ends.
+/// Opens a raw stream of an RPC and sends these bytes on it; the body never ends.
 async fn send_raw(channel: &mut tonic::transport::Channel, rpc: &str, bytes: Vec<u8>) -> tonic::Status {
     use http_body_util::{BodyExt, StreamBody};
     let frame = Ok::<_, tonic::Status>(http_body::Frame::data(bytes::Bytes::from(bytes)));

@@ -43,7 +43,7 @@ pub struct LoggedChange {
     pub who: String,
     /// Name of the table.
     pub table: String,
-    /// What changed: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`, `items`.
+    /// The changed object: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`, `items`.
     pub what: String,
     /// The value before.
     pub old: String,
@@ -106,7 +106,7 @@ impl TableChange {
         self
     }
 
-    /// Whether no rule is set.
+    /// Returns whether no rule is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -292,9 +292,10 @@ impl TableConfig {
     /// Validates the rules for a new table.
     ///
     /// # Errors
-    /// Those of [`validate_ranges`](Self::validate_ranges). Unless [`allow_never_sampled`](Self::allow_never_sampled)
-    /// is set, also a `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so close to `min_diff` that
-    /// inserts stop before the first sample may proceed. Samples of such a table would wait forever.
+    /// The errors of [`validate_ranges`](Self::validate_ranges). Unless
+    /// [`allow_never_sampled`](Self::allow_never_sampled) is set, also a `max_size` below the limiter's
+    /// `min_size_to_sample`, and a `max_diff` so close to `min_diff` that inserts stop before the first sample may
+    /// proceed. Samples of such a table would wait forever.
     ///
     /// ```
     /// use relive_table::{RateLimiterConfig, TableConfig};

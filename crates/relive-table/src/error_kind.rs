@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Unavailable,
     /// An argument, a step, a column or an item cannot be accepted as it is.
     InvalidArgument,
-    /// The named table, column or step does not exist (any more).
+    /// The named table, column or step does not exist, or no longer exists.
     NotFound,
     /// Stored or received data cannot be decoded, or sent data is lost.
     DataLoss,
@@ -38,7 +38,7 @@ pub enum ErrorKind {
     Unimplemented,
     /// A limit is reached. The same call may succeed later.
     ResourceExhausted,
-    /// The server does not permit this client to do that.
+    /// The server does not permit this client to perform the operation.
     PermissionDenied,
     /// The operation is not possible in the current state.
     FailedPrecondition,

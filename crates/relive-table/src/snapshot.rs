@@ -92,7 +92,7 @@ pub struct SavedCheckpoint {
 }
 
 impl CheckpointProgress {
-    /// Sets how many items and bytes are to be written.
+    /// Sets how many items and bytes will be written.
     pub fn expect(&self, items: u64, bytes: u64) {
         self.items_total.store(items, Ordering::Relaxed);
         self.bytes_total.store(bytes, Ordering::Relaxed);

@@ -31,7 +31,7 @@ impl ItemStructure {
         Self { names: Arc::new(names), is_signature: false, disputed_by: None }
     }
 
-    /// Whether columns of items with the structure `given` have the same names.
+    /// Returns whether columns of items with the structure `given` have the same names.
     #[must_use]
     pub fn fits<T>(&self, given: &Nest<T>) -> bool {
         have_same_columns(&self.names, given)
@@ -70,9 +70,9 @@ impl ItemStructure {
     }
 }
 
-/// Whether the columns of both structures have the same names in the same order. Lists match tuples, and dicts match
-/// named tuples; parts without columns are ignored. A single column without a container has no name and matches any
-/// other column.
+/// Returns whether the columns of both structures have the same names in the same order. Lists match tuples, and dicts
+/// match named tuples; parts without columns are ignored. A single column without a container has no name and matches
+/// any other column.
 #[must_use]
 pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
     match (one, other) {

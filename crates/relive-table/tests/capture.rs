@@ -13,7 +13,7 @@ use relive_table::{
 use relive_testkit::data;
 use relive_testkit::table::{Op, configs, histories};
 
-/// What happens to a capture between two operations.
+/// An action on a capture between two operations.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Begin,
@@ -32,7 +32,8 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     vec(piece, 150)
 }
 
-/// Changes the priority of another item with every operation, so that items change that the operation does not name.
+/// Changes the priority of another item with every operation, so that items change even if the operation does not name
+/// them.
 struct ChangesOtherPriorities;
 
 impl Extension for ChangesOtherPriorities {

@@ -76,7 +76,7 @@ impl DType {
         Self::UInt4,
     ];
 
-    /// Returns the bytes of one element; `None` for strings, whose elements differ in length.
+    /// Returns the bytes of one element; `None` for strings, since they differ in length.
     #[must_use]
     pub const fn size_bytes(self) -> Option<usize> {
         match self {
@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// Whether delta coding applies to tensors of this type: the plain integers of 8 to 64 bits.
+    /// Returns whether delta coding applies to tensors of this type: the plain integers of 8 to 64 bits.
     #[must_use]
     pub const fn delta_codable(self) -> bool {
         matches!(
@@ -173,7 +173,7 @@ pub struct UnknownDType(pub String);
 impl FromStr for DType {
     type Err = UnknownDType;
 
-    /// Parses TensorFlow's names and those of numpy (`float16`, `float32`, `float64`).
+    /// Parses TensorFlow's names and numpy's (`float16`, `float32`, `float64`).
     fn from_str(text: &str) -> Result<Self, UnknownDType> {
         let numpy = match text {
             "float16" => Some(Self::Float16),

@@ -22,13 +22,13 @@ impl ColumnLayout {
         Self { dtype, rows: (!squeeze).then_some(rows), cell_shape: Shape::from(cell_dims) }
     }
 
-    /// Whether the layout describes the given column.
+    /// Returns whether the layout describes the given column.
     #[must_use]
     pub fn is(&self, dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> bool {
         self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.is(cell_dims)
     }
 
-    /// Whether the layout describes the given column, except for the number of rows.
+    /// Returns whether the layout describes the given column, except for the number of rows.
     #[must_use]
     pub fn is_kind(&self, dtype: DType, squeeze: bool, cell_dims: &[u32]) -> bool {
         self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.is(cell_dims)

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A structure of lists, tuples, dicts and named tuples around leaves.
 ///
-/// Steps are `Nest<Tensor>`; signatures and the names of columns are nests, too.
+/// Steps are `Nest<Tensor>`; signatures and the names of columns are also nests.
 ///
 /// # Example
 ///
@@ -132,7 +132,7 @@ impl<T> Nest<T> {
         self.leaves().count()
     }
 
-    /// Whether there are no leaves, as in dm-reverb's "falsy" signatures `None`, `()` and `{}`.
+    /// Returns whether there are no leaves, as in dm-reverb's "falsy" signatures `None`, `()` and `{}`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leaves().next().is_none()
@@ -145,7 +145,7 @@ impl<T> Nest<T> {
         }
     }
 
-    /// As [`map`](Self::map), for a fallible `change`.
+    /// Like [`map`](Self::map), but for a fallible `change`.
     ///
     /// # Errors
     /// The first error of `change`, in the flattening order.
@@ -176,7 +176,7 @@ impl<T> Nest<T> {
     /// Returns this structure around `leaves`, given in flattening order.
     ///
     /// # Errors
-    /// [`NestError`] if their number differs from that of the structure.
+    /// [`NestError`] if their number differs from the structure's number of leaves.
     pub fn unflatten<U>(&self, leaves: impl IntoIterator<Item = U>) -> Result<Nest<U>, NestError> {
         let mut leaves = leaves.into_iter();
         let mut given = 0;

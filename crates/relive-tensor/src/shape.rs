@@ -67,7 +67,7 @@ impl Shape {
         &self.0
     }
 
-    /// Whether the shape has these sizes.
+    /// Returns whether the shape has these sizes.
     #[must_use]
     pub fn is(&self, dims: &[u32]) -> bool {
         are_same(self.dims(), dims)
@@ -108,8 +108,8 @@ impl Shape {
     }
 }
 
-/// Whether two lists of sizes are equal. There are few sizes, so an inline comparison is faster than a call. It also
-/// avoids a masked vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
+/// Returns whether two lists of sizes are equal. There are few sizes, so an inline comparison is faster than a call. It
+/// also avoids a masked vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
 pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }

@@ -37,7 +37,7 @@ impl TensorSpec {
         Self { name: name.into(), shape, dtype, bounds: None }
     }
 
-    /// Whether a tensor of this type and shape matches the spec.
+    /// Returns whether a tensor of this type and shape matches the spec.
     #[must_use]
     pub fn accepts(&self, dtype: DType, shape: &Shape) -> bool {
         dtype == self.dtype && self.accepts_shape(shape)

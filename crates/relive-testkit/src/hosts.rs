@@ -32,8 +32,8 @@ impl Host {
     }
 }
 
-/// Two hosts with addresses of their own and a switch between them, as network namespaces. They are removed when this
-/// is dropped.
+/// Two hosts with their own addresses and a switch between them, as network namespaces. They are removed when this is
+/// dropped.
 #[derive(Debug)]
 pub struct TwoHosts {
     number: u32,
@@ -90,7 +90,7 @@ impl TwoHosts {
         }
     }
 
-    /// Wraps a command so that it runs on a host; the process becomes that of the command itself.
+    /// Wraps a command so that it runs on a host; the process is the command's own.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there

@@ -207,11 +207,11 @@ impl Frames {
         }
     }
 
-    /// As [`read_body`](Self::read_body), into memory that is allocated as the bytes arrive, so an announced length
-    /// alone costs no memory.
+    /// Like [`read_body`](Self::read_body), but reads into memory that is allocated as the bytes arrive, so an
+    /// announced length alone costs no memory.
     ///
     /// # Errors
-    /// As [`read_body`](Self::read_body).
+    /// Same as [`read_body`](Self::read_body).
     pub async fn read_bytes(&mut self, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while bytes.len() < len {
@@ -248,18 +248,18 @@ impl Frames {
         }
     }
 
-    /// As [`FrameWriter::send`].
+    /// Like [`FrameWriter::send`].
     ///
     /// # Errors
-    /// As [`FrameWriter::send`].
+    /// Same as [`FrameWriter::send`].
     pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.writer.send(parts).await
     }
 
-    /// As [`FrameWriter::send_frame`].
+    /// Like [`FrameWriter::send_frame`].
     ///
     /// # Errors
-    /// As [`FrameWriter::send_frame`].
+    /// Same as [`FrameWriter::send_frame`].
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         self.writer.send_frame(kind, head, body).await
     }
@@ -317,16 +317,16 @@ impl FrameWriter {
     /// Writes a frame.
     ///
     /// # Errors
-    /// It exceeds the limit of a frame, or the connection broke.
+    /// The frame exceeds the size limit, or the connection broke.
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
         self.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
     }
 
-    /// Writes a frame whose body is in several parts.
+    /// Writes a frame with a body in several parts.
     ///
     /// # Errors
-    /// As [`send_frame`](Self::send_frame).
+    /// Same as [`send_frame`](Self::send_frame).
     pub async fn send_parts(&self, kind: FrameKind, head: &[u8], body: &[&[u8]]) -> io::Result<()> {
         let len = body.iter().map(|part| part.len()).sum();
         let header = FrameHeader::new(kind, head.len(), len).map_err(io::Error::other)?.encode();

@@ -10,7 +10,7 @@ pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 /// and for most batches.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// The largest number of parts of one write: the limit of Linux (`IOV_MAX`).
+/// The largest number of parts of one write: Linux's limit (`IOV_MAX`).
 pub(crate) const MAX_PARTS: usize = 1024;
 
 /// The largest number of descriptors in one read. Each frame that announces a descriptor comes with one; further

@@ -77,7 +77,7 @@ fn enlarge_buffers(socket: &UnixStream) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
 
-/// Whether the peer is a process of this user or of root.
+/// Returns whether the peer is a process of this user or of root.
 #[must_use]
 pub fn is_own_peer(socket: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();

@@ -76,7 +76,7 @@ impl SharedMemory {
         self.map.len()
     }
 
-    /// Whether there are no bytes; never.
+    /// Returns whether there are no bytes; never.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0

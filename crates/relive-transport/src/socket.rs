@@ -49,7 +49,7 @@ fn prepared(socket: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl Socket {
-    /// Whether descriptors can be sent over the socket.
+    /// Returns whether descriptors can be sent over the socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
@@ -63,7 +63,7 @@ impl Socket {
         Ok(Self::Tcp(prepared(socket)?))
     }
 
-    /// As [`over_tcp`](Self::over_tcp), with TLS, after the server's side of the handshake.
+    /// Like [`over_tcp`](Self::over_tcp), but with TLS, after the server's side of the handshake.
     ///
     /// # Errors
     /// The socket is broken; the client does not use TLS, does not trust this server, or lacks a required certificate.
@@ -165,10 +165,10 @@ impl Socket {
         }
     }
 
-    /// As [`try_read`](Self::try_read), but appends up to `most` bytes to `out`. Descriptors are closed.
+    /// Like [`try_read`](Self::try_read), but appends up to `most` bytes to `out`. Descriptors are closed.
     ///
     /// # Errors
-    /// As [`try_read`](Self::try_read).
+    /// Same as [`try_read`](Self::try_read).
     pub(crate) fn try_append(&self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_read_buf(&mut out.limit(most)),
@@ -209,7 +209,7 @@ impl Socket {
     /// Writes some of `bytes` with a descriptor, if the socket supports descriptors.
     ///
     /// # Errors
-    /// As [`try_write`](Self::try_write); `Unsupported` on a TCP socket.
+    /// Same as [`try_write`](Self::try_write); also `Unsupported` on a TCP socket.
     pub fn try_write_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<usize> {
         match self {
             Self::Tcp(_) | Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),

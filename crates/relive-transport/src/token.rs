@@ -1,6 +1,7 @@
 //! Comparing secrets.
 
-/// Whether a token is the expected one. The duration of the comparison does not depend on where the tokens differ.
+/// Returns whether a token is the expected one. The duration of the comparison does not depend on where the tokens
+/// differ.
 ///
 /// ```
 /// assert!(relive_transport::is_same_token(b"secret", b"secret"));

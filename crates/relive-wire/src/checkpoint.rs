@@ -47,7 +47,7 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
 /// Returns the rules and counters of a table's record.
 ///
 /// # Errors
-/// As [`table::config_from_wire`]; a negative count.
+/// Same as [`table::config_from_wire`]; also a negative count.
 pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig, TableCounters), WireError> {
     let config = table::config_from_wire(message)?;
     let limiter = message.rate_limiter.unwrap_or_default();
@@ -93,7 +93,7 @@ pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>)
 /// Returns the item of a record, at position `sequence` of its table. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// Both forms of a trajectory in one record; a time out of range; as [`item::decode`].
+/// Both forms of a trajectory in one record; a time out of range; the errors of [`item::decode`].
 pub fn item_from_wire(
     message: &PrioritizedItem,
     sequence: u64,
@@ -121,8 +121,8 @@ pub fn item_from_wire(
     Ok(StoredItem { data: Arc::new(data), priority, times_sampled })
 }
 
-/// Returns the trajectory of an item of the old form: a number of rows of every column, starting at an offset in the
-/// first chunk.
+/// Returns the trajectory of an item in the old form: some rows of every column, starting at an offset in the first
+/// chunk.
 fn old_trajectory(
     item: u64,
     keys: &[u64],
@@ -167,7 +167,7 @@ fn old_trajectory(
 
 /// Appends a chunk's record to `out`, under the key `key`.
 ///
-/// Payloads are encoded for dm-reverb; a chunk with a codec that it does not support is recoded.
+/// Payloads are encoded for dm-reverb; a chunk with a codec that dm-reverb does not support is recoded.
 ///
 /// # Errors
 /// The chunk cannot be recoded.
@@ -188,7 +188,7 @@ pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireE
 /// Returns the chunk of a record, in its current or its old form.
 ///
 /// # Errors
-/// Both forms in one record; as [`chunk::decode`].
+/// Both forms in one record; the errors of [`chunk::decode`].
 pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     match present_form(message)? {
         Some(message) => chunk::decode(&message),
@@ -252,7 +252,7 @@ fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 /// Parses a record of a table.
 ///
 /// # Errors
-/// The bytes are not such a message.
+/// The bytes are not a record of a table.
 pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> {
     PriorityTableCheckpoint::decode(message).map_err(unreadable)
 }
@@ -260,7 +260,7 @@ pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> 
 /// Parses a record of an item.
 ///
 /// # Errors
-/// The bytes are not such a message.
+/// The bytes are not a record of an item.
 pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
     PrioritizedItem::decode(message).map_err(unreadable)
 }

@@ -145,7 +145,7 @@ impl Description {
         })
     }
 
-    /// Builds the frame of a chunk whose message cannot be kept: consecutive payloads, with strings in the compact
+    /// Builds the frame of a chunk if its message cannot be kept: consecutive payloads, with strings in the compact
     /// form.
     fn gather(self, message: &[u8]) -> Result<ChunkParts, WireError> {
         let mut frame = Vec::new();

@@ -75,7 +75,7 @@ pub enum WireError {
         /// The item.
         item: u64,
     },
-    /// A run of items whose columns differ in length, or refer to unnamed chunks.
+    /// A run of items with columns that differ in length, or that refer to unnamed chunks.
     #[error("items for table `{table}`: {reason}")]
     ItemRun {
         /// Name of the table.
@@ -158,7 +158,7 @@ pub enum WireError {
     /// A table description with values out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A tensor whose bytes and shape contradict each other.
+    /// A tensor with bytes that contradict its shape.
     #[error(transparent)]
     Tensor(#[from] TensorError),
     /// A request that describes too much or cannot be parsed.

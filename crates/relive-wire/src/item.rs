@@ -35,7 +35,7 @@ pub fn decode(
 /// Returns the trajectory of item `key`. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// As [`decode`].
+/// Same as [`decode`].
 pub fn trajectory(
     key: u64,
     columns: &[Column],

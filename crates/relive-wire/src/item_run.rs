@@ -40,7 +40,7 @@ impl ItemRun {
         Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
     }
 
-    /// Whether an item for `table` with these columns belongs in this run.
+    /// Returns whether an item for `table` with these columns belongs in this run.
     #[must_use]
     pub fn accepts(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
         self.table == table && squeeze.eq(self.squeeze.iter().copied())

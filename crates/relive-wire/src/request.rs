@@ -24,7 +24,7 @@ pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
 /// Checks an encoded `InsertItems` before it is decoded.
 ///
 /// # Errors
-/// As [`check_insert`]; or it has more than [`MAX_RUNS_PER_REQUEST`] runs.
+/// Same as [`check_insert`]; also if it has more than [`MAX_RUNS_PER_REQUEST`] runs.
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
     if runs > MAX_RUNS_PER_REQUEST {

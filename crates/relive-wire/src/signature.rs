@@ -140,7 +140,7 @@ fn unreadable_bound(dtype: DType) -> String {
     )
 }
 
-/// Returns the bytes of a plain tensor, which are given either completely or as a list of values whose last value is
+/// Returns the bytes of a plain tensor, which are given either completely or as a list of values, the last of which is
 /// repeated.
 fn bound_bytes(
     message: &TensorProto,
@@ -165,9 +165,9 @@ fn bound_bytes(
     Some(bytes.into())
 }
 
-/// The largest size of all bounds of a signature that are lists of values, in bytes. A list of one value can fill any
-/// shape, so a message of a few bytes could make the receiver allocate gigabytes. Real bounds are scalars or have the
-/// shape of one step.
+/// The largest total size in bytes of a signature's bounds that are given as lists of values. A list of one value can
+/// fill any shape, so a message of a few bytes could make the receiver allocate gigabytes. Real bounds are scalars or
+/// have the shape of one step.
 const MAX_FILLED_BYTES: usize = 1 << 26;
 
 /// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.

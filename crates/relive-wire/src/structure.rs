@@ -40,7 +40,7 @@ pub fn of_items(structure: Option<&ItemStructure>) -> v1::ItemStructure {
 /// Converts `message` to the structure of a table's items; `None` if it is unknown.
 ///
 /// # Errors
-/// As [`from_wire`].
+/// Same as [`from_wire`].
 pub fn items_of(message: &v1::ItemStructure) -> Result<Option<Arc<ItemStructure>>, WireError> {
     let Some(names) = &message.names else { return Ok(None) };
     let names = Arc::new(from_wire(names)?);

@@ -17,7 +17,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     let (distribution, is_deterministic) = match kind {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
-        // dm-reverb's protocol has no name for the second kind, whose long-run frequencies equal those of the first.
+        // dm-reverb's protocol has no name for the second kind, which has the same long-run frequencies as the first.
         SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),

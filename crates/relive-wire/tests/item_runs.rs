@@ -18,7 +18,7 @@ use relive_wire::reverb::PrioritizedItem;
 use relive_wire::v1::ItemRun;
 use relive_wire::{Message, WireError, chunk, item};
 
-/// Whether an item uses only the first column of each chunk.
+/// Returns whether an item uses only the first column of each chunk.
 fn is_of_first_columns(item: &PrioritizedItem) -> bool {
     columns_of(item).all(|column| column.chunk_slices.iter().all(|slice| slice.index == 0))
 }

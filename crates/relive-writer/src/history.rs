@@ -28,7 +28,7 @@ impl<'a> History<'a> {
         self.recorder.history_len()
     }
 
-    /// Whether no step was appended since the history was last cleared.
+    /// Returns whether no step was appended since the history was last cleared.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -84,7 +84,7 @@ impl ColumnHistory<'_> {
         self.len
     }
 
-    /// Whether no step was appended since the history was last cleared.
+    /// Returns whether no step was appended since the history was last cleared.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -101,7 +101,7 @@ impl ColumnHistory<'_> {
     /// Returns every `stride`th step of `range`, beginning with its first.
     ///
     /// # Errors
-    /// As [`slice`](Self::slice), and for a stride of 0.
+    /// The errors of [`slice`](Self::slice), and `InvalidArgument` for a stride of 0.
     pub fn strided(&self, range: impl RangeBounds<i64>, stride: usize) -> Result<Column> {
         let stride = if stride == 0 { Err(IndexError::Stride) } else { Ok(stride) };
         let runs = stride.and_then(|stride| {
@@ -120,7 +120,7 @@ impl ColumnHistory<'_> {
     /// Returns the steps at `positions`, in that order; repeats are allowed.
     ///
     /// # Errors
-    /// As [`slice`](Self::slice).
+    /// Same as [`slice`](Self::slice).
     pub fn rows(&self, positions: &[i64]) -> Result<Column> {
         let first = if positions.is_empty() {
             Err(IndexError::Empty { start: 0, stop: 0, len: self.len })
@@ -141,7 +141,7 @@ impl ColumnHistory<'_> {
     /// Returns the step at `position` without a leading dimension; -1 is the newest.
     ///
     /// # Errors
-    /// As [`slice`](Self::slice).
+    /// Same as [`slice`](Self::slice).
     pub fn step(&self, position: i64) -> Result<Column> {
         let runs = resolve(position, self.len).and_then(|at| {
             let mut runs = Runs::new();
@@ -167,7 +167,7 @@ impl ColumnHistory<'_> {
     /// Returns a weak reference to the step at `position`.
     ///
     /// # Errors
-    /// As [`slice`](Self::slice).
+    /// Same as [`slice`](Self::slice).
     pub fn weak_cell(&self, position: i64) -> Result<WeakCell> {
         let found = resolve(position, self.len).and_then(|at| self.column.cells().find(at));
         let found = found.and_then(|cell| Ok((cell, self.spec()?)));
@@ -231,7 +231,7 @@ impl WeakCell {
         Some(Column::new(Arc::clone(&self.spec), runs, true))
     }
 
-    /// Whether the history has dropped the step.
+    /// Returns whether the history has dropped the step.
     pub fn is_expired(&self) -> bool {
         !self.spec.keeps(self.number) || self.chunk.strong_count() == 0
     }

@@ -1,5 +1,5 @@
-//! Measures how soon all workers of a run have new weights of 10 MB. The run has rounds: 8 nodes with 8 workers each
-//! need every version before they act.
+//! Measures how long it takes until all workers of a run have new weights (10 MB). The run proceeds in rounds: 8 nodes
+//! with 8 workers each need every version before they act.
 //!
 //! ```console
 //! $ cargo run --release -p relive --features rl --example weights_tree
@@ -33,10 +33,10 @@ const WORKERS_OF_EACH: u32 = 8;
 const BYTES: usize = 10_000_000;
 const VERSIONS: u64 = 60;
 
-/// The number of first versions that are not measured, since not all nodes have joined yet.
+/// The number of versions at the start that are not measured, because not all nodes have joined yet.
 const FIRST: u64 = 10;
 
-/// Events of versions: the number of the version, and the time in nanoseconds since 1970.
+/// Events of versions: the version's number, and the time in nanoseconds since 1970.
 static MOMENTS: Mutex<Vec<(u64, u128)>> = Mutex::new(Vec::new());
 
 fn note(version: u64) {
@@ -48,7 +48,7 @@ fn note(version: u64) {
 struct Large;
 
 struct Still {
-    /// False for evaluations, which load weights, too.
+    /// False for evaluations, which also load weights.
     trains: bool,
 }
 
@@ -237,7 +237,7 @@ fn lines(child: Child) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The milliseconds from the publication of each version until the last worker has it.
+/// For each version, the milliseconds between its publication and its arrival at the last worker.
 fn tree() -> Vec<f64> {
     let (_background, address, serve) = serving();
     let watch = Watch::new(move |engine| serve(engine));

@@ -1,4 +1,4 @@
-"""Behavioral cloning in PyTorch, for discrete and continuous actions: it imitates recorded episodes.
+"""Behavioral cloning of recorded episodes in PyTorch, for discrete and continuous actions.
 
     python bc.py CartPole-v1 --steps 2000                   # of an expert, which is trained first
     python bc.py CartPole-v1 --data FOLDER                  # as `relive rl record` has recorded them
@@ -68,7 +68,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class BC:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=128, min_size=100)
     learning_rate: float = 1e-3
@@ -83,7 +83,7 @@ class BC:
 
 
 def record_expert(environment: str, seed: int, folder: str, *, steps: int = 100_000, episodes: int = 20) -> None:
-    """Records episodes of a policy that Relive's own PPO has trained."""
+    """Records episodes of a policy that was trained by Relive's PPO."""
     expert = rl.PPO(rl.PPOConfig.for_environment(environment)).train(environment, steps=steps, seed=seed).policy
     played = rl.make(environment, seed=seed)
     recorded.save(folder, [recorded.play(played, expert) for _ in range(episodes)])

@@ -21,13 +21,14 @@ def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int
 
     Args:
       agent: the agent.
-      environment: the one that it learns unless the command line names another.
-      steps: steps in the environment; with ``record`` steps of the learner.
-      record: for an agent that learns from recorded episodes: records some of an environment, with a seed, in a folder.
+      environment: the environment, unless the command line names another.
+      steps: the number of environment steps; with ``record``, of learner steps.
+      record: for an agent that learns from recorded episodes: a function that records episodes of an environment, with
+        a seed, in a folder.
     """
     options = _parsed(agent, environment, steps, learns_from_data=record is not None)
     if torch := sys.modules.get("torch"):
-        # Networks as small as these are slower with more threads.
+        # Such small networks are slower with more threads.
         torch.set_num_threads(1)
     if options.checkpoint_dir and len(options.seed) > 1:
         sys.exit("--checkpoint-dir is the folder of one run: give one --seed")

@@ -42,7 +42,7 @@ class Transformer(nn.Module):
         told = returns[:, None, None].expand(rows, time, 1)
         seen = self.seen(torch.cat([told, observations.float().flatten(2)], -1))
         tokens = torch.stack([seen, self.done(actions)], 2) + self.place[:time]
-        # No token attends to later ones; in particular, the prediction of an action does not see this action.
+        # No token attends to later tokens; in particular, the prediction of an action does not see this action.
         later = torch.ones(2 * time, 2 * time, dtype=torch.bool).triu(1)
         outputs = self.layers(tokens.flatten(1, 2), mask=later)
         return self.head(outputs[:, ::2])
@@ -93,7 +93,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DecisionTransformer:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=128)
     target_return: float = 1.0

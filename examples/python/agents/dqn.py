@@ -28,7 +28,7 @@ def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
 
 
 class Policy(rlt.Policy):
-    """Takes the best action, and sometimes a random one."""
+    """Takes the best action, or sometimes a random action."""
 
     def __init__(self, module: nn.Module, context: rl.PolicyContext, num_actions: int, epsilon: float) -> None:
         super().__init__(module)
@@ -64,7 +64,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DQN:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Transitions = rl.Transitions(
         batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.99

@@ -48,8 +48,8 @@ def tower(inputs: int, width: int, outputs: int, *, gain: float) -> nn.Sequentia
 
 
 class Policy(rlt.Policy):
-    """Draws actions. The extras are the drawn actions and their log-probabilities; the environment gets them clipped to
-    its bounds."""
+    """Draws actions. The extras are the drawn actions and their log-probabilities; the environment gets the actions
+    clipped to its bounds."""
 
     def __init__(self, module: ActorCritic, context: rl.PolicyContext, actions: Any) -> None:
         super().__init__(module)
@@ -102,7 +102,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Rollouts = rl.Rollouts(steps=128, environments=8)
     discount: float = 0.98

@@ -109,7 +109,7 @@ def update(params: Params, moments: Any, steps: Any, order: jax.Array, settings:
 
 
 class Policy:
-    """Draws actions; in evaluations, takes the most likely one."""
+    """Draws actions; in evaluations, takes the most likely action."""
 
     extras = {"log_prob": np.float32}
 
@@ -174,7 +174,7 @@ class Learner:
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Rollouts = rl.Rollouts(steps=128, environments=8)
     discount: float = 0.98

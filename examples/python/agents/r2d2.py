@@ -38,7 +38,7 @@ class QMemory(nn.Module):
 
 
 class Policy(rlt.Policy):
-    """Takes the best action, and sometimes a random one, with a different probability in each environment."""
+    """Takes the best action, or sometimes a random action, with a different probability in each environment."""
 
     def __init__(self, module: QMemory, context: rl.PolicyContext, settings: R2D2) -> None:
         super().__init__(module)
@@ -122,7 +122,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class R2D2:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Sequences = rl.Sequences(
         length=20, period=10, batch_size=32, samples_per_insert=32, min_size=100, max_size=50_000, priority_exponent=0.6

@@ -106,7 +106,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class SAC:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=256, min_size=500, max_size=1_000_000, discount=0.99)
     learning_rate: float = 1e-3

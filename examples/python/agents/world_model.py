@@ -25,7 +25,7 @@ def mlp(inputs: int, width: int, outputs: int) -> nn.Sequential:
 
 
 class WorldModel(nn.Module):
-    """The model. Its state is that of a GRU, and a latent of several categorical variables."""
+    """The model. Its state consists of a GRU's state and a latent of several categorical variables."""
 
     def __init__(self, spec: rl.EnvironmentSpec, settings: Dreamer) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class Dreamer:
-    """The agent: its settings, and how its parts are created."""
+    """The agent: its settings, and the creation of its parts."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=32, samples_per_insert=32, min_size=50, max_size=10_000)
     discount: float = 0.99

@@ -3,9 +3,9 @@
     python decision_transformer.py                          # from episodes of a policy that acts at random
     python decision_transformer.py CartPole-v1 --data FOLDER --length 500 --target-return 500
 
-The network and the policy are those of examples/python/agents/decision_transformer.py, for discrete actions and for
-episodes of at most --length steps. Here, a batch has the last steps of each episode, followed by padding if there are
-fewer.
+The network and the policy come from examples/python/agents/decision_transformer.py, for discrete actions and for
+episodes of at most --length steps. Here, a batch has the last steps of each episode, followed by padding if the episode
+is shorter.
 """
 
 from __future__ import annotations

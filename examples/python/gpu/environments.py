@@ -1,4 +1,4 @@
-"""The command line of the examples, and the environments that it names."""
+"""The command line of the examples, and its environments."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _reward(episode, time):
 
 
 def _run(adder):
-    """Episodes whose rewards and observations identify their origin."""
+    """Episodes with rewards and observations that identify their origin."""
     for episode in range(_EPISODES):
         adder.add_first(dm_env.restart(_observation(episode, 0)))
         for time in range(1, _STEPS + 1):
@@ -114,7 +114,7 @@ def test_sequences_through_a_dataset(serve):
     client = serve(_table(adders.SequenceAdder.signature(_SPEC, sequence_length=length)))
     _run(adders.SequenceAdder(client, sequence_length=length, period=period))
     dataset = datasets.make_reverb_dataset(client.server_address, num_parallel_calls=2)
-    # Seven rows per episode: items after 4 and 6 rows, and a last one that is padded to 8.
+    # Seven rows per episode: items after 4 and 6 rows, and a last item that is padded to 8.
     seen = _distinct(dataset, _EPISODES * 3, lambda data: tuple(data.observation["place"][0]))
     assert sorted({start for _, start in seen}) == [0, 2, 4]
     for (episode, start), data in seen.items():

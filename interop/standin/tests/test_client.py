@@ -198,7 +198,7 @@ def test_writers_in_threads(client):
     numbers = collections.Counter(
         sample.data[0].item() for sample in client.sample("other", 80, emit_timesteps=False)
     )
-    assert len(numbers) == 1  # a FIFO that keeps its items returns the oldest one repeatedly
+    assert len(numbers) == 1  # a FIFO that keeps its items returns the oldest item repeatedly
 
 
 def test_a_queue_waits_for_its_samples(serve):

@@ -1,4 +1,4 @@
-"""The TensorFlow datasets: what they yield, when they end, and what they refuse."""
+"""The TensorFlow datasets: elements, ends, and refused arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name of dm-reverb, as `dir()` returns them there, listed in `dm_reverb_names.txt`.
+"""Every public name of dm-reverb, as returned by `dir()` and listed in `dm_reverb_names.txt`.
 
 A line is a module and its names, or a class and its members. `record` below writes the file again, on dm-reverb.
 """
@@ -33,7 +33,7 @@ _MISSING = {
     },
 }
 
-# Modules that TensorFlow creates when a library is loaded, and that have no file of their own.
+# Modules without a file, which TensorFlow creates when a library is loaded.
 _NOT_MODULES = {"reverb.cc.ops.libgen_reverb_ops_gen_op"}
 
 
@@ -66,7 +66,7 @@ def _public(thing):
 
 
 def _is_ours(thing):
-    """Whether ``thing`` is a class of dm-reverb, except for protobuf messages, which have a separate test."""
+    """Returns whether ``thing`` is a class of dm-reverb, except for protobuf messages, which have a separate test."""
     return inspect.isclass(thing) and thing.__module__.startswith("reverb.") and not hasattr(thing, "DESCRIPTOR")
 
 
@@ -85,7 +85,7 @@ def record():
 def test_the_record_is_complete(is_standin):
     if is_standin:
         pytest.skip("the record is of dm-reverb")
-    # Other tests import more of TensorFlow, whose datasets then have more members.
+    # Other tests import more of TensorFlow, which adds members to its datasets.
     assert {place: sorted(names) for place, names in record().items()} == {
         place: sorted(names) for place, names in _recorded().items()
     }

@@ -1,4 +1,4 @@
-"""Datasets as programs of TensorFlow 1 use them: iterators in graphs and sessions, and distribution strategies."""
+"""Datasets in TensorFlow 1 programs: iterators in graphs and sessions, and distribution strategies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The module `reverb` of dm-reverb, on Relive.
 
-What needs TensorFlow (the datasets and `TFClient`) is imported when it is first used, so that programs that use
-neither run without it.
+The parts that need TensorFlow (the datasets and `TFClient`) are imported at their first use, so that other programs run
+without TensorFlow.
 """
 
 import importlib
@@ -72,7 +72,7 @@ _LATE_NAMES = {
 }
 _LATE_MODULES = {*_LATE_NAMES.values(), "cc", "libpybind", "pip_package", "platform", "pybind", "server_executable"}
 
-# Programs put TensorFlow's messages into dm-reverb's, so both have to come from one pool, from the first one on.
+# Programs use TensorFlow's messages inside dm-reverb's, so all messages must come from the same pool.
 _protos.share_with_tensorflow_if_imported()
 
 

@@ -1,8 +1,8 @@
 """Names that dm-reverb's modules import from other modules.
 
-Programs and their tests reach for them (`reverb.client.pybind`, `mock.patch("reverb.server.portpicker")`). They are
-found when they are asked for, so that nothing is imported for their sake; those of packages that are not installed are
-not there.
+Programs and their tests use these names (`reverb.client.pybind`, `mock.patch("reverb.server.portpicker")`). They are
+resolved at their first use, so that no package is imported for them in advance. Names from packages that are not
+installed are missing.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-# Modules of this package that need another one.
+# Modules of this package that need another package.
 _NEEDS = {
     "reverb.cc.ops.gen_reverb_ops": "tensorflow",
     "reverb.platform.default.server_main_command_line_args": "absl",
@@ -22,12 +22,12 @@ _NEEDS = {
 def lend(
     module: dict[str, Any], of_typing: str = "", **sources: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a module that has names of others.
+    """Returns the functions `__getattr__` and `__dir__` for a module with names from other modules.
 
     Args:
-      module: what the module has itself.
+      module: the module's own names.
       of_typing: names of the module `typing`.
-      **sources: for each name, the module that it is, or `module:attribute`.
+      **sources: for each name, its module, or `module:attribute`.
     """
     sources.update({name: f"typing:{name}" for name in of_typing.split()})
 

@@ -1,4 +1,4 @@
-"""The history of a column of a writer over a foreign object."""
+"""The history of a column, for a writer around a foreign object."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from relive._native import TrajectoryColumn
 class ColumnHistory:
     """References to the steps of one column since the history was last cleared.
 
-    It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps without data and steps
-    that are no longer kept are ``None``, and no item can contain them.
+    It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps without data, and steps
+    that are no longer kept, are ``None`` and cannot be part of an item.
 
     Args:
       path: the path of the column in a step.
       buffer_size: the number of references to keep.
-      history_padding: the number of steps before the first one of this column.
+      history_padding: the number of steps before this column's first step.
     """
 
     def __init__(self, path: nest.Path, buffer_size: int, history_padding: int = 0) -> None:
@@ -36,7 +36,7 @@ class ColumnHistory:
         return self._path
 
     def append(self, ref: Any | None) -> None:
-        """Adds a step; ``None`` for one without data."""
+        """Adds a step; ``None`` for a step without data."""
         self._kept.append(ref)
         self._length += 1
 
@@ -69,12 +69,12 @@ class ColumnHistory:
         return itertools.chain(itertools.repeat(None, forgotten), iter(self._kept))
 
     def __getitem__(self, key: int | slice | list[int]) -> TrajectoryColumn:
-        """The column of one step without leading dimension, or of several.
+        """The column for one step, without a leading dimension, or for several steps.
 
         Raises:
           TypeError: a key that is not an int, a slice or a list of ints.
           IndexError: a step that does not exist yet.
-          ValueError: a step without data, one that is no longer kept, or one before the first.
+          ValueError: a step without data, a step that is no longer kept, or a step before the first.
         """
         path = (*self._path, key)
         steps = list(self)
@@ -91,13 +91,13 @@ class ColumnHistory:
 
 
 def _position(index: int, length: int) -> int:
-    """The index of the step, counted from the first; negative for one before it."""
+    """The index of the step, counted from the first step; negative for an earlier step."""
     number = operator.index(index)
     return number + length if number < 0 else number
 
 
 def _positions(key: slice, length: int) -> range:
-    """The steps of a slice. It is not clamped at the first step, since a shorter column would be a surprise."""
+    """The steps of a slice. The slice is not clamped at the first step, since a shorter column would be unexpected."""
     stride = 1 if key.step is None else operator.index(key.step)
     last = length - 1
     if stride < 0:

@@ -1,7 +1,7 @@
-"""dm-reverb's texts for Relive's errors: programs and their tests compare them.
+"""dm-reverb's texts for Relive's errors, which programs and their tests compare.
 
-The class of an error stays, which is dm-reverb's or a subclass of it. The text begins with dm-reverb's, and Relive's
-own comes after it, since it says more: which tables there are, which step it was, what to do.
+An error keeps its class, which is dm-reverb's or a subclass of it. The text begins with dm-reverb's text. Relive's own
+text follows, since it has more details: the available tables, the affected step, the remedy.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from relive import errors, nest
 
-# A pattern in Relive's text, and what dm-reverb says: a template for what matched, or a function of the match.
+# A pattern in Relive's text, and dm-reverb's text: a template for the match, or a function of the match.
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
-# How long an error waits for what it tells beside.
+# The time that an error waits for additional information.
 _PATIENCE_SECONDS = 5.0
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -40,13 +40,13 @@ PRIORITIES = (
 
 
 def arguments_of(call: str) -> Rule:
-    """For arguments of a wrong type, of which dm-reverb's compiled half says no more than that."""
+    """The rule for arguments of a wrong type, for which dm-reverb's compiled half has only this text."""
     types = "incompatible function arguments|None in the place|must be real number|is not an instance of|an integer from 0|numbers are"
     return rule(types, f"{call}(): incompatible function arguments.")
 
 
 def retold(error: Exception, rules: Sequence[Rule]) -> Exception:
-    """The error with dm-reverb's text before its own, if one of the rules knows it; else the error itself."""
+    """Returns the error with dm-reverb's text before its own, if a rule matches; otherwise the error itself."""
     text = str(error)
     for pattern, words in rules:
         found = pattern.search(text)
@@ -57,21 +57,21 @@ def retold(error: Exception, rules: Sequence[Rule]) -> Exception:
 
 
 def said_first(error: Exception, words: str) -> Exception:
-    """An error of the same class whose text begins with ``words``."""
+    """Returns an error of the same class with a text that begins with ``words``."""
     text = str(error)
-    # Others may be made of more than a text.
+    # Other classes may need more arguments than a text.
     is_ours = isinstance(error, errors.ReverbError) or type(error) in (ValueError, TypeError, RuntimeError)
     if text.startswith(words) or not is_ours:
         return error
     rest = text.split(": ", 1)
     if len(rest) == 2 and rest[1].startswith(words):
-        # Only the name of the call stood before it.
+        # Only the name of the call preceded it.
         return type(error)(rest[1])
     return type(error)(f"{words} ({text})")
 
 
 def cause(told: Exception, error: Exception) -> Exception | None:
-    """For ``raise told from``: nothing is its own cause."""
+    """Returns the cause for ``raise told from``: an error must not be its own cause."""
     return None if told is error else error
 
 
@@ -88,7 +88,7 @@ def telling(*rules: Rule) -> Iterator[None]:
 
 
 def tells(*rules: Rule) -> Callable[[_F], _F]:
-    """Makes a function raise errors with dm-reverb's texts. It costs nothing as long as there are none."""
+    """Makes a function raise errors with dm-reverb's texts. This costs nothing as long as there are no errors."""
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
@@ -108,7 +108,7 @@ def tells(*rules: Rule) -> Callable[[_F], _F]:
 
 @contextlib.contextmanager
 def deadline(call: str, timeout_ms: int | None) -> Iterator[None]:
-    """Tells how long a call was given."""
+    """Adds the timeout of a call to its errors."""
     try:
         yield
     except errors.DeadlineExceededError as error:
@@ -118,7 +118,7 @@ def deadline(call: str, timeout_ms: int | None) -> Iterator[None]:
 
 
 def known_tables(client: Any) -> dict[str, Any]:
-    """The tables of the server, for a text; none if it does not answer soon."""
+    """Returns the server's tables for a text; empty if the server does not answer soon."""
     try:
         tables: dict[str, Any] = client.server_info(_PATIENCE_SECONDS)
     except errors.ReverbError:
@@ -131,12 +131,13 @@ def check_block_until(num_items: int) -> None:
         raise ValueError(f"block_until_num_items must be >= 0, got {num_items}")
 
 
-# TensorFlow's names, which dm-reverb's texts have; other types are called as numpy calls them.
+# TensorFlow's names, which dm-reverb's texts use; other types have numpy's names.
 _DTYPES = {"float16": "half", "float32": "float", "float64": "double"}
 
 
 def dtype_text(dtype: Any) -> str:
-    """A data type, or its name in numpy or TensorFlow, as dm-reverb's texts call it."""
+    """Returns the name of a data type in dm-reverb's texts; the argument can also be its name in numpy or
+    TensorFlow."""
     if isinstance(dtype, str):
         return _DTYPES.get(dtype, dtype)
     dtype = np.dtype(dtype)
@@ -154,12 +155,12 @@ def tensor_text(name: str, dtype: Any, shape: Sequence[int | None] | None) -> st
 
 
 def listed(tensors: Sequence[tuple[str, Any, Sequence[int | None] | None]]) -> str:
-    """Names, data types and shapes of columns as dm-reverb lists them."""
+    """Returns names, data types and shapes of columns in the form of dm-reverb's lists."""
     return ", ".join(f"{index}: {tensor_text(*tensor)}" for index, tensor in enumerate(tensors))
 
 
 def signature_tensors(structure: Any) -> list[tuple[str, Any, Sequence[int | None] | None]]:
-    """The columns of a signature by the names that dm-reverb's servers give them."""
+    """Returns the columns of a signature, with the names that dm-reverb's servers use."""
     return [
         ("/".join([str(part) for part in path] + ([spec.name] if spec.name else [])), spec.dtype, spec.shape)
         for path, spec in nest.flatten_with_path(structure)
@@ -167,7 +168,7 @@ def signature_tensors(structure: Any) -> list[tuple[str, Any, Sequence[int | Non
 
 
 def fits(wanted: tuple[str, Any, Sequence[int | None] | None], dtype: Any, shape: Sequence[int]) -> bool:
-    """Whether a column of this data type and shape is what a signature wants."""
+    """Returns whether a column of this data type and shape matches a signature's column."""
     _, wanted_dtype, wanted_shape = wanted
     if dtype_text(wanted_dtype) != dtype_text(dtype):
         return False

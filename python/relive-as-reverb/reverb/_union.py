@@ -1,4 +1,4 @@
-"""The union of the structures of several steps: every place that any of them has."""
+"""The union of the structures of several steps: all places of all steps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A trajectory writer over any object with the calls of dm-reverb's compiled writer.
+"""A trajectory writer around any object with the calls of dm-reverb's compiled writer.
 
 Test suites of programs written for dm-reverb replace the compiled writer under its Python class, to check the calls
 without a server. This class supports them: ``Append`` and ``AppendPartial`` get one list of leaves per step, in the
-order in which the columns first appeared, with ``None`` for missing ones, and return a reference for each.
+order in which the columns first appeared, with ``None`` for missing leaves, and return a reference for each leaf.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from reverb._column_history import ColumnHistory
 
 _COLUMN = re.compile(r"(?<= for column )\d+\b")
 
-# dm-reverb's weight of sent bytes relative to stored ones.
+# dm-reverb's weight of sent bytes relative to stored bytes.
 _THROUGHPUT_WEIGHT = 1.0
 
-# The value for which ``Flush`` has no limit.
+# The value for ``Flush`` without a timeout.
 _NO_TIMEOUT_MS = -1
 
 
 class WrappedWriter:
-    """The calls of a trajectory writer, over an object with ``Append``, ``AppendPartial``, ``CreateItem``,
-    ``Flush``, ``EndEpisode``, ``Close``, ``ConfigureChunker``, ``max_num_keep_alive_refs`` and ``episode_steps``."""
+    """The calls of a trajectory writer, around an object with ``Append``, ``AppendPartial``, ``CreateItem``, ``Flush``,
+    ``EndEpisode``, ``Close``, ``ConfigureChunker``, ``max_num_keep_alive_refs`` and ``episode_steps``."""
 
     def __init__(self, internal_writer: Any) -> None:
         self._writer = internal_writer
@@ -66,11 +66,11 @@ class WrappedWriter:
         return self._step_is_open
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step, or with ``partial_step`` a part of one that the next call continues.
+        """Appends a step, or with ``partial_step`` a part of a step, which the next call continues.
 
         Raises:
-          ValueError: a leaf that the open step already has, a structure that does not match earlier ones, or a leaf
-            that the writer refuses; the error names its path.
+          ValueError: a leaf that the open step already has, a structure that does not match earlier structures, or a
+            leaf that the writer refuses; the error names its path.
         """
         self._grow(data)
         leaves: list[Any] = [None] * len(self._columns)
@@ -140,7 +140,8 @@ class WrappedWriter:
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
-          DeadlineExceededError: more are unconfirmed after ``timeout_ms``; without it, the call waits forever.
+          DeadlineExceededError: more items are unconfirmed after ``timeout_ms``; without a timeout, the call waits
+            forever.
         """
         if block_until_num_items < 0:
             raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
@@ -247,7 +248,8 @@ def _chunker_options(num_keep_alive_refs: int, max_chunk_length: int | None) -> 
 
 
 def _deadline(call: str, timeout_ms: int | None, error: RuntimeError) -> Exception:
-    """The exception for callers: a timeout of the writer as its own class, everything else unchanged."""
+    """Returns the exception for callers: a timeout of the writer gets its own class; all other exceptions are
+    unchanged."""
     if "Timeout exceeded" not in str(error):
         return error
     return errors.DeadlineExceededError(f"{call} was not done within {timeout_ms} ms: {error}")

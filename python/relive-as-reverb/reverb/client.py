@@ -20,7 +20,7 @@ _CLOSED = "the writer is closed"
 class Writer(_writers.Writer):
     __doc__ = _writers.Writer.__doc__
 
-    # Whom to ask for the signatures that texts show.
+    # The client for querying the signatures in texts.
     _signatures: "Client | None" = None
     # The newest step or sequence, for the texts.
     _tensors: Sequence[Any] = ()
@@ -111,7 +111,8 @@ class Writer(_writers.Writer):
         )
 
     def _of_signature(self, error: ValueError, table: str) -> Exception | None:
-        """The error of steps that the table's signature does not allow; nothing if that is not the reason."""
+        """Returns the error for steps that do not match the table's signature; ``None`` if the error has another
+        reason."""
         if "signature" not in str(error) or self._signatures is None:
             return None
         info = _texts.known_tables(self._signatures).get(table)
@@ -130,8 +131,8 @@ class Writer(_writers.Writer):
         for index, (want, array) in enumerate(zip(wanted, arrays, strict=True)):
             if _texts.fits(want, array.dtype, array.shape):
                 continue
-            # dm-reverb compares a signature of whole items with its steps, too, and takes what fits after the first
-            # dimension.
+            # dm-reverb also compares a signature of whole items with its steps, and accepts steps that match after the
+            # first dimension.
             if want[2] is not None and _texts.fits(want, array.dtype, (want[2][0] if want[2] else 0, *array.shape)):
                 continue
             words += (
@@ -173,7 +174,7 @@ def _check_sequence(tensors: Sequence[Any]) -> None:
 class Client(_relive.Client):
     __doc__ = _relive.Client.__doc__
 
-    # dm-reverb's ways where Relive's own are others.
+    # Selects dm-reverb's behavior where Relive's differs.
     _as_reverb = True
 
     @_texts.tells(*_texts.PRIORITIES)
@@ -201,7 +202,7 @@ class Client(_relive.Client):
             raise told from _texts.cause(told, error)
 
     def _words_for(self, data: Any) -> Writer:
-        """What tells errors of ``insert``, which is a writer's work."""
+        """Returns a writer that creates the error texts of ``insert``, which are a writer's."""
         writer = Writer.__new__(Writer)
         writer._closed = True
         writer._signatures, writer._tensors = self, _nest.flatten(data)
@@ -254,7 +255,7 @@ class Client(_relive.Client):
         if num_samples < 1:
             raise ValueError(f"max_samples ({num_samples}) must be -1 or >= 1: num_samples is the number of items")
         with _texts.telling(*_SAMPLE):
-            # Without a signature the columns come as a list, also where Relive knows their names.
+            # Without a signature, the columns are returned as a list, even if Relive has their names.
             unpack = unpack_as_table_signature and self._is_signed(table, timeout)
             yield from super().sample(
                 table, num_samples, emit_timesteps=emit_timesteps, unpack_as_table_signature=unpack, timeout=timeout

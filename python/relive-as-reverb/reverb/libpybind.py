@@ -1,3 +1,3 @@
-"""dm-reverb's extension module, of which `pybind` has the names."""
+"""dm-reverb's extension module, with the names of `pybind`."""
 
 from reverb.pybind import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""`PatternDataset`: a `tf.data` dataset where TensorFlow is installed, an iterable of numpy items elsewhere."""
+"""`PatternDataset`: a `tf.data` dataset if TensorFlow is installed, otherwise an iterable of numpy items."""
 
 import importlib.util
 

@@ -1,6 +1,6 @@
-"""The names of dm-reverb's extension module: what its Python classes are made of, with the calls that it has there.
+"""The names of dm-reverb's extension module: the parts of its Python classes, with the same calls.
 
-Programs seldom need more of it than the selectors and chunker options. The classes of this module stand on Relive's
+Programs seldom need more than the selectors and chunker options. The classes of this module are built on Relive's
 clients, writers, samplers, servers and tables.
 """
 
@@ -62,7 +62,8 @@ class Writer:
 
 
 class TrajectoryWriter:
-    """The writer below ``reverb.TrajectoryWriter``; takes flat lists of tensors and gives references to their cells."""
+    """The writer below ``reverb.TrajectoryWriter``; takes flat lists of tensors and returns references to their
+    cells."""
 
     def __init__(self, writer: _trajectories.TrajectoryWriter, max_num_keep_alive_refs: int) -> None:
         self._writer = writer
@@ -74,7 +75,7 @@ class TrajectoryWriter:
 
     @property
     def max_num_keep_alive_refs(self) -> int:
-        """References that the column keeps which keeps most."""
+        """The largest number of references that a column keeps."""
         return self._max_num_keep_alive_refs
 
     def Append(self, data: Sequence[Any]) -> list[WeakCellRef | None]:
@@ -139,13 +140,13 @@ class StructuredWriter:
 
 
 class Sampler:
-    """Samples of a table one after the other, as lists: what is known of the item, then its columns."""
+    """Samples of a table one after the other, as lists: the item's metadata, then its columns."""
 
     NUM_INFO_TENSORS = _native.Sampler.NUM_INFO_TENSORS
 
     def __init__(self, sampler: _native.Sampler) -> None:
         self._sampler = sampler
-        # Time steps of the sample that is being taken apart.
+        # The remaining time steps of the current sample.
         self._steps: list[list[Any]] = []
 
     def GetNextTrajectory(self) -> list[Any]:
@@ -257,7 +258,7 @@ class Server:
         self._server.stop()
 
     def Wait(self) -> bool:
-        """Waits until the server stops; whether a keyboard interrupt was the reason."""
+        """Waits until the server stops; returns whether a keyboard interrupt was the reason."""
         try:
             self._server.wait()
         except KeyboardInterrupt:
@@ -269,7 +270,7 @@ class Server:
 
 
 class _Given(_servers.TableExtensionBase):
-    """Extensions that are made already."""
+    """Existing extensions."""
 
     def __init__(self, extensions: Sequence[Any]) -> None:
         self._extensions = list(extensions)
@@ -279,7 +280,7 @@ class _Given(_servers.TableExtensionBase):
 
 
 class _GivenCheckpointer(checkpointers.CheckpointerBase):
-    """A checkpointer that is made already."""
+    """An existing checkpointer."""
 
     def __init__(self, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
@@ -291,7 +292,7 @@ class _GivenCheckpointer(checkpointers.CheckpointerBase):
 def create_default_checkpointer(
     name: str, group: str = "", fallback_checkpoint_path: str | None = None
 ) -> Checkpointer:
-    """What ``reverb.checkpointers.DefaultCheckpointer`` tells the server."""
+    """Returns the server's options for ``reverb.checkpointers.DefaultCheckpointer``."""
     return _checkpointers.DefaultCheckpointer(name, group, fallback_checkpoint_path).internal_checkpointer()
 
 

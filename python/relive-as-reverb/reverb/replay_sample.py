@@ -1,4 +1,4 @@
-"""What a sample is."""
+"""The types of samples."""
 
 from relive.replay_sample import ReplaySample as ReplaySample
 from relive.replay_sample import SampleInfo as SampleInfo

@@ -1,4 +1,4 @@
-"""What a server tells of its tables."""
+"""The descriptions of tables that servers send."""
 
 from relive.item_selectors import HeapSelector as Heap
 from relive.reverb_types import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Tables and the server that holds them."""
+"""Tables, and the server that contains them."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from reverb.platform.default import checkpointers
 
 
 class Table(_relive.Table):
-    """A table. As with dm-reverb, also one from which nothing could ever be sampled."""
+    """A table. As in dm-reverb, tables that can never be sampled are accepted."""
 
     _must_be_samplable = False
 

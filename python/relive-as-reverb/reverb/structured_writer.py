@@ -1,4 +1,4 @@
-"""Patterns, and the writer that cuts items out of steps with them."""
+"""Patterns, and the writer that creates items from steps according to patterns."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _APPEND = (
 
 
 def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
-    """As ``relive.structured.infer_signature``; where TensorFlow is installed, the specs are always
+    """Like ``relive.structured.infer_signature``; if TensorFlow is installed, the specs are always
     ``tf.TensorSpec``."""
     signature = _infer_signature.infer_signature(configs, step_spec)
     if importlib.util.find_spec("tensorflow") is None:
@@ -61,7 +61,7 @@ class StructuredWriter(_relive.StructuredWriter):
 
 
 def _fault(config: Any) -> str | None:
-    """What is wrong with a configuration by its numbers, in dm-reverb's words."""
+    """Returns the error in a configuration's numbers, if any, in dm-reverb's words."""
     if not config.flat:
         return "`flat` must not be empty."
     if not config.table:

@@ -13,7 +13,7 @@ class TFClient(_relive.TFClient):
 
     def __init__(self, server_address: str, shared_name: str | None = None, name: str = "reverb") -> None:
         super().__init__(server_address, shared_name, name)
-        # Whose errors have dm-reverb's texts.
+        # A client with dm-reverb's error texts.
         self._client = Client(server_address)
 
     @_texts.tells(_texts.UNKNOWN_TABLE)

@@ -1,4 +1,4 @@
-"""`TrajectoryDataset`: a `tf.data` dataset where TensorFlow is installed, an iterable of numpy samples elsewhere."""
+"""`TrajectoryDataset`: a `tf.data` dataset if TensorFlow is installed, otherwise an iterable of numpy samples."""
 
 import importlib.util
 

@@ -46,7 +46,7 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
 
 
 class _Wrapped(WrappedWriter, TrajectoryWriter):
-    """Over what programs put in the place of the compiled writer."""
+    """A writer around an object that replaces the compiled writer."""
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         with _texts.deadline("Flush", timeout_ms):
@@ -58,9 +58,9 @@ class _Wrapped(WrappedWriter, TrajectoryWriter):
 
 
 class _Native(TrajectoryWriter):
-    """Over the compiled writer, with dm-reverb's texts in its errors."""
+    """A writer around the compiled writer, with dm-reverb's error texts."""
 
-    # Whom to ask for the signatures that texts show.
+    # The client for querying the signatures in texts.
     _client: _Client | None = None
 
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
@@ -109,12 +109,13 @@ class _Native(TrajectoryWriter):
 
     @_texts.tells(_texts.rule("the chunk length cannot change while", "Flush must be called before ApplyConfig."))
     def configure(self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
-        # Says what is out of range in dm-reverb's words.
+        # Raises dm-reverb's error for a number out of range.
         _chunker_options(num_keep_alive_refs, max_chunk_length)
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 
     def _of_signature(self, error: ValueError, table: str, trajectory: Any) -> Exception | None:
-        """The error of a trajectory that the table's signature does not allow; nothing if that is not the reason."""
+        """Returns the error for a trajectory that does not match the table's signature; ``None`` if the error has
+        another reason."""
         if "signature" not in str(error) or self._client is None:
             return None
         info = _texts.known_tables(self._client).get(table)

@@ -1,4 +1,4 @@
-"""The trajectory writer over stand-ins for dm-reverb's compiled writer, as existing test suites use it."""
+"""The trajectory writer around replacements of dm-reverb's compiled writer, as in existing test suites."""
 
 import collections
 import types
@@ -438,7 +438,7 @@ class TestColumnHistory:
             (slice(-3, None), [11, 12, 13]), (slice(4, 13), list(range(4, 13))), (slice(-2, -4), []),
             (slice(-1, -5, -1), [13, 12, 11, 10]), (slice(-6, None, 2), [8, 10, 12]), (slice(10, 100), [10, 11, 12, 13]),
             ([-1, -3], [13, 11]), ([4, 4], [4, 4]), ([], []),
-            # dm-reverb gives nothing here.
+            # dm-reverb returns nothing here.
             (slice(4, 14), list(range(4, 14))),
         ],
     )  # fmt: skip
@@ -459,7 +459,7 @@ class TestColumnHistory:
         "key", [-3, -9, [-1, -3], slice(-3, None), slice(-9, -1), slice(-4, None, 2), slice(-1, -5, -1)]
     )
     def test_steps_before_the_first(self, key: Any) -> None:
-        # A list would give less than was asked for.
+        # A list would return fewer steps than requested.
         with pytest.raises(ValueError, match="None"):
             self.filled(2)[key]
 

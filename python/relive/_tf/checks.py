@@ -1,4 +1,4 @@
-"""Checks that requests to a table and the data that it returns match.
+"""Checks that requests to a table match the returned data.
 
 The errors are :class:`relive.errors.InvalidArgumentError`, hence ``ValueError``, which TensorFlow converts to
 ``tf.errors.InvalidArgumentError`` when a dataset raises it.
@@ -40,7 +40,7 @@ def sampler_options(
 
 
 def requested_columns(table: str, requested: Sequence[Column], signature: Sequence[Column]) -> None:
-    """Compares the columns that a dataset was created for with the table's signature."""
+    """Compares a dataset's columns with the table's signature."""
     if len(requested) != len(signature):
         raise errors.InvalidArgumentError(
             f"Inconsistent number of tensors requested from table '{table}'.  Requested {len(requested)} tensors, but "

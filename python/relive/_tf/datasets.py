@@ -15,7 +15,7 @@ _MS_PER_SECOND = 1000
 
 
 class _SampleDataset(tf.compat.v1.data.Dataset):
-    """A dataset whose elements come from a Python generator of groups, which TensorFlow splits.
+    """A dataset with elements from a Python generator of groups, which TensorFlow splits.
 
     It is a TensorFlow 1 dataset, which is also a valid TensorFlow 2 dataset, so that it and all datasets derived from
     it have ``make_one_shot_iterator`` and ``make_initializable_iterator``.
@@ -42,8 +42,8 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
           table: Name of the table.
           dtypes: Data type of each column, in the desired structure of the elements' ``data``.
           shapes: Shape of each column, as a ``tf.TensorShape``, in the same structure.
-          max_in_flight_samples_per_worker: Largest number of samples that a worker may have requested but not yet
-            delivered.
+          max_in_flight_samples_per_worker: Largest number of samples that a worker may have requested but not delivered
+            yet.
           num_workers_per_iterator: Number of streams that read in parallel; -1 for one.
           max_samples_per_stream: Number of samples after which a stream is replaced; -1 for 10,000.
           rate_limiter_timeout_ms: Milliseconds of waiting for the table's rate limiter after which the dataset ends; -1
@@ -151,7 +151,7 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
 
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
-    """The error text for a table that does not exist; empty for a table that exists."""
+    """Returns the error text for an unknown table; empty for an existing table."""
     try:
         tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
     except errors.DeadlineExceededError:
@@ -177,7 +177,7 @@ def _signature(server_address: str, table: str, timeout: int | None) -> Any:
 
 
 class TrajectoryDataset(_SampleDataset):
-    """Samples whole items: an element is one ``ReplaySample`` whose ``data`` contains the item's columns."""
+    """Samples whole items: an element is one ``ReplaySample`` with the item's columns in ``data``."""
 
     _timesteps = False
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from relive import errors
 
-# Larger groups save nothing more, and each group is in memory three times: as samples, stacked, and split.
+# Larger groups are not faster, and each group is in memory three times: as samples, stacked, and split.
 _MAX_GROUP_BYTES = 1 << 20
 
 _INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)

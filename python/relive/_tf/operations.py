@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-# The largest length of a path component; a longer one would cause a different error.
+# The largest length of a path component; a longer component would cause a different error.
 _MAX_TEXT_BYTES = 250
 
 

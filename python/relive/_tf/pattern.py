@@ -89,7 +89,7 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> tf.data.Dataset:
-    """Like :class:`PatternDataset`, with each item in a ``ReplaySample`` whose information consists of zeros."""
+    """Like :class:`PatternDataset`, with each item in a ``ReplaySample`` with zeros as information."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     zeros = replay_sample.SampleInfo(*(tf.zeros([], spec.dtype) for spec in specs.info_spec()))
     return dataset.map(lambda *item: replay_sample.ReplaySample(zeros, item[0] if len(item) == 1 else item))

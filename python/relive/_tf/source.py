@@ -19,7 +19,7 @@ _log = logging.getLogger("relive")
 # A tf.data iterator can be abandoned only between two calls of its source, so no call may take longer than this.
 _IDLE_SECONDS = 0.05
 
-# How long the creation of an iterator waits for the table's signature before it continues without a signature.
+# The time that the creation of an iterator waits for the table's signature before it continues without a signature.
 SIGNATURE_TIMEOUT_SECONDS = 30
 
 Check = Callable[[Sequence[np.ndarray]], None]

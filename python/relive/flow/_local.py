@@ -27,8 +27,8 @@ def _end_streams() -> None:
         stream.close()
 
 class LocalIterator(Generic[T]):
-    """A stream of items whose operators run in the thread that pulls from it. The stream is lazy: a pull does only the
-    work that the item requires.
+    """A lazy stream of items. Its operators run in the thread that pulls from it, and a pull performs only the work for
+    one item.
 
     An operator turns this iterator into a new one; do not use the old one afterwards. :meth:`duplicate` creates several
     copies of an iterator.
@@ -48,7 +48,7 @@ class LocalIterator(Generic[T]):
 
     @staticmethod
     def get_metrics() -> MetricsContext:
-        """Returns the metrics of the graph whose function is running; see :func:`relive.flow.get_metrics`."""
+        """Returns the metrics of the graph of the running function; see :func:`relive.flow.get_metrics`."""
         return _metrics.get_metrics()
 
     def __repr__(self) -> str:
@@ -72,8 +72,8 @@ class LocalIterator(Generic[T]):
 
         Raises:
           StopIteration: the stream has ended.
-          TimeoutError: there was no item within ``timeout`` seconds; no item is lost. Work of the calling thread
-            itself, such as all operators after the shards are gathered, is not interrupted.
+          TimeoutError: there was no item within ``timeout`` seconds; no item is lost. Work in the calling thread, such
+            as all operators after the shards are gathered, is not interrupted.
         """
         item = self._native.next(timeout)
         if item is None:
@@ -126,7 +126,7 @@ class LocalIterator(Generic[T]):
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
-        """Yields the same items, and raises a TimeoutError where an item does not arrive in time."""
+        """Yields the same items, and raises a TimeoutError if an item does not arrive in time."""
         return self._then(("timeout", float(seconds)), f".timeout({seconds})")
 
     def retry(self, times: int) -> LocalIterator[T]:
@@ -166,9 +166,9 @@ class LocalIterator(Generic[T]):
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
         """Returns copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the
-        other copies, for which these items are kept. Waiting for copies that no thread will pull raises a RuntimeError
-        that names these copies. A copy that no thread of the graph pulls must be pulled by another thread within a
-        second."""
+        other copies; these items are kept for the other copies. Waiting for copies that no thread will pull raises a
+        RuntimeError that names these copies. If no thread of the graph pulls a copy, another thread must pull it within
+        a second."""
         if counted("n", n) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
@@ -218,7 +218,7 @@ class LocalIterator(Generic[T]):
         return str(self._native.show(False))
 
     def operators(self) -> list[dict[str, Any]]:
-        """Returns, for each operator, the number of its items and the time for which it waited."""
+        """Returns the number of items and the waiting time of each operator."""
         found: list[dict[str, Any]] = json.loads(self._native.operators())
         return found
 

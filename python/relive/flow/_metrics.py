@@ -51,7 +51,7 @@ class MetricsContext:
         self.timers: collections.defaultdict[str, Timer] = collections.defaultdict(Timer)
         self.info: dict[str, Any] = {}
         self.current_actor: Any = None
-        """The shard of the item that a function is processing; ``None`` if it comes from none."""
+        """The shard of the item that a function is processing; ``None`` if the item does not come from a shard."""
 
     def save(self) -> dict[str, Any]:
         """Returns counters and values for a checkpoint."""
@@ -91,7 +91,7 @@ _now = threading.local()
 
 
 def get_metrics() -> MetricsContext:
-    """Returns the metrics of the graph whose function is running.
+    """Returns the metrics of the graph of the running function.
 
     Raises:
       ValueError: no function of a graph is running.

@@ -29,7 +29,7 @@ def counted(name: str, value: Any, least: int = 1) -> int:
 
 
 def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Operator:
-    """The operator in the form that the extension takes; its function also gets the number of the item's shard."""
+    """The operator in the extension's form; its function also gets the number of the item's shard."""
     kind, *arguments = operator
     if kind not in ("for_each", "filter", "combine"):
         return operator

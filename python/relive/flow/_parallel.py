@@ -24,7 +24,7 @@ class ParallelIterator(Generic[T]):
     """
 
     def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
-        # Recreates the shards; with True, the shards may work ahead of the consumer.
+        # Recreates the shards; with True, they may work ahead of the consumer.
         self._make = make
         self.name = name
         self._actors = actors
@@ -119,10 +119,10 @@ class ParallelIterator(Generic[T]):
 
         Args:
           batch_ms: has no effect: items are not batched by time.
-          num_async: how many items each shard may work ahead. Shards in other processes work ahead as far as the
-            transport has room.
-          resubmit: when a shard starts its next item. ``"before"``: when the current item is returned; ``"after"``: at
-            the next request, so that the item reflects changes made in between.
+          num_async: the number of items that each shard may work ahead. Shards in other processes work ahead as far as
+            the transport has room.
+          resubmit: the time at which a shard starts its next item. ``"before"``: when the current item is returned;
+            ``"after"``: at the next request, so that the item reflects changes made in between.
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")

@@ -13,12 +13,12 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import AHEAD, Message, RemoteShards, refused, serve
 
-# The time that a process has to end by itself.
+# The time limit for a process to end by itself.
 _GRACE_SECONDS = 2.0
 
 
 def in_processes(shards: list[Any], name: str) -> ParallelIterator[Any]:
-    """Creates a process for each of these shards, in which the following operators run."""
+    """Creates a process for each of these shards; the following operators run in these processes."""
     return RemoteShards(shards, [], name, "processes", _Pipe)
 
 
@@ -82,7 +82,7 @@ class _PipeOutput:
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     """The main function of a shard's process."""
-    # Ctrl-C is for the pulling process; when that process ends, this one ends, too.
+    # Ctrl-C is for the pulling process; when it ends, this process also ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     try:

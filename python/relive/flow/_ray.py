@@ -1,4 +1,4 @@
-"""Shards that are Ray actors: Ray starts them, and items travel over Relive's own streams."""
+"""Shards that are Ray actors: Ray starts the actors, and items are sent over Relive's own streams."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from relive.ray import Workers, first_line, free_in, imported
 _MESSAGES_AHEAD = 8
 # The interval at which a shard that Ray has not scheduled yet is reported.
 _PLACE_SECONDS = 10.0
-# How long a shard waits at its end for its items to be taken.
+# The time that a shard waits at its end for its items to be taken.
 _TAKEN_SECONDS = 3600.0
 
 
 def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[Any]:
-    """Creates a Ray actor for each of these shards, in which the following operators run."""
+    """Creates a Ray actor for each of these shards; the following operators run in these actors."""
     return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
 
 
@@ -89,7 +89,7 @@ class _Stream:
         ended.add_done_callback(resolve)
 
     def ask(self, items: int) -> None:
-        """Does nothing: the reader itself requests more items as items are taken."""
+        """Does nothing: the reader requests more items as items are taken."""
 
     def receive(self) -> Message:
         while True:
@@ -104,7 +104,7 @@ class _Stream:
 
     def end(self) -> None:
         self._reader.close()
-        # If the cluster is gone or disconnected, no actor is left to end.
+        # If the cluster is gone or disconnected, there is no actor to end.
         with contextlib.suppress(Exception):
             self._cluster.ray.kill(self._host)
 

@@ -16,7 +16,7 @@ from relive.flow._parallel import ParallelIterator
 
 # The number of items that a shard may produce ahead, and the largest number of items that are sent together.
 AHEAD, TOGETHER = 1024, 256
-# How long items wait to be sent together with others.
+# The time that items wait to be sent together with other items.
 _TOGETHER_SECONDS = 0.001
 
 Message = tuple[Literal["items", "error", "end"], Any]
@@ -49,11 +49,11 @@ class Output(Protocol):
     """The connection back, in the shard's process."""
 
     def room(self) -> int:
-        """Waits until items are requested; returns their number. Raises EOFError if there is no longer a consumer."""
+        """Waits until items are requested; returns their number. Raises EOFError if the consumer is gone."""
         ...
 
     def send(self, message: Message) -> None:
-        """Sends a message. Raises EOFError if there is no longer a consumer."""
+        """Sends a message. Raises EOFError if the consumer is gone."""
         ...
 
 

@@ -13,7 +13,7 @@
 A :class:`Store` has room for a fixed number of trajectories of up to ``max_steps`` steps. They are stored in columns of
 memory that all processes on a machine can share: other processes :func:`attach` and read the trajectories in place. A
 :class:`Loader` draws trajectories by weight and copies a :class:`Window` of steps of each column into a batch, without
-using the Python interpreter. docs/gpu.md explains when to use a store instead of tables, and how it differs from GEAR.
+using the Python interpreter. docs/gpu.md explains when to use a store instead of tables, and the differences from GEAR.
 """
 
 from __future__ import annotations

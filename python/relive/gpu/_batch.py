@@ -19,8 +19,7 @@ class Batch(NamedTuple):
     data: dict[str, Any]
     """The data by window name: ``[B, length, …]``."""
     valid: dict[str, Any]
-    """By window name, the number of steps in the window that the trajectory has; the others are padding. int64,
-    ``[B]``."""
+    """By window name, the number of steps in the window that are not padding. int64, ``[B]``."""
     lengths: Any
     """The number of steps of each trajectory: int64, ``[B]``."""
     steps: Any
@@ -33,11 +32,11 @@ class Batch(NamedTuple):
     """The trajectories' indices, ``[B]``: a numpy array in all frameworks. Pass them back to the store together with
     the generations."""
     generations: npt.NDArray[np.int64]
-    """The generations, ``[B]``: how many trajectories occupied the index before."""
+    """The generations, ``[B]``: the number of earlier trajectories at the index."""
 
 
 def from_native(names: Sequence[str], parts: Any, convert: Callable[[Any], Any] | None) -> Batch:
-    """Builds a batch from the values of the extension."""
+    """Builds a batch from the extension's values."""
     arrays, valid, (indices, generations, lengths, steps, weights, probabilities) = parts
     given: Any = (
         dict(zip(names, arrays, strict=True)), dict(zip(names, valid, strict=True)), lengths, steps, weights, probabilities,

@@ -40,17 +40,17 @@ def _column(name: str, column: Any) -> ArraySpec:
 
 
 def as_native(columns: Mapping[str, ArraySpec]) -> list[Native]:
-    """The columns in the form that the extension takes."""
+    """The columns in the extension's form."""
     return [(name, spec.dtype, [size for size in spec.shape or () if size is not None]) for name, spec in columns.items()]
 
 
 def from_native(columns: Iterable[Native]) -> dict[str, ArraySpec]:
-    """The columns from the form that the extension returns."""
+    """The columns from the extension's form."""
     return {name: ArraySpec(tuple(shape), dtype, name) for name, dtype, shape in columns}
 
 
 def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[list[Native], int] | None:
-    """The expected columns of another process's store, in the form that the extension takes."""
+    """The expected columns of another process's store, in the extension's form."""
     if columns is None and max_steps is None:
         return None
     if columns is None or max_steps is None:
@@ -125,7 +125,7 @@ def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:
-    """Whether an array keeps its numbers in another data type; floats may lose precision but not overflow."""
+    """Returns whether an array keeps its numbers in another data type; floats may lose precision but not overflow."""
     if array.dtype.kind in "biuc" or changed.dtype.kind in "biuc":
         return np.array_equal(changed, array)
     return bool((np.isfinite(changed) == np.isfinite(array)).all())

@@ -13,7 +13,7 @@ def whole(name: str, value: Any, least: int, limit: int) -> int:
     """Checks an integer of at least ``least`` and below ``limit``.
 
     Raises:
-      InvalidArgumentError: it is not such an integer.
+      InvalidArgumentError: the value is not such an integer.
     """
     try:
         number = operator.index(value)
@@ -28,7 +28,7 @@ def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> f
     """Checks a finite number between two bounds.
 
     Raises:
-      InvalidArgumentError: it is not such a number.
+      InvalidArgumentError: the value is not such a number.
     """
     try:
         number = float(value) if not isinstance(value, str) else math.nan

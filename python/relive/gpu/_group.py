@@ -37,8 +37,8 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def all_gather(self, told: bytes) -> Sequence[bytes]:
-        """Sends the bytes of this process to all processes, and returns the bytes of all processes, by rank. All
-        processes must call this method.
+        """Sends this process's bytes to all processes, and returns the bytes of all processes, by rank. All processes
+        must call this method.
 
         Raises:
           UnavailableError: a process has ended.
@@ -49,7 +49,7 @@ class Group(abc.ABC):
         """Closes the resources that the group itself has opened."""
 
     def _awaited(self) -> str:
-        """A description of what an exchange waits for, for the log."""
+        """A description of an exchange's wait, for the log."""
         return "the other ranks have not sent theirs; check that all ranks make the same calls in the same order, and that none has ended"
 
 

@@ -21,7 +21,7 @@ def of_store(store: _native.GpuStore) -> Kept:
     _, _, capacity = store.schema()
     rank, _ = store.shard()
     weights = store.weights()
-    # If every trajectory has a weight, the free slots need no check.
+    # If every trajectory has a weight, free slots need no check.
     places = np.flatnonzero(weights) if np.count_nonzero(weights) == len(store) else np.arange(capacity)
     statuses = [store.status(rank * capacity + place) for place in places.tolist()]
     there = np.array([status[0] != "free" for status in statuses], bool)

@@ -20,7 +20,7 @@ from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
 
-# The version of the dictionary that is a loader's state.
+# The version of a loader's state, which is a dictionary.
 _VERSION = 2
 
 
@@ -69,8 +69,7 @@ class Loader:
         self._native = source.loader(self._settings)
         self._source = source
         self._update_weights = update_weights
-        # With several ranks, the affected rank reports the error to the other ranks, which wait for it at the first
-        # draw.
+        # With several ranks, the affected rank reports the error to the other ranks, which wait at the first draw.
         if self._group is None and (text := self._too_heavy()):
             raise InvalidArgumentError(text)
 
@@ -81,7 +80,7 @@ class Loader:
         """Returns the next batch.
 
         Raises:
-          UnavailableError: no trajectory has a weight above 0, or too few have one for a draw without replacement.
+          UnavailableError: no trajectory, or too few for a draw without replacement, have a weight above 0.
           InvalidArgumentError: a weight of the store is above ``max_weight``; ``max_weight`` is so far above the
             weights that the probabilities would be inaccurate; or the ranks draw differently: all ranks must make the
             same calls.
@@ -92,7 +91,7 @@ class Loader:
                 self._draw_together(self._group)
             parts = self._next()
         except InvalidArgumentError as error:
-            # The extension does not know the name of the argument.
+            # The extension's error does not contain the argument's name.
             if text := self._too_heavy():
                 raise InvalidArgumentError(text) from error
             raise
@@ -105,7 +104,7 @@ class Loader:
             return self._native.next()
 
     def _too_heavy(self) -> str | None:
-        """Returns a trajectory whose weight is above the maximum; ``None`` if there is none."""
+        """Returns a trajectory with a weight above the maximum; ``None`` if there is none."""
         most = self._settings["max_weight"]
         if most == LARGEST:
             return None
@@ -157,7 +156,7 @@ class Loader:
         """Returns a state from which :meth:`restore` continues with exactly the next batches. It can be pickled.
 
         It contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of this
-        process's store. It does not contain the trajectories; ``Store.save`` saves those.
+        process's store. It does not contain the trajectories, which ``Store.save`` saves.
         """
         seed, selector, pending = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None

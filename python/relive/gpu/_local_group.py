@@ -35,7 +35,7 @@ class LocalGroup(Group):
 
     Raises:
       UnavailableError: a group of this name exists.
-      DeadlineExceededError: the other ranks do not arrive in that time.
+      DeadlineExceededError: the other ranks do not arrive in time.
     """
 
     def __init__(

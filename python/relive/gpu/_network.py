@@ -54,7 +54,7 @@ class Network:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def as_native(self, token: str) -> dict[str, Any]:
-        """The settings in the form that the extension takes."""
+        """The settings in the extension's form."""
         return {
             "listen": self.host if self.listen is None else self.listen,
             "port": self.port,

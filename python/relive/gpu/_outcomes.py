@@ -12,7 +12,7 @@ class Inserted:
 
     index: int
     generation: int
-    """The generation: how many trajectories occupied the index before."""
+    """The generation: the number of earlier trajectories at the index."""
 
 
 class Changed(NamedTuple):
@@ -21,7 +21,7 @@ class Changed(NamedTuple):
     applied: int
     """The number of trajectories that were changed."""
     skipped: int
-    """The number of trajectories that no longer exist; for removals, also counting those that are being read."""
+    """The number of trajectories that no longer exist; for removals, this includes trajectories that are being read."""
 
 
 class Saved(NamedTuple):
@@ -31,7 +31,7 @@ class Saved(NamedTuple):
     """The number of the checkpoint; the next one in its folder has the next number."""
     trajectories: int
     written_trajectories: int
-    """Trajectories that this save wrote, excluding those of earlier saves."""
+    """The number of trajectories that this save wrote, without earlier saves."""
     written_bytes: int
     removed_files: int
     """Files that were removed because no checkpoint needs them."""
@@ -50,6 +50,6 @@ class Status(NamedTuple):
     inserted: int
     """The number of trajectories that were inserted before."""
     sampled: int
-    """How often the trajectory was in a batch."""
+    """The number of times that the trajectory was in a batch."""
     pins: int
     """The number of current readers."""

@@ -20,7 +20,7 @@ _MACHINE = "/proc/sys/kernel/random/boot_id"
 
 
 def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None) -> Group | None:
-    """The group that a store's arguments select; ``None`` for a store without other ranks."""
+    """Returns the group for a store's arguments; ``None`` for a store without other ranks."""
     if (rank is None) != (ranks is None):
         raise InvalidArgumentError(f"rank is {rank} and ranks is {ranks}; give both, or neither")
     if rank is None or ranks is None:
@@ -54,7 +54,7 @@ def rank_name(name: str, rank: int) -> str:
 
 
 def agree_on_name(group: Group, name: str | None) -> str:
-    """The name of the store, which either all ranks pass or rank 0 generates."""
+    """Returns the name of the store, which either all ranks pass or rank 0 generates."""
     given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode())]
     if len(set(given)) > 1:
         raise InvalidArgumentError(f"the ranks give different names: {given}")
@@ -97,7 +97,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
 
 
 def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
-    """The ranks whose memory is not this rank's."""
+    """The ranks that do not share this rank's memory."""
     own = answers[rank]
     return [
         at

@@ -105,10 +105,10 @@ class Readable:
           prefetch: the number of batches that are drawn and copied ahead. New weights do not affect these batches.
           threads: the number of threads that copy, including the caller's.
           max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
-            Probabilities are rounded to about 2⁻⁴⁰ of the probability of such a weight: with an ``alpha``,
-            ``weight^alpha`` to 2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %,
-            draws are refused; then pass a value near the largest weight. Uniform, FIFO and LIFO draws only check
-            whether a weight is above 0, and accept any value.
+            Probabilities are rounded to about 2⁻⁴⁰ of this weight's probability: with an ``alpha``, ``weight^alpha`` to
+            2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %, draws are refused;
+            in this case, pass a value near the largest weight. Uniform, FIFO and LIFO draws only check whether a weight
+            is above 0, and accept any value.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
@@ -199,7 +199,7 @@ class Readable:
             for name, steps in batch.data.items():
                 parts[name].append(steps[there])
             ends.extend(batch.lengths.tolist())
-        # Whole trajectories take much memory, which is not needed again soon.
+        # Whole trajectories take much memory, which will not be needed again soon.
         self._collectors = {}
         arrays = {name: np.concatenate(part) for name, part in parts.items()}
         if "terminals" in arrays:
@@ -223,7 +223,7 @@ class Readable:
         self.close()
 
 
-# The number of trajectories whose steps are read at a time.
+# The number of trajectories to read at a time.
 _AT_ONCE = 64
 
 

@@ -15,7 +15,7 @@ _NAMES = ("fifo", "lifo", "lowest_weight", "random")
 
 
 class Candidates(NamedTuple):
-    """The trajectories that can be evicted, as arrays ``[candidates]``: those that are not being read."""
+    """The trajectories that can be evicted, because no reader uses them, as arrays ``[candidates]``."""
 
     indices: npt.NDArray[np.int64]
     generations: npt.NDArray[np.int64]
@@ -25,16 +25,16 @@ class Candidates(NamedTuple):
     inserted: npt.NDArray[np.int64]
     """The number of trajectories that were inserted before."""
     sampled: npt.NDArray[np.int64]
-    """How often the trajectory was in a batch."""
+    """The number of times that the trajectory was in a batch."""
 
 
 Removal = str | tuple[str, int] | Callable[[Candidates], "int | None"]
 
 
 class Choice:
-    """A function that chooses, for the extension. The store owns this object, and the extension only refers to it.
-    Otherwise a store that the function can reach, for example through a global name of the program, would keep itself
-    alive, and would leave its memory behind when the process ends."""
+    """A removal function for the extension. The store owns this object, and the extension only refers to it. Otherwise,
+    a store that is reachable from the function, for example through a global name of the program, would keep itself
+    alive, and its memory would remain after the end of the process."""
 
     def __init__(self, function: Callable[[Candidates], int | None]) -> None:
         self._function = function
@@ -56,7 +56,7 @@ def given(removal: Any) -> Any:
 
 
 def as_native(removal: Any) -> tuple[str, Any]:
-    """The removal in the form that the extension takes: a name and an argument."""
+    """The removal in the extension's form: a name and an argument."""
     if isinstance(removal, Choice):
         return ("callback", removal.as_native())
     if isinstance(removal, str) and removal in _NAMES:

@@ -36,7 +36,7 @@ class Sampling:
 
 
 class _Unweighted(Sampling):
-    """A rule for which only the sign of a weight matters: whether it is above 0."""
+    """A rule that only checks whether a weight is above 0."""
 
     def exponent(self) -> float:
         return 0.0
@@ -68,8 +68,8 @@ class Weighted(Sampling):
 
 @dataclasses.dataclass(frozen=True)
 class Stratified(Weighted):
-    """Like :class:`Weighted`, with draw j in the j-th of ``batch_size`` equal strata: fewer repetitions, the same
-    probabilities."""
+    """Like :class:`Weighted`, with draw j in the j-th of ``batch_size`` equal strata, which gives fewer repetitions
+    with the same probabilities."""
 
     name: ClassVar[str] = "stratified"
 

@@ -33,8 +33,8 @@ class Store(Readable):
     """A store with room for a fixed number of trajectories. The process that creates the store controls it; the threads
     of this process may use it concurrently.
 
-    When the store is closed, or its process ends, its name becomes free again; readers in other processes keep their
-    memory.
+    When the store is closed or its process ends, its name becomes available again; readers in other processes keep
+    their memory.
 
     Args:
       columns: the values of a step, by name: a data type, a pair of data type and shape, or an ``ArraySpec``. Strings
@@ -44,7 +44,7 @@ class Store(Readable):
       removal: the trajectory to evict when there is no room: ``"fifo"`` the oldest, ``"lifo"`` the newest,
         ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` a trajectory that was in batches ``n`` times and
         otherwise the oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None``
-        to keep all. Trajectories that are being read are not evicted.
+        to keep all candidates. Trajectories that are being read are not evicted.
       name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
         killed process leaves the memory in ``/dev/shm``, and the next store of the same name replaces it, so use a
         fixed name.
@@ -59,12 +59,12 @@ class Store(Readable):
       group: instead of ``rank`` and ``ranks``: ``torch.distributed``, a PyTorch process group, a DeepSpeed or Megatron
         topology (an object with ``get_data_parallel_rank()`` and ``get_data_parallel_world_size()``), an mpi4py
         communicator, or a :class:`Group`.
-      network: how ranks on several machines connect; not needed if all ranks are on one machine.
+      network: the connections between ranks on several machines; not needed if all ranks are on one machine.
       huge_pages: whether to request huge pages from the system, which make copies faster.
 
     Raises:
       InvalidArgumentError: invalid columns or options.
-      UnavailableError: a live process has a store of this name; an object that is not a store has this name, and stays
+      UnavailableError: a live process has a store of this name; an object other than a store has this name, and stays
         unchanged; there is not enough shared memory; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system refused the memory.
@@ -151,14 +151,13 @@ class Store(Readable):
           folder: as in :meth:`save`.
           name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the same
             as when the store was saved.
-          removal, capacity, max_selectable: required for a store whose removal was a function, which is not part of the
+          removal, capacity, max_selectable: required if the store's removal was a function, which is not part of the
             files; omit them for other stores.
 
         Raises:
           NotFoundError: there is no checkpoint.
           DataLossError: a file is missing or damaged.
-          InvalidArgumentError: the removal was a function and is not passed, or it is passed for a store that needs
-              none.
+          InvalidArgumentError: the removal was a function and is not passed, or is passed for another store.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
@@ -194,7 +193,7 @@ class Store(Readable):
     def of_dataset(
         cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
     ) -> Store:
-        """Creates a store with the columns of a data set, and inserts its episodes. The columns are those that
+        """Creates a store with the columns of a data set, and inserts its episodes. The columns are the arrays that
         :meth:`insert_dataset` lists, without ``infos``. With several ranks, each rank takes a consecutive part of the
         episodes, so that the index of an episode equals its number in the data set for any number of ranks.
 
@@ -228,8 +227,8 @@ class Store(Readable):
         """Copies a trajectory into the store. If there is no room, another trajectory is evicted.
 
         Args:
-          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if that
-            changes no number beyond the rounding of floats.
+          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if the
+            conversion only rounds floats.
           weight: finite and not negative; a trajectory with weight 0 is kept, but never drawn.
           timeout: the number of seconds to wait for room while all trajectories are being read. After 5 seconds, the
             wait is logged to the logger ``relive``.
@@ -251,7 +250,7 @@ class Store(Readable):
 
     def _insert_within(self, arrays: list[Any], weight: float, timeout: float) -> tuple[int, int]:
         deadline = time.monotonic() + timeout
-        # The extension raises a removal function's exception only after its wait, so there are several short waits.
+        # The extension raises a removal function's exception only after a wait, so there are several short waits.
         while isinstance(self._removal, _removal.Choice) and deadline - time.monotonic() > _SHORT_S:
             try:
                 return self._native.insert(arrays, weight, _SHORT_S)
@@ -265,8 +264,8 @@ class Store(Readable):
 
         An episode ends with a row of ``terminals`` or ``timeouts``; the data must have one of these. These arrays and
         ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, are stored in the columns of
-        the same names; parts of nests are stored in ``observations/camera`` and so on. Arrays without a column are
-        ignored, and so are arrays with other names, such as D4RL's ``infos``; to use such arrays, make them part of the
+        the same names; parts of nests are stored in ``observations/camera`` and so on. Arrays without a column, and
+        arrays with other names, such as D4RL's ``infos``, are ignored; to use such arrays, make them part of the
         observations.
 
         Args:
@@ -302,7 +301,7 @@ class Store(Readable):
         self, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None = None
     ) -> Changed:
         """Sets the weights of trajectories. All ranks call this together, each with the trajectories of its own batch,
-        from any rank.
+        which can belong to any rank.
 
         Args:
           indices: the trajectories, ``[N]``, as in ``batch.indices``.
@@ -326,7 +325,7 @@ class Store(Readable):
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
         """Removes trajectories of this rank, except those that a live process is reading. The arguments and errors are
-        those of :meth:`update_weights`."""
+        the same as for :meth:`update_weights`."""
         return Changed(*self._native.remove(indices, generations))
 
     def status(self, index: int) -> Status:
@@ -375,8 +374,8 @@ class Store(Readable):
         _writing.answer(self._native, self._columns, requests, values)
 
     def sweep(self) -> int:
-        """Releases the trajectories that ended processes were reading, and returns the number of those processes. An
-        insertion that finds no room does this itself."""
+        """Releases the trajectories that ended processes were reading, and returns the number of these processes. An
+        insertion without room also does this."""
         return self._native.sweep()
 
     def close(self) -> None:
@@ -397,6 +396,6 @@ class Store(Readable):
 
 
 def _rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
-    """The folder with a rank's part of a checkpoint."""
+    """Returns the folder of a rank's part of a checkpoint."""
     rank, ranks = shard
     return os.fspath(folder if ranks == 1 else pathlib.Path(folder) / f"rank-{rank}-of-{ranks}")

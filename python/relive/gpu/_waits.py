@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 _log = logging.getLogger("relive")
 
-# The time after which a wait is first logged; the interval then doubles each time.
+# The time until a wait is first logged; the interval then doubles each time.
 _FIRST_S = 5.0
 REMOTE = "other ranks have not sent their rows of a batch; check their processes and the network"
-"""The description of the waits of calls that read the memory of other machines."""
+"""The description of waits in calls that read other machines' memory."""
 
 
 class _Wait:
@@ -25,7 +25,7 @@ class _Wait:
 
 
 class _Watch:
-    """A thread that watches waits. It starts with the first wait, and is woken only if it has been idle for a long
+    """A thread that monitors waits. It starts with the first wait, and is woken only if it has been idle for a long
     time."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Watch:
             now = time.monotonic()
             while not (long := [wait for wait in self._waits if wait.due <= now]):
                 self._is_idle = not self._waits
-                # A wait that starts in the meantime does not become long before this ends.
+                # A wait that starts in the meantime does not become long before this sleep ends.
                 self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
                 now = time.monotonic()
             for wait in long:
@@ -70,7 +70,7 @@ _watch = _Watch()
 
 
 def _begin_anew() -> None:
-    """Resets the state in a forked child, which has none of its parent's threads."""
+    """Resets the state in a forked child, which does not have its parent's threads."""
     global _watch
     _watch = _Watch()
 
@@ -80,8 +80,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 @contextlib.contextmanager
 def log_long_wait(what: str, reason: Callable[[], str]) -> Iterator[None]:
-    """Wraps a call that may wait: after 5 seconds, 10, 20 and so on, it logs that ``what`` is waiting, and the
-    reason."""
+    """Wraps a call that may wait: after 5, 10, 20, … seconds, it logs that ``what`` is waiting, with the reason."""
     wait, watch = _Wait(what, reason), _watch
     watch.add(wait)
     try:

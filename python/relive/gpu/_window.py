@@ -17,8 +17,8 @@ from relive.specs import as_dtype
 class Window:
     """A run of steps, relative to the current step.
 
-    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps that the trajectory
-    does not have are padding.
+    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps outside of the
+    trajectory are padding.
 
     Args:
       offset: the first step, relative to the current step.
@@ -71,7 +71,7 @@ Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]
 
 
 def as_native(windows: Mapping[str, Window]) -> list[Native]:
-    """Windows by name, in the form that the extension takes."""
+    """Windows by name, in the extension's form."""
     if not isinstance(windows, Mapping) or not windows:
         raise InvalidArgumentError(f"windows is {windows!r}; give a Window for each name, at least one")
     return [_native(name, window) for name, window in windows.items()]

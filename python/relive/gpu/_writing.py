@@ -29,7 +29,7 @@ class Request:
     writer: int
     """The writer's number, from 0."""
     index: int
-    """The index that its trajectory will have."""
+    """The index of its future trajectory."""
     step: int
     """The current step."""
 
@@ -42,17 +42,17 @@ class Scan(NamedTuple):
     finished: list[Inserted]
     """The trajectories that became available for drawing."""
     aborted: int
-    """Rows with an unfinished trajectory whose writers were closed or whose processes ended."""
+    """Rows with an unfinished trajectory of a closed writer or an ended process."""
     starved: int
-    """The number of writers that are waiting for a row because none is free. The next scan tries again."""
+    """The number of writers that are waiting because no row is free. The next scan tries again."""
 
 
 class Writer:
     """Writes trajectories into a store, step by step and in place; created by :func:`attach_writer`.
 
     A trajectory can be drawn once it is finished and the store's process has called ``scan``, which also assigns rows
-    to writers. If the process of a writer ends at any point, its row returns to the store. Only one thread at a time
-    may use a writer.
+    to writers. If a writer's process ends, at any point, its row returns to the store. Only one thread at a time may
+    use a writer.
     """
 
     def __init__(self, native: _native.GpuWriter) -> None:

@@ -7,7 +7,7 @@ The agents, ``DQN``, ``PPO``, ``SAC``, ``R2D2`` and the others that ``relive rl 
 environment given by its identifier (``"catch/0"`` and the others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``,
 ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``) also runs in Rust, without the interpreter;
 ``make`` creates it for Python code. Any other environment, from Gymnasium or with dm_env's interface, is stepped in
-Python. Neither of these packages is imported unless it is used. The result of training is a ``Policy``, one class for
+Python. These packages are imported only if they are used. The result of training is a ``Policy``, the same class for
 all agents.
 """
 

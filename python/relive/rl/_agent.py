@@ -23,7 +23,7 @@ class Agent(Generic[C]):
     Args:
       config: the settings; by default the agent's defaults. The method ``for_environment`` of its class returns tuned
           settings.
-      overrides: settings by name, instead of those of ``config``.
+      overrides: settings by name, which override those of ``config``.
 
     Raises:
       TypeError: a setting that does not exist, or has the wrong type.
@@ -47,5 +47,5 @@ class Agent(Generic[C]):
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
+        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
         return run(self, environment, **options)

@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float32]
 class AllReduce:
     """A member of a ring of processes that sum or average arrays, such as the gradients of parallel learners.
 
-    Each process creates one member, with ranks starting at 0. The first process listens at an address and the other
-    processes connect to it, in any order. All members make the same calls in the same order, and each call waits for
-    all members. Sums are computed in one order and then copied, so all members get the same bits, in every run.
+    Each process creates one member, with ranks starting at 0. The first process listens at an address, to which the
+    other processes connect in any order. All members make the same calls in the same order, and each call waits for all
+    members. Sums are computed in one order and then copied, so all members get the same bits, in every run.
 
     ::
 
@@ -28,8 +28,8 @@ class AllReduce:
             ring.broadcast(weights)          # all start with those of rank 0
             ring.mean(gradient)              # in place
 
-    At the end of the ``with`` block, the process leaves the ring in an orderly way: later calls by the other members
-    raise :class:`relive.errors.ClosedError`. If an exception ends the block, the other members receive it.
+    At the end of the ``with`` block, the process leaves the ring properly: later calls by the other members raise
+    :class:`relive.errors.ClosedError`. If an exception ends the block, the other members receive it.
 
     Args:
       rank: the number of this process, starting at 0.
@@ -40,8 +40,8 @@ class AllReduce:
       token: the token that members must send. There is no TLS: neither the token nor the arrays are encrypted.
       meeting_timeout: the number of seconds within which all processes must connect.
       timeout: the number of seconds that a call waits for members that are alive.
-      silence: the number of seconds without a message after which a process counts as lost; the end of a process is
-        noticed at once.
+      silence: the number of seconds without a message after which a process counts as lost; the exit of a process is
+        detected at once.
 
     Raises:
       ValueError: an argument out of its range.
@@ -111,7 +111,7 @@ class AllReduce:
         return self._ring.gather([float(number) for number in numbers])
 
     def close(self) -> None:
-        """Leaves the ring in an orderly way."""
+        """Leaves the ring properly."""
         self._ring.leave()
 
     def __enter__(self) -> AllReduce:

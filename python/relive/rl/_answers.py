@@ -15,7 +15,8 @@ FIRST, MID, LAST = range(3)
 
 
 class Answers:
-    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is a view of some of them.
+    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is a view of some of these
+    rows.
 
     Args:
       spec: the spec of each environment.
@@ -38,7 +39,7 @@ class Answers:
         return part
 
     def put(self, row: int, step_type: int, reward: Any, discount: Any) -> None:
-        """Writes everything except the observation into a row; a FIRST has neither reward nor discount."""
+        """Writes a result, except for the observation, to a row; a FIRST has neither reward nor discount."""
         self.step_types[row] = step_type
         self.rewards[row] = 0.0 if step_type == FIRST else _number(reward, "reward")
         self.discounts[row] = 1.0 if step_type == FIRST else _number(discount, "discount")

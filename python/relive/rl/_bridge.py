@@ -1,5 +1,4 @@
-"""Environments in Python in the form in which the extension steps them: many at once, each in its row, with leaves in
-lists."""
+"""Python environments in the extension's form: many at once, each in its row, with leaves in lists."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spe
 
 
 class Part(Protocol):
-    """Environments that are stepped together, in several rows. An environment whose episode has ended resets at the
-    next step, which is FIRST."""
+    """Environments that are stepped together, in several rows. After the end of an episode, its environment resets at
+    the next step, which is FIRST."""
 
     rows: int
     spec: EnvironmentSpec
@@ -73,7 +72,7 @@ class Bridge:
 
     Args:
       parts: the parts.
-      owned: the environments that are closed with the bridge.
+      owned: the environments to close with the bridge.
 
     Raises:
       ValueError: the parts have different specs.

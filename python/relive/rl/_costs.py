@@ -57,7 +57,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of the parts of a run, as :meth:`measure` determined them on a machine.
+    """The costs of the parts of a run, measured on a machine by :meth:`measure`.
 
     >>> costs = Costs.measure(rl.PPO(), "CartPole-v1")  # doctest: +SKIP
     >>> costs.predict(nodes=4, actors=64, envs=64).env_steps_per_s  # doctest: +SKIP
@@ -110,11 +110,11 @@ class Costs:
         """Forecasts the speed of the run on machines like the measured one.
 
         Args:
-          nodes: the number of machines, including the one that learns.
+          nodes: the number of machines, including the learner's.
           actors: the number of workers on all machines together.
           envs: the number of environments of all workers together; by default one each.
-          cpus: the number of processors of each machine; by default that of the measured machine.
-          network: the bytes per second that the network carries to and from the machine that learns.
+          cpus: the number of processors of each machine; by default the same as the measured machine.
+          network: the bandwidth to and from the learner's machine, in bytes per second.
 
         Raises:
           ValueError: an impossible cluster.

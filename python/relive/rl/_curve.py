@@ -40,7 +40,7 @@ class Curve:
 
     @classmethod
     def of_runs(cls, runs: Mapping[str, Sequence[EpisodeLog]], *, evaluations: bool) -> Curve:
-        """The mean of the runs of each name, and a band from the lowest to the highest of them."""
+        """The mean of each name's runs, and a band from the lowest to the highest run."""
         acts = all(_acts(log, log) for logs in runs.values() for log in logs)
         of = _evaluated if evaluations else _trained
         return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
@@ -55,7 +55,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """Values over steps; if they are the mean of several lines, also the lowest and the highest of these."""
+    """Values over steps; for the mean of several lines, also the lowest and the highest values."""
 
     steps: Floats
     values: Floats
@@ -84,7 +84,7 @@ def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:
 
 
 def _means(returns: Floats) -> Floats:
-    """For each return, the mean of it and the previous ones, at most a hundred."""
+    """For each return, the mean of this and the previous returns, at most a hundred."""
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     ends = np.arange(1, len(returns) + 1)
     begins = np.maximum(0, ends - _MEAN_OVER)
@@ -93,7 +93,7 @@ def _means(returns: Floats) -> Floats:
 
 
 def _band(lines: Sequence[tuple[Floats, Floats]]) -> _Line:
-    """Combines several lines over the steps that all of them have."""
+    """Combines several lines over their common steps."""
     if len(lines) == 1:
         return _Line(*lines[0])
     steps = np.linspace(max(of[0] for of, _ in lines), min(of[-1] for of, _ in lines), _POINTS)

@@ -19,7 +19,7 @@ _TYPES = {
 }
 
 
-# Whether the array of a name is wanted.
+# Returns whether the array with a name is wanted.
 IsWanted = Callable[[str], bool]
 
 
@@ -29,7 +29,7 @@ def read(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     Raises:
       ValueError: the file is damaged, or has another extension.
       ImportError: the package that reads it is not installed.
-      OSError: it cannot be read.
+      OSError: the file cannot be read.
     """
     reader = _READERS.get(path.suffix)
     if reader is None:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 class EpisodeLog:
     """Episodes in the order of their ends, as arrays with one number per episode.
 
-    ``env_steps`` and ``learner_steps`` are those of the whole run at the episode's end, ``seconds`` those since the
-    run's start.
+    ``env_steps`` and ``learner_steps`` are the whole run's counts at the episode's end; ``seconds`` is the time since
+    the run's start.
     """
 
     returns: npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ def name_of(environment: Any) -> str:
 
 
 def number(part: Any, place: int) -> None:
-    """Makes later errors name a part of a run's environments by its position."""
+    """Adds the position of one of a run's environments to its later errors."""
     part.who = f"{part.called} (environment {place})"
     inner = getattr(part, "adapter", None)
     if inner is not None:
@@ -36,7 +36,7 @@ def transition(answer: Any) -> Any:
     """Checks the result of a Gymnasium step.
 
     Raises:
-      TypeError: it is not five values.
+      TypeError: the result is not five values.
     """
     return _values(answer, 5, "observation, reward, terminated, truncated and info")
 
@@ -45,7 +45,7 @@ def beginning(answer: Any) -> Any:
     """Checks the result of a Gymnasium reset.
 
     Raises:
-      TypeError: it is not a pair.
+      TypeError: the result is not a pair.
     """
     return _values(answer, 2, "observation and info")
 
@@ -54,7 +54,7 @@ def reward(value: Any) -> float:
     """Checks a reward.
 
     Raises:
-      TypeError: it is not a number.
+      TypeError: the reward is not a number.
     """
     try:
         return float(value)
@@ -99,7 +99,7 @@ class Spaces:
 
 
 def close(environment: Any, called: str) -> None:
-    """Closes an environment if possible. Errors are logged, since the run is over and has its result."""
+    """Closes an environment if possible. Errors are only logged, since the run is over and has its result."""
     try:
         getattr(environment, "close", lambda: None)()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Batches that are passed to a run, which then has no table of its own."""
+"""Batches that are passed to a run, which then has no table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from relive.rl import _state
 
 
 def is_source(data: Any) -> bool:
-    """Whether the value yields batches and is not a data set: an iterator, such as a ``relive.gpu.Loader``."""
+    """Returns whether the value is an iterator of batches, such as a ``relive.gpu.Loader``, rather than a data set."""
     return isinstance(data, Iterator)
 
 

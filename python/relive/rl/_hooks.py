@@ -1,4 +1,4 @@
-"""Functions that receive the steps and batches of a run, in the form in which the extension calls them."""
+"""Functions that receive the steps and batches of a run, in the extension's form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
 
 OnStep = Callable[[Rollout], object]
-"""Receives the steps that a worker has just made."""
+"""Receives a worker's latest steps."""
 
 OnBatch = Callable[[Any, dict[str, float]], object]
 """Receives the learner's batch and its figures."""
@@ -41,7 +41,7 @@ class Hook:
         return self._rollouts.rollout(**fields)
 
     def batches(self, shown: list[Any]) -> Batch | tuple[Batch, ...]:
-        """Builds the batch for the function; if there are several tables, all of their batches."""
+        """Builds the batch for the function; with several tables, a batch for each."""
         while len(self._batches) < len(shown):
             self._batches.append(Batches(self._discount))
         batches = tuple(table.batch(one) for table, one in zip(self._batches, shown, strict=False))
@@ -53,7 +53,7 @@ class Hook:
 
 
 def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
-    """The hooks of an agent's run, in the form that the extension takes."""
+    """The hooks of an agent's run, in the extension's form."""
     settings = getattr(agent, "config", None) or getattr(agent, "experience", None)
     discount = getattr(settings, "discount", None)
     return {

@@ -15,17 +15,17 @@ from relive.rl._workers import Supervisor
 
 # The time for learners to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The time for the run itself to notice and report that a learner is gone. Until all learners have met, it does not
-# notice this.
+# The time for the run to detect and report the loss of a learner. Until all learners have met, the run does not detect
+# it.
 _NOTICE_SECONDS = 3.0
 _HOST = "127.0.0.1"
 
 
 class Learners:
-    """Starts the other learners of a run, and its workers if these are processes. It does not restart a learner, since
-    the others cannot continue without it.
+    """Starts the other learners of a run, and its workers if they are processes. A learner is not restarted, since the
+    other learners cannot continue without it.
 
-    While it is open, this process has the environment variables with which ``torch.distributed`` finds the others:
+    While it is open, this process has the environment variables that ``torch.distributed`` needs to connect:
     ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK`` and ``WORLD_SIZE``.
     """
 
@@ -52,7 +52,7 @@ class Learners:
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if there can be any."""
+        """The address of the run for workers on other machines, if possible."""
         return None if self._workers is None else self._workers.other_machines
 
     def start(self, address: str) -> None:
@@ -67,7 +67,7 @@ class Learners:
         """Checks all of them.
 
         Raises:
-          Exception: one of them raised an exception.
+          Exception: a process raised an exception.
           RuntimeError: a learner has ended while the run continues.
         """
         if self._workers is not None:
@@ -81,7 +81,7 @@ class Learners:
                     raise RuntimeError(f"learner {rank} (process {learner.id}) ended with {how}; a run with checkpoint_dir resumes when you call it again")
 
     def raise_failure(self) -> None:
-        """Raises the error of one of them, if any; it may be about to report it."""
+        """Raises a process's error, if any, and waits for an error that is about to be reported."""
         for learner in self._learners:
             learner.raise_failure(_REPORT_SECONDS if learner.ended() else 0.0)
         if self._workers is not None:

@@ -1,4 +1,4 @@
-"""The curve that a notebook shows during a run."""
+"""The curve in a notebook during a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 1.0
 
 
 class LiveCurve:
-    """Redraws the returns of a run once a second, in the place where they were first drawn."""
+    """Redraws the returns of a run once a second, in the same place."""
 
     def __init__(self, display: Any) -> None:
         """``display``: the module ``IPython.display``."""
@@ -33,7 +33,7 @@ class LiveCurve:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_SECONDS:
             self._draw()
-            # Drawing slows down with each episode; it is limited to a tenth of the time.
+            # Drawing becomes slower with each episode, so it is limited to a tenth of the time.
             self._drawn = time.monotonic() + 10 * (time.monotonic() - now)
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ class Processes:
 
 
 def expect_pickled(option: str, agent: Any, environment: Any) -> None:
-    """Raises an exception if they cannot be sent to other processes."""
+    """Raises an exception if the agent or the environment cannot be sent to other processes."""
     for what, value in (("agent", agent), ("environment", environment)):
         try:
             pickle.dumps(value)
@@ -103,7 +103,7 @@ class Process:
 
 def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connection, begun: Any) -> None:
     """The main function of the process."""
-    # Ctrl-C is for the run's process, which ends the others once the run is saved.
+    # Ctrl-C is for the run's process, which ends the other processes after the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     # A crash leaves a traceback on stderr.

@@ -1,4 +1,4 @@
-"""Custom agents in the form in which the extension calls them: with leaves in lists."""
+"""Custom agents in the extension's form, with leaves in lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_ex
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
-# Seeds have 63 bits, since JAX accepts no larger ones.
+# Seeds have 63 bits, since JAX accepts no larger seeds.
 _SEEDS = 2**63 - 1
 
 
@@ -165,7 +165,7 @@ class LearnerBridge:
             raise TypeError(f"{called(self._learner)}.learn() returned {value!r} for {name!r}, but it must be a number: {error}") from error
 
     def expect_shared(self) -> None:
-        """Raises an exception if it cannot be one of several learners."""
+        """Raises an exception if the learner does not support several learners."""
         if not callable(getattr(self._learner, "share", None)):
             raise TypeError(
                 f"{called(self._learner)} has no method share(rank, ranks, address), which several learners need to average their "
@@ -173,7 +173,7 @@ class LearnerBridge:
             )
 
     def share(self, rank: int, ranks: int) -> None:
-        """Connects it to the others."""
+        """Connects the learner to the other learners."""
         self._learner.share(rank, ranks, f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
 
     def weights(self) -> list[tuple[str, Any]]:
@@ -219,5 +219,5 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A setting as JSON, the same in each process; other values are represented by their name or type."""
+    """Returns a setting as JSON, the same in each process; other values are represented by their name or type."""
     return json.dumps(value, default=lambda other: getattr(other, "__qualname__", type(other).__qualname__))

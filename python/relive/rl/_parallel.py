@@ -13,15 +13,15 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 
 def is_parallel(value: Any) -> bool:
-    """Whether the value is a multi-agent environment, and not a class."""
+    """Returns whether the value is a multi-agent environment, and not a class."""
     return not isinstance(value, type) and hasattr(value, "possible_agents")
 
 
 class Parallel:
     """A parallel environment of PettingZoo, in which one policy acts for all agents.
 
-    The episode of an agent that leaves early ends there. Its row then waits, with FIRST steps from which nothing is
-    learned, until the agent returns. It usually returns when the others have also ended and the environment resets.
+    If an agent leaves early, its episode ends. Its row then has FIRST steps, which are not learned from, until the
+    agent returns. This usually happens when the other agents' episodes have also ended and the environment resets.
 
     Args:
       environment: the environment; all its agents have the same spaces.
@@ -75,7 +75,7 @@ class Parallel:
                              f"agents are {self._environment.agents}")
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Takes one step for each present agent; resets if there is none."""
+        """Takes one step for each present agent; resets if no agent is present."""
         if not any(self._present.values()):
             self.reset(answers)
             return

@@ -42,7 +42,7 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this program."""
+    """Returns whether a Jupyter kernel runs this program."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
     return running is not None and hasattr(running, "kernel")
@@ -67,7 +67,7 @@ class _Bar(Protocol):
 
 
 class Shown:
-    """Keeps the figures of a run, and shows them at most ten times a second."""
+    """Stores the figures of a run, and shows them at most ten times a second."""
 
     def __init__(self, bar: _Bar, counted: str) -> None:
         self._bar, self._counted = bar, counted

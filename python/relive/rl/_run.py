@@ -75,30 +75,30 @@ def run(
 
     A named environment runs in Rust, without the interpreter. An environment in Python is called by a thread of the
     run, once per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends the run without
-    waiting for that step.
+    waiting for this step.
 
     The agent determines the number of environments, which are divided among its workers. A vector of Gymnasium
-    (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as its number of rows, a parallel
-    environment of PettingZoo as its number of agents.
+    (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as one environment per row, and a
+    parallel environment of PettingZoo as one environment per agent.
 
     Args:
       agent: an agent in Rust, such as ``rl.DQN()``, or a custom agent: see ``relive.rl.contracts.Agent``.
       env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of
-        Gymnasium's environments; a parallel environment of PettingZoo, whose agents have the same spaces and share the
-        policy; a class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter;
+        Gymnasium's environments; a parallel environment of PettingZoo (its agents have the same spaces and share the
+        policy); a class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter;
         a function from a seed to one of these; or a list of functions without arguments, each of which creates one, as
-        for ``gymnasium.vector``. A ready-made environment is not closed, and only works for one worker without
+        for ``gymnasium.vector``. A ready-made environment is not closed, and only works with one worker and without
         evaluations; otherwise pass a function.
       steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
         number. Not available with ``data``.
       on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed
-        reproduces the same run. ``"threads"``: ``actors`` threads act beside the one that learns. ``"processes"``: that
-        many processes act, which start like those of :mod:`multiprocessing`: agent and environment are pickled, and the
-        program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`: that
-        many actors of a Ray cluster act. The default is threads if there are actors.
-      actors: the number of workers beside the thread that learns; with threads, processes and Ray by default 2.
-      learners: the number of learners that share one set of weights, including this process; the others are processes
-        on this machine, which start like those of ``on="processes"``. Several learners need actors, by default 2.
+        reproduces the same run. ``"threads"``: ``actors`` threads act beside the learner thread. ``"processes"``:
+        ``actors`` processes act. They start as in :mod:`multiprocessing`: agent and environment are pickled, and the
+        program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`:
+        ``actors`` actors of a Ray cluster act. The default is threads if there are actors.
+      actors: the number of workers beside the learner thread; with threads, processes and Ray by default 2.
+      learners: the number of learners that share one set of weights, including this process; the other learners are
+        processes on this machine, which start as with ``on="processes"``. Several learners need actors, by default 2.
         Rollouts are divided among them; with a replay table, each learner samples its own batches.
       seed: the seed of all randomness, except for the initial state of a given environment.
       learner_steps: the number of learner steps after which the run ends, if it reaches this before ``steps``.
@@ -111,9 +111,9 @@ def run(
       evaluate_every: the number of steps between evaluations without exploration.
       evaluation_episodes: the number of episodes of an evaluation.
       checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
-        run resumes from a checkpoint there if it has the same environment, seed and settings. Environments in Python,
-        and those of threads and processes, reset when a run resumes, and after each checkpoint of a run in one thread;
-        everything else continues unchanged.
+        run resumes from a checkpoint there if it has the same environment, seed and settings. Python environments, and
+        environments of threads and processes, reset when a run resumes, and after each checkpoint of a run in one
+        thread; everything else continues unchanged.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that get every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
       progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which
@@ -122,11 +122,11 @@ def run(
         terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
       on_step: a function that gets the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
         stored or learned from: one step in each of its environments if the agent has a replay table, otherwise a whole
-        rollout. It is not called in evaluations, nor with processes. Several threads call it one at a time.
-      on_batch: a function that gets each batch that the learner has learned from, and a mapping of the learner's
-        figures for it. The batch is a :class:`relive.Batch`, or for agents without a replay table a
+        rollout. It is called neither in evaluations nor with processes. Several threads call it one at a time.
+      on_batch: a function that gets each batch after the learner has learned from it, and a mapping of the learner's
+        figures. The batch is a :class:`relive.Batch`, or for agents without a replay table a
         :class:`relive.rl.Rollout`; with demonstrations it is a pair: the agent's own batch, and the demonstrations. Its
-        arrays are copies. It is not called for A3C, whose workers learn by themselves.
+        arrays are copies. It is not called for A3C, because A3C's workers compute the gradients.
 
     Raises:
       TypeError: the environment is of no supported kind, or has unsupported values; the error names their path. An
@@ -195,7 +195,7 @@ def run(
 
 
 def _close(loggers: list[Logger]) -> None:
-    """Closes all, even if one of them cannot be closed."""
+    """Closes all loggers, even if one of them cannot be closed."""
     with contextlib.ExitStack() as closing:
         for logger in loggers:
             closing.callback(logger.close)
@@ -236,7 +236,7 @@ def _learners(learners: int, on: Any, data: Any) -> int:
 
 
 def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
-    """The agent in the form that the extension takes, and the number of environments of a run."""
+    """The agent in the extension's form, and the number of environments of a run."""
     if hasattr(agent, "_for_extension"):
         if source is not None:
             raise TypeError(
@@ -250,7 +250,7 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
-    """The starter of the run's other processes, if there are any."""
+    """The starter of the run's other processes, if any."""
     workers = _workers(agent, env, on, actors)
     if learners == 1:
         return workers

@@ -37,14 +37,14 @@ class Settings:
 
     @classmethod
     def for_environment(cls: type[S], name: str) -> S:
-        """Returns settings tuned for a known environment, such as ``"CartPole-v1"``, otherwise the defaults. ``relive
+        """Returns tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise the defaults. ``relive
         rl train`` uses the same settings by default."""
         settings = json.loads(_native.agent_for_environment(cls.agent, name))
         names = {rust: name for name, rust in cls._rust_names.items()}
         return cls(**{names.get(name, name): value for name, value in settings.items()})
 
     def _values(self) -> dict[str, Any]:
-        """The settings in the form that Rust takes, except for the names."""
+        """The settings in Rust's form, except for the names."""
         return dataclasses.asdict(self)
 
     def _json(self) -> str:

@@ -1,4 +1,4 @@
-"""Rollouts and batches of the extension, in the form that learners and hooks get."""
+"""Converts the extension's rollouts and batches to the form for learners and hooks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Batches:
     """Names the columns of a table's batches.
 
     Args:
-      discount: γ, if any: the stored discount of a transition lacks one power of γ, since agents in Rust multiply by γ
+      discount: γ, if any: the stored discount of a transition lacks one power of γ, since Rust agents multiply by γ
         when they learn.
     """
 

@@ -1,4 +1,4 @@
-"""The environments that a user can pass, and their construction."""
+"""The supported kinds of environments, and their construction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Source:
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._is_given = environment, _is_environment(environment)
-        # An environment that was created to read its specs; it is the first one to be used.
+        # An environment that was created to read its specs; it is used first.
         self._spare: tuple[int, int, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:
@@ -37,10 +37,10 @@ class Source:
         return Bridge([_part(made, [seed])]).specs
 
     def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
-        """Returns the environments of these seeds, each in its row; ``first`` is the number of the first.
+        """Returns the environments of these seeds, each in its row; ``first`` is the number of the first environment.
 
         Raises:
-          ValueError: several environments exist only together, and are too many, unless the number need not be exact.
+          ValueError: the environments are in one vector with too many rows, and the number must be exact.
         """
         parts: list[Part] = []
         owned: list[Any] = []
@@ -75,7 +75,7 @@ def source_of(environment: Any) -> str | Source:
     """Returns a name, or a source of environments, for the value that a user passed.
 
     Raises:
-      TypeError: it is not an environment.
+      TypeError: the value is not an environment.
     """
     if isinstance(environment, str):
         return environment
@@ -89,7 +89,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
     """Checks that a ready-made environment, or a list of functions, has the number of environments of a run.
 
     Args:
-      is_shared: whether a single worker has all environments, and nothing else needs one.
+      is_shared: whether all environments belong to a single worker and are needed nowhere else.
 
     Raises:
       TypeError: each worker needs its own environment.
@@ -133,7 +133,7 @@ def name_of(environment: Any) -> str:
 
 
 def _called(make: Any, seed: int) -> Any:
-    """Calls a function with a seed, and a class without, since its first argument is usually not a seed.
+    """Calls a function with a seed, and a class without a seed, since a class's first argument is usually not a seed.
 
     Raises:
       TypeError: the class cannot be called without arguments.

@@ -52,7 +52,7 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        # As a list, since keys may be numbers, as in PyTorch's optimizers.
+        # A list, since keys can be numbers, as in PyTorch's optimizers.
         return {_ITEMS: [[_plain(key, path, arrays), _plain(part, f"{path}[{key!r}]", arrays)] for key, part in value.items()]}
     if isinstance(value, (list, tuple)):
         parts = [_plain(part, f"{path}[{number}]", arrays) for number, part in enumerate(value)]

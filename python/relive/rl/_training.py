@@ -19,13 +19,12 @@ Progress = Callable[[dict[str, Any]], object]
 class TrainingResult:
     """The result of a run.
 
-    ``samples_per_insert`` is measured from the start of learning. ``is_complete`` is false if the time ran out before
-    all steps were made.
+    ``samples_per_insert`` is measured from the start of learning. ``is_complete`` is false if the timeout ended the run
+    before its last step.
 
-    ``time_by_part`` contains the number of seconds that each part of the work took, over all threads and processes:
-    ``act`` and ``step`` (the policy and the environments), ``add`` and ``sample`` (into the replay table and out of it,
-    including waits), ``learn``, ``priorities``, ``weights``, ``evaluate`` and ``save``. Parts that took no time are
-    omitted.
+    ``time_by_part`` contains the seconds of each part of the work, over all threads and processes: ``act`` and ``step``
+    (the policy and the environments), ``add`` and ``sample`` (writing to and reading from the replay table, including
+    waits), ``learn``, ``priorities``, ``weights``, ``evaluate`` and ``save``. Parts that took no time are omitted.
     """
 
     policy: Policy
@@ -53,8 +52,8 @@ class TrainingResult:
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:
-        """Continues the run until it has made ``steps`` steps in total. The options are the previous ones, except for
-        loggers, which were closed, and for options given here.
+        """Continues the run until it has made ``steps`` steps in total. The options stay the same, except for the
+        loggers, which were closed, and for the given options.
 
         Raises:
           ValueError: the run had no ``checkpoint_dir``.
@@ -76,13 +75,12 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
 
     Args:
       runs: results by name, to compare agents or settings. A list of results under one name, such as runs with
-        different seeds, is drawn as one line: their mean, with a band from the lowest to the highest. Without names,
-        all results form one line.
-      of: the returns to draw: those of the episodes during training, as a mean over a hundred, or those of the
-        evaluations.
+        different seeds, is drawn as one line: the mean, with a band from the lowest to the highest result. Without
+        names, all results form one line.
+      of: the returns to draw: of the episodes during training, as a mean over a hundred, or of the evaluations.
 
     Raises:
-      ValueError: there are no runs, or one lacks such episodes.
+      ValueError: there are no runs, or a run lacks such episodes.
     """
     named = runs if isinstance(runs, Mapping) else {of: runs}
     logs: dict[str, list[EpisodeLog]] = {}

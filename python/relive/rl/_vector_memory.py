@@ -67,13 +67,13 @@ class Memory:
         self.commands, self.tells = found["commands"], found["tells"]
 
     def forget_name(self) -> None:
-        """Removes the memory's name; the memory vanishes with the last process that has it."""
+        """Removes the memory's name; the system frees the memory when the last process closes it."""
         if self._has_name:
             self._has_name = False
             self._shared.unlink()
 
     def close(self) -> None:
-        """Releases the memory, whose arrays must not be used afterwards."""
+        """Releases the memory; its arrays must not be used afterwards."""
         self.forget_name()
         del self.observations, self.actions, self.rewards, self.terminated, self.truncated, self.commands, self.tells
         self._shared.close()
@@ -94,7 +94,7 @@ def write(arrays: Any, row: int, value: Any) -> None:
 
 
 def _write(array: Any, row: int, value: Any) -> None:
-    # numpy would broadcast an array that is too small.
+    # numpy would broadcast a smaller array.
     if np.shape(value) != array.shape[1:]:
         raise ValueError(f"observation: expected {array.dtype} {array.shape[1:]}, got {np.asarray(value).dtype} {np.shape(value)}")
     array[row] = value

@@ -1,4 +1,4 @@
-"""A worker of a vector of environments: a process that steps some of them."""
+"""A worker of a vector: a process that steps some of the environments."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class _Worker:
         return info
 
     def close(self) -> list[Any]:
-        """Closes all; returns the errors, with the names of the environments."""
+        """Closes all environments; returns the errors, with the names of the environments."""
         failures = []
         for number, environment in self._environments:
             try:

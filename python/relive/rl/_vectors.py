@@ -17,7 +17,7 @@ _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
 
 def is_vector(value: Any) -> bool:
-    """Whether the value is a vector of environments, and not a class."""
+    """Returns whether the value is a vector of environments, and not a class."""
     return not isinstance(value, type) and hasattr(value, "single_observation_space") and hasattr(value, "num_envs")
 
 
@@ -25,12 +25,12 @@ class Vector:
     """A ``gymnasium.vector.VectorEnv``, with one policy call and one step for all its rows.
 
     The vector's metadata contains its reset mode. With ``NEXT_STEP``, rows behave like single environments. With
-    ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows whose episode has ended. The first step of
-    their next episode uses the action for the previous observation, and is skipped unless all rows have ended.
+    ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows with a finished episode. The first step of
+    their next episode uses the action for the previous observation, and is skipped unless all rows have finished.
 
     Args:
       environment: the vector.
-      seeds: the seeds of the first reset: one for each row, or a single one, from which Gymnasium counts up.
+      seeds: the seeds of the first reset: one for each row, or a single seed, from which Gymnasium counts up.
 
     Raises:
       TypeError: a space is not supported, or the reset mode is missing.
@@ -75,7 +75,7 @@ class Vector:
             raise _faults.wrong(self.who, "step", error) from error
         last = over & ~ended
         if self._mode == _DISABLED and (over & ended).any():
-            # The skipped step has itself ended an episode.
+            # The skipped step has also ended an episode.
             begun = self._reset(over & ended)
             observations = nest.map_structure(lambda new, old: np.where(_broadcast_rows(over & ended, new), new, old), begun, observations)
         try:
@@ -88,8 +88,8 @@ class Vector:
         self._ended = last
 
     def _process_answer(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
-        """Writes a step's results except the observations; returns the observations, the infos, and the rows whose
-        episodes are over."""
+        """Writes a step's results except the observations; returns the observations, the infos, and the rows with
+        finished episodes."""
         ended = self._ended
         observations, rewards, terminated, truncated, infos = _faults.transition(answer)
         over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
@@ -109,8 +109,7 @@ class Vector:
         return self._environment.reset(options={"reset_mask": rows.copy()})[0]
 
     def _see_last(self, last: Any, infos: Mapping[str, Any], answers: Answers) -> None:
-        """Writes the last observations of episodes, in place of the next episodes' first ones that the vector
-        returned."""
+        """Writes the last observations of episodes; the vector returned the first observations of the next episodes."""
         found = infos.get("final_obs")
         for row in np.flatnonzero(last):
             seen = nest.map_structure(lambda leaf, row=row: leaf[row], found) if isinstance(found, Mapping) else None if found is None else found[row]

@@ -11,7 +11,8 @@ from relive import _native
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 
-# A worker that ends more often than this, each time soon after it started to work, is not restarted again.
+# A worker may end this many times in a row, each time within this many seconds of starting to work, before it is no
+# longer restarted.
 _MAX_ENDS, _SOON_SECONDS = 5, 10.0
 # The time for workers to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
@@ -30,13 +31,13 @@ class Worker(Protocol):
         counted, since it is unrelated to the work."""
 
     def ended(self) -> str | None:
-        """How it ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
+        """The reason for its end, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises its error, if it reports one within that time."""
+        """Raises its error, if it reports an error within the given time."""
 
     def end(self, seconds: float) -> None:
-        """Ends it, after giving it that time to end by itself."""
+        """Ends it, after the given time to end by itself."""
 
 
 class Launcher(Protocol):
@@ -45,7 +46,7 @@ class Launcher(Protocol):
     @property
     def other_machines(self) -> dict[str, Any] | None:
         """``{"host": …, "token": …}`` if workers may be on other machines: the address at which they reach this
-        machine, and the token that they send."""
+        machine, and their token."""
 
     @property
     def by_nodes(self) -> bool:
@@ -59,7 +60,7 @@ class Launcher(Protocol):
 
 
 class Supervisor:
-    """Starts the workers of a run, and restarts those that end before the run does."""
+    """Starts the workers of a run, and restarts workers that end before the run."""
 
     has_workers = True
     """Whether the workers of the run are processes."""
@@ -68,13 +69,13 @@ class Supervisor:
         self._launcher, self._actors = launcher, actors
         self._address = ""
         self._workers: dict[int, Worker] = {}
-        # How many times in succession each worker has ended soon after its start.
+        # For each worker, the number of times in a row that it has ended soon after its start.
         self._ends: dict[int, int] = {}
         self.restarts = 0
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
-        """How workers on other machines reach the run, if there can be any."""
+        """The address of the run for workers on other machines, if possible."""
         return self._launcher.other_machines
 
     @property
@@ -118,7 +119,7 @@ class Supervisor:
             self._workers[number] = self._launcher.start(self._address, number)
 
     def wait(self) -> None:
-        """Watches the workers, as :meth:`check` does, until one of them has noticed that the run is over."""
+        """Monitors the workers, like :meth:`check`, until a worker has detected the end of the run."""
         while not any(worker.ended() == "" for worker in self._workers.values()):
             self.check()
             time.sleep(_LOOK_SECONDS)
@@ -135,7 +136,7 @@ class Supervisor:
         print(f"relive: {what} {number} ended with {how}: restarting it", file=sys.stderr)
 
     def raise_failure(self) -> None:
-        """Raises a worker's error, if any; it may be about to report it."""
+        """Raises a worker's error, if any, and waits for an error that is about to be reported."""
         until = time.monotonic() + _NODES_REPORT_SECONDS
         for worker in self._workers.values():
             worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _REPORT_SECONDS)
@@ -149,8 +150,8 @@ class Supervisor:
 
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
-    """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``. For
-    arguments that are ``None``, it uses the run's own values."""
+    """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``.
+    Arguments that are ``None`` take the run's values."""
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

@@ -1,4 +1,4 @@
-"""Agents whose settings are defined in the Rust library: ``relive rl agents NAME`` prints them."""
+"""Agents with settings that are defined in the Rust library: ``relive rl agents NAME`` prints them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A = TypeVar("A", bound="NamedAgent")
 
 
 class _Named:
-    """Converts the settings of an agent to the extension's form."""
+    """Converts an agent's settings to the extension's form."""
 
     __slots__ = ("agent", "_text")
 
@@ -48,7 +48,7 @@ class NamedAgent(Agent[Any]):
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
-        """Returns the agent with settings tuned for a known environment, such as ``"CartPole-v1"``, otherwise with the
+        """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
         defaults. The given settings take precedence."""
         return cls(**{**json.loads(_native.agent_for_environment(cls._name, name)), **settings})
 
@@ -80,7 +80,7 @@ class APPO(NamedAgent):
 
 
 class BC(NamedAgent):
-    """Behavioral cloning: it imitates recorded episodes. For discrete actions and bounded continuous actions."""
+    """Behavioral cloning of recorded episodes. For discrete actions and bounded continuous actions."""
 
     _name = "bc"
 
@@ -141,8 +141,8 @@ class DQfD(NamedAgent):
 
 
 class IMPALA(NamedAgent):
-    """Recurrent actor-critic whose actors do not wait for the learner, corrected by V-trace (Espeholt et al. 2018). For
-    discrete and continuous actions."""
+    """Recurrent actor-critic with actors that do not wait for the learner, corrected by V-trace (Espeholt et al. 2018).
+    For discrete and continuous actions."""
 
     _name = "impala"
 

@@ -16,7 +16,7 @@ from relive.specs import ArraySpec, BoundedArraySpec
 
 _Pixels = npt.NDArray[np.uint8]
 _Taps = list[tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]]
-"""For each tap, the source pixel of each new pixel, and its weight."""
+"""For each tap, the source pixel and the weight of each new pixel."""
 
 _DIGITS = 22
 _ONE = 1 << _DIGITS
@@ -39,12 +39,12 @@ class Atari(EnvironmentWrapper):
       environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
         It must not repeat actions itself.
       action_repeats: the number of frames in a step.
-      pooled_frames: the number of frames at the end of a step whose pixelwise maximum is taken.
+      pooled_frames: the number of last frames of a step from which the pixelwise maximum is taken.
       size: the height and width of the agent's observation.
       stacked_frames: the number of steps that are stacked, along the last dimension.
       max_abs_reward: the bound on the absolute reward of a step.
-      zero_discount_on_life_loss: whether losing a life gives discount 0; the episode continues. The number of lives
-        comes from the ``info`` of a Gymnasium environment.
+      zero_discount_on_life_loss: whether losing a life gives discount 0 (the episode continues). The number of lives
+        comes from a Gymnasium environment's ``info``.
       max_episode_frames: the number of frames after which an episode is truncated.
       to_float: whether pixels are float32 from 0 to 1 instead of bytes.
       preprocessing: ``"dopamine"`` converts frames to grey before it takes their maximum, and averages areas when it
@@ -176,7 +176,7 @@ def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilin
 
 def _along_rows(image: _Pixels, taps: _Taps) -> _Pixels:
     sums = np.full((image.shape[0], len(taps[0][0])), _ONE // 2, np.int32)
-    # Tap by tap, since numpy's matrix product would start threads for this small amount of work.
+    # One tap at a time, since numpy's matrix product would start threads for this small amount of work.
     for places, weights in taps:
         sums += image[:, places] * weights
     pixels: _Pixels = (sums >> _DIGITS).astype(np.uint8)
@@ -202,7 +202,7 @@ def _area(pixels: int, new_pixels: int) -> _Taps:
 
 
 def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
-    """The weights of source pixels for new pixels, in rows, as taps whose weights add up to one."""
+    """The weights of source pixels for new pixels, in rows, as taps with weights that add up to one."""
     weights = np.floor(shares / shares.sum(axis=1, keepdims=True) * _ONE + 0.5).astype(np.int32)
     first = (weights > 0).argmax(axis=1)
     rows, last = np.arange(len(weights)), weights.shape[1] - 1

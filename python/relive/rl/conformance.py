@@ -30,7 +30,7 @@ def check_environment(make: Callable[[int], Any]) -> None:
 
     Args:
       make: a function from a seed to a new environment of Gymnasium or with dm_env's interface; deterministic
-        environments may ignore the seed.
+        environments can ignore the seed.
 
     Raises:
       ContractError: the environment violates a rule.

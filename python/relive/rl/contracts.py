@@ -1,6 +1,6 @@
 """The parts of a custom agent: a policy that acts, a learner that learns, and an agent that creates both.
 
-None of these is a base class: any object with the methods works. ``relive.rl.run`` runs such an agent.
+These are protocols, not base classes: any object with the methods works. ``relive.rl.run`` runs such an agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PolicyContext:
     seeds: tuple[int, ...]
     """One seed for each row, below 2**63. All randomness of the row should derive from it."""
     first: int
-    """The index of the first row among those of all workers."""
+    """The index of the first row among the rows of all workers."""
     of: int
     """The number of rows of all workers together."""
 
@@ -42,7 +42,7 @@ class PolicyContext:
 class Policy(Protocol):
     """Acts in all rows of a worker at once.
 
-    A policy that outputs more than actions, such as log-probabilities or a recurrent state, declares it in an attribute
+    A policy with outputs besides actions, such as log-probabilities or a recurrent state, declares them in an attribute
     ``extras``: a mapping from names to data types, or to pairs of a data type and a shape without rows. The learner
     gets the extras with its batches.
 
@@ -54,7 +54,7 @@ class Policy(Protocol):
         """Returns the actions ``[rows, …]`` for observations ``[rows, …]``; with ``extras``, a pair of the actions and
         a mapping of the extras.
 
-        ``starts`` marks the rows whose observation starts an episode; the policy resets its memory of these rows.
+        ``starts`` marks the rows in which an episode starts; the policy resets its memory of these rows.
         """
         ...
 
@@ -72,7 +72,7 @@ class Learner(Protocol):
 
     A run with several learners also needs ``share(rank, ranks, address)``. It is called once in each process, after
     ``restore`` and before the first batch. After that, all learners must apply the mean of their gradients, either with
-    ``torch.distributed``, whose ``env://`` variables are set, or with ``rl.AllReduce(rank, ranks, address)``.
+    ``torch.distributed`` (its ``env://`` variables are set), or with ``rl.AllReduce(rank, ranks, address)``.
     """
 
     def learn(self, batch: Any) -> Mapping[str, float] | Learnt | None:
@@ -83,7 +83,7 @@ class Learner(Protocol):
         ...
 
     def weights(self) -> Any:
-        """Returns the weights that policies load: arrays in nested mappings, such as a ``state_dict()``."""
+        """Returns the weights for the policies: arrays in nested mappings, such as a ``state_dict()``."""
         ...
 
 
@@ -121,4 +121,4 @@ class Learnt:
     """The number of gradient steps."""
     samples: int | None = None
     """The number of items, or steps of a rollout, that these gradient steps used, counting repeated uses; by default
-    that of the batch."""
+    the batch's."""

@@ -18,7 +18,7 @@ from relive.rl import _dataset_files
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-# The arrays that are read, and which of them are required.
+# The arrays that are read, and whether they are required.
 _NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
 _REQUIRED = ("observations", "actions", "rewards", "terminals")
 # Arrays with one number per transition.
@@ -34,23 +34,23 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 
     Args:
       data: a data set of Minari (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
-        :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names, whose trajectories with a
-        weight above 0 are used; or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need
-        pyarrow), or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode
-        counts as truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``, are ignored.
+        :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names (trajectories with a weight
+        of 0 are omitted); or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need pyarrow),
+        or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
+        truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``, are ignored.
       required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
         from the data.
 
     Raises:
       TypeError: the data is of another type.
       ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged;
-        the error names them and the file.
+        the error names the arrays and the file.
       ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
     if hasattr(data, "iterate_episodes"):
         return _known("the data set of Minari", _of_minari(data), required)
-    # A store can exist only if its module is imported.
+    # A store can exist only if its module has been imported.
     if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
         return _known("the store", data.all_steps(), required)
     if isinstance(data, Mapping):
@@ -75,8 +75,8 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 
 
 def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
-    """Writes a data set as a file that ``train(..., data=path)`` and ``relive rl train --data`` read; its name must end
-    with ``.npz``.
+    """Writes a data set as a file for ``train(..., data=path)`` and ``relive rl train --data``; its name must end with
+    ``.npz``.
 
     Args:
       path: the file.
@@ -87,7 +87,7 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       OSError: the file cannot be written.
     """
     with open(path, "wb") as file:
-        # One after the other, since type checkers reject names with a slash as argument names.
+        # Added one by one, since type checkers reject names with a slash as argument names.
         np.savez(file, **arrays_of(data))  # type: ignore[arg-type]
 
 
@@ -121,7 +121,7 @@ def _of_minari(data: Any) -> Arrays:
             parts.setdefault(key, []).append(leaf)
         parts.setdefault("rewards", []).append(np.asarray(episode.rewards))
         parts.setdefault("terminals", []).append(np.asarray(episode.terminations))
-        # An episode that was incomplete when the recording ended counts as truncated there.
+        # An episode that was incomplete at the end of the recording counts as truncated at that point.
         timeouts = np.array(episode.truncations, np.bool_)
         timeouts[-1:] |= ~np.asarray(episode.terminations[-1:], np.bool_)
         parts.setdefault("timeouts", []).append(timeouts)
@@ -138,7 +138,7 @@ def _flattened(data: Mapping[str, Any]) -> Arrays:
 
 
 def _is_known(name: str) -> bool:
-    """Whether the name is an array of a data set, or a part of a nest of arrays."""
+    """Returns whether the name is an array of a data set, or a part of a nest of arrays."""
     return name.split("/")[0] in _NAMES
 
 

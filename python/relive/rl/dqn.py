@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from relive.rl._agent import Agent
 from relive.rl._settings import Settings
 
-# The greatest float32, which clips nothing.
+# The greatest float32, which disables clipping.
 _UNCLIPPED = 3.4028234663852886e38
 
 
@@ -20,7 +20,7 @@ class DQNConfig(Settings):
 
     Args:
       batch_size: the number of transitions in a batch.
-      samples_per_insert: how often each transition is sampled on average.
+      samples_per_insert: the average number of times that each transition is sampled.
       n_step: the number of steps that a transition covers.
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
@@ -28,9 +28,10 @@ class DQNConfig(Settings):
       replay_shards: the number of tables that share the transitions; each provides its share of a batch, sampled by its
         own priorities.
       priority_exponent: the influence of priorities on sampling; 0: none.
-      importance_sampling_exponent: β, how far importance weights correct the resulting bias.
+      importance_sampling_exponent: β, the degree to which importance weights correct the resulting bias.
       epsilon: the fraction of random actions.
-      epsilon_alpha: how far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: equal for all.
+      epsilon_alpha: α, the variation of ε among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: no
+        variation.
       learning_rate: the step size of Adam.
       target_update_period: the number of learner steps between copies to the target network.
       huber_loss_parameter: the error at which the Huber loss changes from quadratic to linear.
@@ -109,7 +110,7 @@ class DQN(Agent[DQNConfig]):
 
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
 
-    Settings that are not given have Acme's values, for every environment.
+    Omitted settings have Acme's values, in every environment.
     """
 
     _config_type = DQNConfig

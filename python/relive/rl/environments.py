@@ -11,7 +11,7 @@ from relive.rl.timestep import StepType, TimeStep
 
 
 class Environment(Protocol):
-    """dm_env's interface: the methods of an environment that agents need.
+    """dm_env's interface: the environment's methods for agents.
 
     * ``reset`` starts an episode and returns FIRST.
     * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it acts as a
@@ -34,7 +34,7 @@ def make(name: str, *, seed: int = 0) -> NativeEnvironment:
     The same seed and actions give the same episodes as in bsuite and Gymnasium.
 
     Raises:
-      ValueError: an unknown name; a seed of more than 64 bits, or more than 32 for those of bsuite.
+      ValueError: an unknown name; a seed of more than 64 bits, or more than 32 bits for bsuite's environments.
     """
     return NativeEnvironment(name, seed=seed)
 

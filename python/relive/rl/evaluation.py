@@ -19,8 +19,8 @@ from relive.rl._sources import with_dm_env_interface
 class Evaluation:
     """The result of an evaluation.
 
-    ``normalized_score`` is 0 for the return of a random policy and 100 for that of an expert, as in D4RL (Fu et al.
-    2020); ``None`` if these returns are unknown.
+    ``normalized_score`` is 0 for a random policy's return and 100 for an expert's, as in D4RL (Fu et al. 2020);
+    ``None`` if these returns are unknown.
     """
 
     returns: npt.NDArray[np.float64]
@@ -45,8 +45,8 @@ def evaluate(
       environment: as in ``train``; a function of a seed is called with ``seed``.
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment.
-      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari, which
-        may contain them. For native environments except bsuite's, the scores are known.
+      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari that
+        contains them. For native environments except bsuite's, the scores are built in.
 
     Raises:
       TypeError: the value is not an environment.

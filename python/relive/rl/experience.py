@@ -28,17 +28,17 @@ class Rollouts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transitions:
-    """Transitions in a replay table. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``,
+    """Transitions in a replay table. The learner gets a :class:`relive.Batch`; its ``data`` has ``observation``,
     ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the
-    policy has any.
+    policy has extras.
 
     ``reward + discount * value(next_observation)`` is the target. For a transition of ``n_step`` steps, ``reward`` is
     the discounted sum of their rewards; ``discount`` is 0 if the episode terminated.
 
     Args:
       batch_size: the number of transitions in a batch.
-      samples_per_insert: how often each transition is sampled on average; the default, ``batch_size``, yields one batch
-        per step.
+      samples_per_insert: the average number of times that each transition is sampled; the default, ``batch_size``,
+        yields one batch per step.
       min_size: the number of transitions before learning starts.
       max_size: the number of transitions that are kept; the oldest are evicted.
       n_step: the number of steps that a transition covers.
@@ -65,14 +65,14 @@ class Transitions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Sequences of steps in a replay table, for recurrent agents. The learner gets a :class:`relive.Batch` whose
+    """Sequences of steps in a replay table, for recurrent agents. The learner gets a :class:`relive.Batch`; its
     ``data`` has ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each
     ``[batch_size, length, …]``.
 
     Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
-    episode's last observation, these three are zeros. Sequences that end with their episode are shorter: ``lengths``
-    contains the number of rows of each, and missing rows are filled with zeros. If the policy's recurrent state is
-    among its ``extras``, each row stores it.
+    episode's last observation, these three values are zeros. Sequences that end with their episode are shorter:
+    ``lengths`` contains the number of rows of each sequence, and missing rows are filled with zeros. If the policy's
+    recurrent state is among its ``extras``, each row contains this state.
 
     Args:
       length: the number of rows in a sequence.
@@ -112,7 +112,7 @@ _MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_st
 
 
 def for_extension(experience: Experience | Given) -> dict[str, Any]:
-    """All settings by name, ``None`` for those that this kind of experience lacks."""
+    """All settings by name; ``None`` for settings that this kind of experience lacks."""
     return _MISSING | dataclasses.asdict(experience)
 
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class GymEnvironment:
     """A Gymnasium environment with dm_env's interface.
 
-    A truncated episode ends with discount 1, a terminated one with 0. Observations have the data types of their spaces.
-    ``environment`` is the original, whose other methods remain available; ``info`` is the ``info`` of the last step.
+    A truncated episode ends with discount 1, a terminated episode with discount 0. Observations have the data types of
+    their spaces. ``environment`` is the original environment, with its other methods; ``info`` is the ``info`` of the
+    last step.
 
     Args:
       environment: a single environment, not a vector.
@@ -76,7 +77,7 @@ class GymEnvironment:
         return self._observations
 
     def action_spec(self) -> Any:
-        """The spec of actions; discrete actions are counted from 0, whatever the ``start`` of the space."""
+        """The spec of actions; discrete actions are counted from 0, regardless of the space's ``start``."""
         return self._actions
 
     def reward_spec(self) -> Any:
@@ -96,15 +97,15 @@ class GymEnvironment:
 
 
 def adapted(environment: Any, *, seed: int | None = None) -> Any:
-    """Returns an environment with dm_env's interface. Gymnasium environments get the adapter, which seeds the first
-    reset; others are unchanged."""
+    """Returns an environment with dm_env's interface. Gymnasium environments are wrapped in the adapter, which seeds
+    the first reset; other environments are unchanged."""
     if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
         return environment
     return GymEnvironment(environment, seed=seed)
 
 
 def first_actions(space: Any) -> Any:
-    """For each leaf of an action space, the number of its first discrete action."""
+    """Returns the number of the first discrete action for each leaf of an action space."""
     if isinstance(getattr(space, "spaces", None), (dict, tuple)):
         if isinstance(space.spaces, dict):
             return {key: first_actions(part) for key, part in space.spaces.items()}

@@ -1,4 +1,4 @@
-"""Helpers for custom JAX agents: trees of arrays as weights and states. The module has no networks of its own."""
+"""Helpers for custom JAX agents: trees of arrays as weights and states. The module contains no networks."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ A run calls ``write(label, values)`` for each episode of an actor (``"actor"``) 
 and for the learner's report every hundred steps (``"learner"``); it calls ``close()`` at the end. Any object with these
 two methods is a logger.
 
-A logger that keeps its files consistent with the checkpoints of a run has two more methods, like :class:`JSONL` and
-:class:`CSV`: ``mark()`` flushes its files and returns the size of each by name, and ``cut_back(sizes)`` truncates them
+A logger that keeps its files consistent with a run's checkpoints has two more methods, like :class:`JSONL` and
+:class:`CSV`: ``mark()`` flushes the files and returns their sizes by name, and ``cut_back(sizes)`` truncates the files
 to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard`
-has these methods, too; it hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove
+also has these methods, and hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove
 entries; see their classes.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 
 
 class Logger(Protocol):
-    """Receives the numbers of a run."""
+    """Receives a run's numbers."""
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Logs values by name; ``env_steps`` is always among them. ``label`` is their source: ``actor``, ``evaluator``
@@ -147,8 +147,8 @@ class TensorBoard:
 class WandB:
     """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``.
 
-    With ``id="…", resume="allow"``, a resumed run continues the same run there. It logs the steps after its last
-    checkpoint again, and both entries remain, since the service cannot remove entries. ``label/env_steps`` identifies
+    With ``id="…", resume="allow"``, a resumed run continues the same run on the service. It logs the steps after its
+    last checkpoint again. Both entries remain, since the service cannot remove entries. ``label/env_steps`` identifies
     duplicates; use it as the x-axis.
     """
 
@@ -169,8 +169,8 @@ class WandB:
 class MLflow:
     """The active run of MLflow, or a new one. Needs the package ``mlflow``.
 
-    To continue the same run there, a program that resumes a run calls ``mlflow.start_run(run_id="…")`` first. It logs
-    the steps after its last checkpoint again, and both entries remain, since MLflow cannot remove entries.
+    To continue the same MLflow run, a program calls ``mlflow.start_run(run_id="…")`` before it resumes the run. The
+    resumed run logs the steps after its last checkpoint again. Both entries remain, since MLflow cannot remove entries.
     """
 
     def __init__(self) -> None:
@@ -199,6 +199,6 @@ def _flushed(file: TextIO) -> int:
 
 
 def _shorten(path: pathlib.Path, size: int | None) -> None:
-    """Truncates a file to that size. A shorter file is unchanged, and so is one of unknown size."""
+    """Truncates a file to this size. Shorter files, and files of unknown size, are unchanged."""
     if size is not None and path.exists() and path.stat().st_size > size:
         os.truncate(path, size)

@@ -21,7 +21,7 @@ class PPOConfig(Settings):
       epochs: the number of passes over each rollout.
       discount: the agent's discount γ.
       gae_lambda: λ of the advantages.
-      clip: ε, the distance from 1 at which the ratio of new to old probability is clipped.
+      clip: ε, the maximum distance from 1 of the ratio of new to old probability.
       learning_rate: the step size of Adam.
       anneal: whether step size and clip fall to 0 over the run.
       value_cost: the weight of the squared value error in the loss.
@@ -101,7 +101,7 @@ class A2CConfig(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A3CConfig(A2CConfig):
-    """The settings of an A3C agent: those of :class:`A2CConfig`, applied to each actor.
+    """The settings of an A3C agent: the settings of :class:`A2CConfig` for each actor.
 
     ``num_envs`` is the number of environments of each actor. Observations and rewards cannot be normalized, since
     actors share no statistics.
@@ -111,7 +111,8 @@ class A3CConfig(A2CConfig):
 
 
 class _OnPolicy(Agent[C]):
-    """Acts in several environments at once, for any number of actors, and learns from each complete rollout."""
+    """An agent that acts in several environments at once, with any number of actors, and learns from each complete
+    rollout."""
 
     def _num_environments(self, actors: int) -> int:
         return int(getattr(self.config, "num_envs"))
@@ -136,8 +137,8 @@ class A2C(_OnPolicy[A2CConfig]):
 
 
 class A3C(_OnPolicy[A3CConfig]):
-    """Asynchronous advantage actor-critic (Mnih et al. 2016): each actor computes the gradient of its own rollout.
-    Without actors, it is A2C.
+    """Asynchronous advantage actor-critic (Mnih et al. 2016): each actor computes its own rollout's gradient. Without
+    actors, it is A2C.
 
     >>> result = A3C().train("CartPole-v1", steps=100_000, actors=2)  # doctest: +SKIP
     """

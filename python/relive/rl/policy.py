@@ -1,4 +1,4 @@
-"""The policy of a trained agent, to act with and to save."""
+"""The policy of a trained agent, which can act and be saved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relive import _native, nest
 @final
 class Policy:
     """The policy of a trained agent, which acts without exploring. ``policy(observation)`` returns the likeliest
-    action, or the one with the highest value: a number if actions are discrete, otherwise an array.
+    action, or the action with the highest value: a number if actions are discrete, otherwise an array.
 
     Saved policies are safetensors files, which Rust programs can also read (``relive_rl::SavedPolicy``). Their metadata
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
@@ -42,8 +42,8 @@ class Policy:
         return int(action) if is_number else action
 
     def reset(self) -> None:
-        """Starts an episode at the next observation: a recurrent policy resets its memory. Other policies ignore
-        this."""
+        """Starts an episode at the next observation: a recurrent policy resets its memory. For other policies, the call
+        has no effect."""
         self._native.reset()
 
     def values(self, observation: Any) -> npt.NDArray[np.float32]:
@@ -99,12 +99,12 @@ class Policy:
         return cls(_native.Policy.load(os.fspath(path), _bridged(agent)), agent)
 
     def to_bytes(self) -> bytes:
-        """Returns the bytes that :meth:`save` writes."""
+        """Returns the policy as bytes, in the format of :meth:`save`."""
         return self._native.to_bytes()
 
     @classmethod
     def from_bytes(cls, file: bytes, *, agent: Any = None) -> Policy:
-        """Reads the bytes that :meth:`load` reads."""
+        """Loads a policy from bytes in the format of :meth:`load`."""
         return cls(_native.Policy.from_bytes(file, _bridged(agent)), agent)
 
     def __reduce__(self) -> tuple[Any, ...]:

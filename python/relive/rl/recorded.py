@@ -8,8 +8,8 @@
 >>> [len(episode) for episode in recorded.load(folder)]
 [9, 9, 9]
 
-``relive rl record`` and :func:`save` write such a folder: a checkpoint with a table ``episodes``, whose items are whole
-episodes.
+``relive rl record`` and :func:`save` write such a folder: a checkpoint with a table ``episodes`` that contains whole
+episodes as items.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Episode:
 
 
 def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
-    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the action that ``act`` returns
-    for each observation.
+    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the actions that ``act``
+    returns for the observations.
 
-    ``act`` may be a :class:`relive.rl.Policy`; call ``reset()`` of a recurrent policy before the episode.
+    ``act`` can be a :class:`relive.rl.Policy`; for a recurrent policy, call ``reset()`` before the episode.
     """
     environment = adapted(environment)
     spec, step = make_environment_spec(environment), environment.reset()
@@ -78,7 +78,8 @@ def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
     """Writes episodes into a folder, which is created if it does not exist.
 
     Raises:
-      ValueError: no episodes, an empty one, one whose parts differ in length, or episodes of several environments.
+      ValueError: no episodes, an empty episode, an episode with parts of different lengths, or episodes of several
+        environments.
       FileExistsError: the folder already has a recording.
     """
     episodes = list(episodes)
@@ -122,7 +123,7 @@ def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[E
     ``iterate_episodes()``.
 
     Args:
-      spec: the spec of the target environment, whose data types the observations and actions get.
+      spec: the spec of the target environment; observations and actions are converted to its data types.
     """
     for found in dataset.iterate_episodes():
         observations, actions = found.observations, found.actions

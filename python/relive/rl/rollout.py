@@ -18,13 +18,13 @@ Floats = npt.NDArray[np.float32]
 class Rollout:
     """``T`` steps in each of ``N`` environments, time first.
 
-    An environment whose episode has ended starts a new one at the next step. That step is only a reset: ``starts``
-    marks it, its action was ignored, and it must not be learned from. Its observation is the last one of the previous
-    episode, so that ``observations[t + 1]`` is always the result of step ``t``.
+    After the end of an episode, an environment starts a new episode at the next step. This step is only a reset:
+    ``starts`` marks it, its action was ignored, and it must not be learned from. Its observation is the previous
+    episode's last observation, so that ``observations[t + 1]`` is always the result of step ``t``.
     """
 
     observations: Any
-    """``[T + 1, N, …]``: the observation before each step, and the one after the last."""
+    """``[T + 1, N, …]``: the observation before each step, and the observation after the last step."""
     actions: Any
     """``[T, N, …]``"""
     extras: Mapping[str, npt.NDArray[Any]]
@@ -65,8 +65,8 @@ class Rollout:
         return advantages, advantages + values[:-1]
 
     def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:
-        """Returns all steps that can be learned from, as ``{"observations": [n, …], "actions": [n, …], …}``, with the
-        extras and any other arrays ``[T, N, …]``."""
+        """Returns all usable steps as ``{"observations": [n, …], "actions": [n, …], …}``, with the extras and any other
+        arrays ``[T, N, …]``."""
         kept = ~self.starts
         before = nest.map_structure(lambda leaf: leaf[:-1][kept], self.observations)
         return {

@@ -15,23 +15,23 @@ class SACConfig(Settings):
 
     Args:
       batch_size: the number of transitions in a batch.
-      samples_per_insert: how often each transition is sampled on average; a value equal to ``batch_size`` results in
-        one gradient step per environment step.
+      samples_per_insert: the average number of times that each transition is sampled; with a value equal to
+        ``batch_size``, there is one gradient step per environment step.
       n_step: the number of steps that a transition covers.
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
       learning_rate: the step size of Adam, for policy, critics and temperature.
-      tau: τ, how far the target critics move towards the critics with each batch.
+      tau: τ, the step of the target critics towards the critics with each batch.
       initial_temperature: the initial temperature α.
-      target_entropy: the target of the policy's entropy, by which the temperature is tuned; ``None``: minus the number
+      target_entropy: the target for the policy's entropy, to which the temperature is tuned; ``None``: minus the number
         of elements of an action.
       hidden: the sizes of the hidden layers of each network.
       critics: the number of critics.
-      critics_of_target: the number of critics whose minimum is the target. If this is less than ``critics``, they are
-        drawn at random for each batch, and the policy uses the mean of all critics.
+      critics_of_target: the number of critics over which the target takes the minimum. If this is less than
+        ``critics``, they are drawn at random for each batch, and the policy uses the mean of all critics.
       normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
-      noise_correlation: the correlation of an action's noise with that of the previous action; 0: independent noise.
+      noise_correlation: the correlation of an action's noise with the previous action's noise; 0: independent noise.
 
     Raises:
       TypeError: a setting of another type.

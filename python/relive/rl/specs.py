@@ -145,7 +145,7 @@ def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
 
 
 def _discrete(spec: Any) -> DiscreteArraySpec | None:
-    """Returns the discrete spec that a spec of dm_env or a space of Gymnasium represents, if any."""
+    """Returns the discrete spec for a spec of dm_env or a space of Gymnasium, if it is discrete."""
     if isinstance(spec, DiscreteArraySpec):
         return spec
     count = getattr(spec, "num_values", None)

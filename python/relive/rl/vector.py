@@ -3,7 +3,8 @@
 >>> envs = ProcessVectorEnv([lambda: gymnasium.make("Ant-v5")] * 8, workers=2)  # doctest: +SKIP
 >>> observations, infos = envs.reset(seed=1)  # doctest: +SKIP
 
-Observations and actions are in memory that the processes share. A worker steps several environments per wake-up.
+Observations and actions are in memory that the processes share. A worker steps several environments each time it wakes
+up.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from relive.rl._vector_worker import CLOSE, RESET, STEP, work
 
 __all__ = ["ProcessVectorEnv"]
 
-# How often the parent checks that a worker is alive, and how long one may take to end.
+# The interval at which the parent checks that a worker is alive, and the time limit for a worker to end.
 _LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     """Environments in worker processes, which step in parallel.
 
-    An environment whose episode has ended starts a new one at the next step, whose action is ignored (Gymnasium's
-    ``NEXT_STEP``). The same seeds and actions give the same episodes with any number of workers. As with all processes
-    of :mod:`multiprocessing` that are not forked, guard the program with ``if __name__ == "__main__":``; functions may
-    be lambdas.
+    After the end of an episode, an environment starts a new episode at the next step, and the action is ignored
+    (Gymnasium's ``NEXT_STEP``). The same seeds and actions give the same episodes with any number of workers. As with
+    all unforked processes of :mod:`multiprocessing`, guard the program with ``if __name__ == "__main__":``; functions
+    can be lambdas.
 
     Args:
       env_fns: functions that create one environment each, all with the same spaces.
@@ -70,8 +71,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode in each environment; a number as ``seed`` is the seed of the first environment, and the
-        others get the numbers that follow."""
+        """Starts an episode in each environment. If ``seed`` is a number, it is the first environment's seed, and the
+        other environments get the following numbers."""
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
@@ -151,7 +152,7 @@ class _Process:
         try:
             self._pipe.send(message)
         except OSError:
-            # The worker has ended; the wait for its answer reports that.
+            # The worker has ended; the wait for its answer reports this.
             return
 
     def begin(self, command: int) -> None:
@@ -159,7 +160,7 @@ class _Process:
         self._go.release()
 
     def wait(self, until: float | None) -> Any:
-        """Waits until it is done; returns its answer.
+        """Waits until the worker is done; returns its answer.
 
         Raises:
           RuntimeError: the worker has ended.
@@ -184,7 +185,7 @@ class _Process:
         self._pipe.close()
 
     def _log_failures(self) -> None:
-        """Logs the errors with which environments failed to close."""
+        """Logs the errors of environments that failed to close."""
         try:
             while self._pipe.poll():
                 message = self._pipe.recv()

@@ -136,13 +136,13 @@ class StepLimit(EnvironmentWrapper):
 class NoopStarts(EnvironmentWrapper):
     """Starts each episode with 0 to ``noop_max`` no-op actions; each number is equally likely.
 
-    If an episode ends during these actions, a new one starts. The step that ``reset`` returns is a FIRST.
+    If an episode ends during these actions, a new episode starts. ``reset`` returns a FIRST.
 
     Args:
       environment: an environment with one discrete action.
       noop_action: the no-op action.
       noop_max: the largest number of no-ops.
-      seed: the seed of the numbers of no-ops.
+      seed: the seed for the numbers of no-ops.
     """
 
     def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:

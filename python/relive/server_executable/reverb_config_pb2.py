@@ -1,4 +1,4 @@
-"""The message classes of ``reverb/server_executable/reverb_config.proto``, made when they are first asked for."""
+"""The message classes of ``reverb/server_executable/reverb_config.proto``, created when they are first used."""
 
 from __future__ import annotations
 

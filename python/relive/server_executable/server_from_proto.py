@@ -20,8 +20,8 @@ def selector_from_proto(options: Any) -> ItemSelector:
     """The selector of a ``KeyDistributionOptions`` message.
 
     Raises:
-      ValueError: a selector is named, but switched off.
-      NotImplementedError: none is named.
+      ValueError: the message names a selector that is switched off.
+      NotImplementedError: the message names no selector.
     """
     return reverb_types.selector_from_options(options)
 
@@ -40,7 +40,7 @@ def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
 
 
 def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
-    """Empty tables of ``PriorityTableCheckpoint`` messages. Their signatures are used, their counters are not.
+    """Creates empty tables from ``PriorityTableCheckpoint`` messages, with their signatures but without their counters.
 
     Raises:
       ValueError: a number out of range, an empty name, or a selector that is switched off.

@@ -13,8 +13,8 @@ use crate::actions::{Discrete, describe};
 pub(crate) enum Head {
     /// A discrete action: the outputs are logits.
     Categorical(Discrete),
-    /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned
-    /// beside the network. Actions beyond the bounds are clipped before the environment gets them.
+    /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned in
+    /// addition to the network. Actions beyond the bounds are clipped before the environment gets them.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 

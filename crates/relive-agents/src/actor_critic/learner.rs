@@ -48,7 +48,7 @@ impl ActorCriticLearner {
     /// Creates a learner for the environments of a run.
     ///
     /// # Errors
-    /// As for [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
+    /// Same as [`ActorCriticPolicy::new`](super::ActorCriticPolicy::new).
     pub fn new(settings: &Settings, crew: &Crew) -> Result<ActorCriticLearner> {
         let key = crew.learner_key();
         let normalizes = settings.normalize_observations;

@@ -20,7 +20,7 @@ pub(crate) enum Drawing {
     Normal(NormalHead),
 }
 
-/// The policy of all agents whose action is a bounded array of numbers.
+/// The policy of all agents with a bounded array of numbers as action.
 #[derive(Debug)]
 pub(crate) struct ContinuousPolicy {
     spaces: Spaces,

@@ -5,7 +5,7 @@ use relive_rl::Result;
 
 use super::{Plan, Returns, Role, Spaces};
 
-/// Critics whose inputs are observations concatenated with actions, all in one set of parameters.
+/// Critics that read observations concatenated with actions, all in one set of parameters.
 #[derive(Debug)]
 pub(crate) struct Critics {
     pub(crate) networks: Vec<Network>,
@@ -48,8 +48,8 @@ impl Critics {
         self.loss_towards(params, rows, || Some(targets), gradient).unwrap_or_default()
     }
 
-    /// Like [`loss`](Self::loss), with targets that are requested only after the first critic's forward pass. Returns
-    /// `None` if there are no targets.
+    /// Like [`loss`](Self::loss), but with targets that are requested only after the first critic's forward pass.
+    /// Returns `None` if there are no targets.
     pub(crate) fn loss_towards<'t>(
         &self,
         params: &Params,

@@ -43,7 +43,7 @@ impl<I: Improve> TransitionLearner<I> {
     /// Creates a learner with the agent's discount, which normalizes observations if the settings request it.
     ///
     /// # Errors
-    /// The environment does not suit such an agent.
+    /// The environment is unsuitable for this kind of agent.
     pub(crate) fn new(
         crew: &Crew,
         discount: f32,

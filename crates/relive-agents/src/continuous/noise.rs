@@ -7,7 +7,7 @@ use relive_rl::{Result, RlError};
 use crate::streams::Streams;
 
 /// Standard normal noise for each row of a policy, independent for each dimension of an action. With a correlation ρ,
-/// the noise is a first-order autoregressive process: ρ times the previous number plus new noise, and stays standard
+/// the noise is a first-order autoregressive process, ρ times the previous number plus new noise, and stays standard
 /// normal. Noise that is correlated over time explores farther (Eberhard et al. 2023).
 #[derive(Debug)]
 pub(crate) struct Noise {

@@ -1,7 +1,7 @@
 //! Agents that are a special case of a family, which implements them.
 
-/// Implements `Agent` for `$config`, whose method `shared` converts its settings to those of its family. `$check`, if
-/// given, checks the settings that only `$config` has.
+/// Implements `Agent` for `$config`. Its method `shared` converts its settings to the settings of its family. `$check`,
+/// if given, checks the settings that only `$config` has.
 macro_rules! shared_agent {
     ($config:ident, $name:literal $(, $check:expr)?) => {
         impl relive_rl::Agent for $config {

@@ -34,7 +34,7 @@ impl Spaces {
         self.low.len()
     }
 
-    /// The count of numbers in an observation.
+    /// The number of values in an observation.
     pub(crate) fn width(&self) -> usize {
         self.observations.width()
     }
@@ -65,7 +65,7 @@ pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, row
     append(observations, actions, dimensions, rows);
 }
 
-/// Like [`join`](Self::join), for several actions in each state: both `actions` and the rows are `[samples, batch,
+/// Like [`join`](Self::join), but for several actions in each state: both `actions` and the rows are `[samples, batch,
 /// dimensions]`.
 pub(crate) fn join_many(
     observations: &[f32],

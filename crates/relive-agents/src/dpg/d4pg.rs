@@ -7,12 +7,12 @@ use crate::continuous::{TargetUpdate, categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of D4PG (Barth-Maron et al. 2018), for one bounded array of float32. The defaults are those of Acme's
+/// The settings of D4PG (Barth-Maron et al. 2018), for one bounded array of float32. The defaults are taken from Acme's
 /// agent.
 ///
 /// It is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
 /// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy ascends the mean. As in Acme,
-/// unlike in the paper, replay is not prioritized. The other deviations from the paper are those of DDPG.
+/// unlike in the paper, replay is not prioritized. The other deviations from the paper are the same as for DDPG.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct D4pgConfig {

@@ -6,12 +6,12 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are those of Acme's
+/// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are taken from Acme's
 /// agent.
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps; the policy ascends q. Deviations
 /// from the paper, as in Acme: target networks are copies instead of moving averages; the policy ascends q at the next
-/// observations; ∂q/∂a is bounded for each sample; noise is not correlated unless requested; workers act with the
+/// observations; ∂q/∂a is bounded for each sample; noise is not correlated unless requested; and workers act with the
 /// target policy. As in Acme's newer agents, targets are copied after a step, and all gradients of a batch use the
 /// parameters before the step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are those of Acme's
+/// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are taken from Acme's
 /// agent.
 ///
 /// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value of

@@ -29,7 +29,7 @@ pub enum DqnLoss {
     ImplicitQuantile,
 }
 
-/// The settings of a DQN agent. The defaults are those of Acme's agent.
+/// The settings of a DQN agent. The defaults are taken from Acme's agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DqnConfig {

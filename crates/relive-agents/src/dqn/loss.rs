@@ -58,7 +58,7 @@ impl Rule {
         if self.kind == DqnLoss::ImplicitQuantile { self.samples } else { 0 }
     }
 
-    /// Whether targets need the target network's outputs for the first observations.
+    /// Returns whether targets need the target network's outputs for the first observations.
     pub(super) fn needs_previous(self) -> bool {
         self.kind == DqnLoss::Munchausen
     }

@@ -53,7 +53,7 @@ impl QNetwork {
         Ok((QNetwork { torso, actions, body, rule, noise }, layout.init(key)))
     }
 
-    /// The count of numbers in an observation.
+    /// The number of values in an observation.
     pub(super) fn inputs(&self) -> usize {
         match &self.body {
             Body::Plain(network) => network.inputs(),

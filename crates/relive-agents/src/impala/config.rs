@@ -12,7 +12,7 @@ use super::settings::Settings;
 use crate::settings::bsuite_family;
 
 /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
-/// The defaults are those of Acme's agent for bsuite, with fragments of 20 steps.
+/// The defaults are taken from Acme's agent for bsuite, with fragments of 20 steps.
 ///
 /// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is at
 /// most one fragment per worker; Adam replaces RMSProp, as in Acme.

@@ -23,11 +23,11 @@ pub enum MctsModel {
 }
 
 /// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with intermediate rewards. The
-/// defaults are those of Acme's agent.
+/// defaults are taken from Acme's agent.
 ///
-/// Deviations from the paper, as in Acme: policy and value learn from transitions in a replay table, and the target of
-/// the value is the reward plus the value of the next observation instead of the outcome; Q is a mean of unscaled
-/// returns; the root has no noise unless requested.
+/// Deviations from the paper, as in Acme: policy and value learn from transitions in a replay table. The target of the
+/// value is the reward plus the value of the next observation, instead of the outcome. Q is a mean of unscaled returns.
+/// The root has no noise unless requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MctsConfig {

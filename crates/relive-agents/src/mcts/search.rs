@@ -50,8 +50,8 @@ struct Node {
 }
 
 impl Search {
-    /// Searches from the model's current state, whose observation is given. Returns false if the episode is already
-    /// over in this state.
+    /// Searches from the model's current state, given its observation. Returns false if the episode is already over in
+    /// this state.
     ///
     /// A simulation follows the actions with the greatest `Q + c·P·√N/(n + 1)`, with ties broken at random, until it
     /// reaches a new node.

@@ -8,7 +8,7 @@ use crate::continuous::{categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of DMPO (Hoffman et al. 2020, section 4), for one bounded array of float32. The defaults are those of
+/// The settings of DMPO (Hoffman et al. 2020, section 4), for one bounded array of float32. The defaults are taken from
 /// Acme's agent.
 ///
 /// It is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic learns

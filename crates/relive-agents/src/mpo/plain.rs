@@ -7,8 +7,8 @@ use super::settings::Settings;
 use crate::continuous::{Returns, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one bounded array of float32. The defaults are those
-/// of Acme's agent.
+/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one bounded array of float32. The defaults are taken
+/// from Acme's agent.
 ///
 /// In the next states, actions of the target policy are weighted by softmax(q̄/η). The policy is fitted to them through
 /// two distributions, one with its means and one with its standard deviations, each within a bound on its KL divergence

@@ -12,10 +12,10 @@ use crate::continuous::{Body, Plan, Role};
 /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
 /// for one discrete action. The agent does not act: a run makes learner steps on the contents of its table.
 ///
-/// A network G imitates the recorded actions. Only actions whose probability is more than τ times that of the likeliest
-/// one are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions
-/// (equation 4); the policy chooses the best permitted action. The loss is Huber(target − q), plus −ln G(a|s), plus
-/// 0.01 times the mean square of G's logits, as in the authors' program.
+/// A network G imitates the recorded actions. Only actions that are more than τ times as likely as the likeliest one
+/// are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions (equation
+/// 4); the policy chooses the best permitted action. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times
+/// the mean square of G's logits, as in the authors' program.
 ///
 /// Deviations from the paper: the target network moves a little after each batch, as in the authors' program for
 /// observations that are not images; q and G share no layers.
@@ -30,7 +30,7 @@ pub struct BcqConfig {
     pub learning_rate: f32,
     /// Step of the target network after each batch.
     pub tau: f32,
-    /// Threshold τ of the paper: an action is permitted if its probability exceeds τ times that of the likeliest one. 0
+    /// Threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one. 0
     /// gives Q-learning, 1 gives imitation.
     pub threshold: f32,
     /// Sizes of the hidden layers of each network.

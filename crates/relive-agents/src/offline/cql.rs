@@ -21,7 +21,7 @@ use crate::together;
 /// Limit on the actions of each kind sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CQL (Kumar et al. 2020), for one bounded array of float32. The defaults are those of Acme's agent.
+/// The settings of CQL (Kumar et al. 2020), for one bounded array of float32. The defaults are taken from Acme's agent.
 /// The agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
@@ -41,10 +41,10 @@ pub struct CqlConfig {
     pub critic_learning_rate: f32,
     /// Step of the target critics towards the critics after each batch, τ.
     pub tau: f32,
-    /// Weight of the policy's entropy, α. With 0, the policy collapses to a single action, whose density is so high
-    /// that the penalty no longer limits its values.
+    /// Weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so high that
+    /// the penalty no longer limits its values.
     pub temperature: f32,
-    /// The weight c of the penalty on sampled actions whose values exceed those of the table's actions.
+    /// The weight c of the penalty on sampled actions with higher values than the table's actions.
     pub conservatism: f32,
     /// The number of actions of each of three kinds that are sampled in each state.
     pub samples: usize,
@@ -226,8 +226,8 @@ impl CqlStep {
         join_many(&batch.observations, &samples.actions, shape, &mut samples.rows);
     }
 
-    /// Computes the loss of both critics and its gradient. The loss consists of their errors, and of the excess of
-    /// sampled actions' values over those of the table's actions.
+    /// Computes the loss of both critics and its gradient. The loss consists of their errors, and of the excess of the
+    /// sampled actions' values over the values of the table's actions.
     fn criticize(&mut self, batch: &Transitions) -> f32 {
         let Buffers { samples, rows, targets, .. } = &mut self.memory;
         join(&batch.observations, &batch.actions, self.dimensions, rows);

@@ -23,7 +23,7 @@ use crate::together;
 /// The maximum number of actions with which an action is compared.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CRR (Wang et al. 2020), for one bounded array of float32. The defaults are those of Acme's agent.
+/// The settings of CRR (Wang et al. 2020), for one bounded array of float32. The defaults are taken from Acme's agent.
 /// The agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w

@@ -183,8 +183,8 @@ impl IqlStep {
         })
     }
 
-    /// Moves the values of states towards those of the actions taken there, more strongly towards higher ones. Actions
-    /// whose values exceed their state's value get more weight for the policy.
+    /// Moves the values of states towards the values of the actions taken there, more strongly towards higher values.
+    /// Actions whose values exceed their state's value get more weight for the policy.
     fn value_states(&mut self, batch: &Transitions) -> f32 {
         let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;
         let Buffers { valuing, weights, rows, .. } = &mut self.memory;

@@ -7,7 +7,7 @@ use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
 
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
-/// rescaled values, stored states, and burn-in. The defaults are those of Acme's agent.
+/// rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
 ///
 /// Deviations from the paper: importance weights as in prioritized DQN; the squared error is summed over a sequence, as
 /// in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their initial state is

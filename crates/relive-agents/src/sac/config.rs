@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::continuous::{Body, Plan};
 use crate::off_policy::OffPolicy;
 
-/// The settings of SAC (Haarnoja et al. 2018b), for one bounded array of float32. The defaults are those of
+/// The settings of SAC (Haarnoja et al. 2018b), for one bounded array of float32. The defaults are taken from
 /// Stable-Baselines3.
 ///
 /// Deviations from the paper: all gradients of a batch use the parameters before the step, as in Acme; the temperature

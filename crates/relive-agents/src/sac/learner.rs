@@ -68,7 +68,7 @@ impl SacStep {
         })
     }
 
-    /// Computes the gradients of critics and policy. Returns the losses of both, and the mean of log π.
+    /// Computes the gradients of critics and policy. Returns the losses of critics and policy, and the mean of log π.
     fn find(&mut self, batch: &Transitions, temperature: f32) -> (f32, (f32, f32)) {
         let Self { policy, critics, target, continuation, criticism, direction, .. } = self;
         let seen = GradientInputs {

@@ -1,4 +1,4 @@
-//! Agents that learn from a table and whose action is an array of numbers.
+//! Agents that learn from a table and act with an array of numbers.
 
 use std::sync::Arc;
 

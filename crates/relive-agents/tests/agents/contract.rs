@@ -62,7 +62,7 @@ fn more_workers_than_environments_are_refused() {
     }
 }
 
-/// An agent whose rollouts have no steps.
+/// An agent with rollouts that have no steps.
 struct StepsNothing(Arc<dyn Agent>);
 
 impl Agent for StepsNothing {

@@ -165,7 +165,7 @@ fn runs_that_cannot_share_learning_are_refused() {
     let unserved = train(&agent, &options("CartPole-v1", 500, 2), &make("CartPole-v1"), &mut |_| {});
     let actual = unserved.unwrap_err().to_string();
     assert_eq!(actual, "several learners needs tables that RunOptions::watch serves");
-    // A learner without a run fails, too.
+    // A learner without a run also fails.
     let client =
         Client::in_process(Engine::builder().table(TableConfig::new("other")).build().unwrap()).unwrap();
     let alone = Follower { client: &client, rank: 1, stop: &Stop::new() };

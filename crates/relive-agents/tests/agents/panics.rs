@@ -13,7 +13,7 @@ use relive_rl::{Agent, Learner, Learnt, Policy, PolicyContext, Result, Rollout, 
 
 use crate::common::{all, options, run, run_in, small_ppo};
 
-/// Far more time than a run needs that ends at once.
+/// Far more time than a run that ends at once needs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Returns the result of `run`, which must end within the deadline.
@@ -28,7 +28,7 @@ fn endless(environment: &str, actors: usize) -> RunOptions {
     RunOptions { actors, ..options(environment, u64::MAX, 1) }
 }
 
-/// An environment whose third step panics.
+/// An environment that panics at its third step.
 struct PanickingEnvironment {
     environment: Box<dyn Environment>,
     steps: u64,

@@ -1,4 +1,4 @@
-//! Agents whose observations are images.
+//! Agents with images as observations.
 
 use std::sync::Arc;
 

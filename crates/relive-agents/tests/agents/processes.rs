@@ -1,4 +1,4 @@
-//! Runs whose workers are processes. In these tests, workers are threads that only share the server; the tests of the
+//! Runs with processes as workers. In these tests, workers are threads that only share the server; the tests of the
 //! command line use real processes.
 
 use std::sync::Arc;

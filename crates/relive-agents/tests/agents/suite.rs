@@ -28,7 +28,7 @@ pub(crate) struct Case {
     pub(crate) agent: Arc<dyn Agent>,
     /// The environments in which it acts, or in which episodes were recorded.
     pub(crate) environments: &'static [&'static str],
-    /// Settings whose learning is computed by hand, each with its environment.
+    /// Settings with independently computed learning, each with its environment.
     pub(crate) by_hand: Vec<(Arc<dyn Agent>, &'static str, MakeHand)>,
     /// Writes episodes to a folder, for an agent that does not act.
     pub(crate) recorded: Option<fn(&Path)>,

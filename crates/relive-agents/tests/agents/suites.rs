@@ -246,7 +246,7 @@ macro_rules! small {
     };
 }
 
-/// An even smaller configuration for computation by hand, with a discount far from 1.
+/// An even smaller configuration for the independent computation, with a discount far from 1.
 macro_rules! tiny {
     ($config:ident { $($field:ident: $value:expr),* $(,)? }) => {
         $config {

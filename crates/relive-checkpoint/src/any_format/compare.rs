@@ -122,7 +122,8 @@ impl Comparison {
     }
 }
 
-/// Whether two chunks have the same content, ignoring their keys and the position of the content in their frames.
+/// Returns whether two chunks have the same content, ignoring their keys and the position of the content in their
+/// frames.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     one.range() == other.range()
         && one.is_delta_encoded() == other.is_delta_encoded()

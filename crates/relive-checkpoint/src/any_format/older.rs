@@ -9,7 +9,7 @@ use crate::{Catalog, CheckpointInfo, Error, Format};
 pub enum Older {
     /// Path or URL of the newest older checkpoint that does not need the damaged file.
     Apart(String),
-    /// Older checkpoints exist, but all of them need that file, too, and may be damaged as well.
+    /// Older checkpoints exist, but all of them also need that file, and may also be damaged.
     Sharing,
     /// No older checkpoint can be read.
     None,
@@ -52,7 +52,7 @@ impl Root {
     }
 }
 
-/// Whether a checkpoint needs this file; an unreadable checkpoint is assumed to need it.
+/// Returns whether a checkpoint needs this file; an unreadable checkpoint is assumed to need it.
 fn needs(info: &CheckpointInfo, file: &str) -> bool {
     let refers = || Catalog::open(&info.location).and_then(|catalog| catalog.refers_to(file)).unwrap_or(true);
     file.starts_with(&info.location) || (info.format == Format::Relive && refers())

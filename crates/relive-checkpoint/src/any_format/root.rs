@@ -109,7 +109,7 @@ impl Root {
         self
     }
 
-    /// Sets the server's disk tier, whose files become part of checkpoints in Relive's format; see [`Store::tier`].
+    /// Sets the server's disk tier. Its files become part of checkpoints in Relive's format; see [`Store::tier`].
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -124,7 +124,7 @@ impl Root {
 
     /// Excludes other writers until this is dropped or [released](Self::release). Creates the folder if necessary.
     ///
-    /// [`save`](Self::save) takes the lock, too, if it is not held.
+    /// [`save`](Self::save) also takes the lock, if it is not held.
     ///
     /// # Errors
     /// `InUse` if another server is writing there; `Location` if the format does not support the place; `Io`.
@@ -152,7 +152,7 @@ impl Root {
     /// Loads the checkpoint at `location`, in this root or elsewhere; for another root, its newest one.
     ///
     /// # Errors
-    /// `Location` if there is none; otherwise as for [`load_latest`](Self::load_latest).
+    /// `Location` if there is none; also the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let (format, checkpoint) = super::load::chosen(location)?;
         self.load_listed(format, &checkpoint, options)
@@ -162,7 +162,7 @@ impl Root {
     /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// As for [`lock`](Self::lock). The existing checkpoints stay valid.
+    /// Same as [`lock`](Self::lock). The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         match &self.writer_of(&mut self.guard())?.store {
             AnyStore::Relive(store) => store.save_after(self.latest_of_reverb()?, snapshot, progress),
@@ -175,7 +175,7 @@ impl Root {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
 
-    /// The same for Relive's checkpoints.
+    /// The time of Relive's latest checkpoint, for the same reason.
     fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
         let ours = Catalog::open(&self.location)?.checkpoints()?;
         Ok(ours.iter().filter_map(|info| info.written_at).max())

@@ -34,7 +34,7 @@ impl Target {
     /// Writes the snapshot.
     ///
     /// # Errors
-    /// As for [`Root::save`].
+    /// Same as [`Root::save`].
     pub fn write(
         &self,
         snapshot: &Snapshot,

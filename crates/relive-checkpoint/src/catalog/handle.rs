@@ -61,7 +61,7 @@ impl Catalog {
     /// Loads the named checkpoint, or the newest; `None` if there are none.
     ///
     /// # Errors
-    /// As for [`Store::load_latest`](crate::Store::load_latest).
+    /// Same as [`Store::load_latest`](crate::Store::load_latest).
     pub fn load(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let Some(number) = self.chosen()? else { return Ok(None) };
         load(self.storage.as_ref(), &names::checkpoint_name(number), options, None).map(Some)
@@ -105,7 +105,7 @@ impl Catalog {
         CheckpointInfo { location, format: Format::Relive, written_at, size_bytes, summary }
     }
 
-    /// Whether the named checkpoint, or the newest, refers to this file, given as a path or URL.
+    /// Returns whether the named checkpoint, or the newest, refers to this file, given as a path or URL.
     pub(crate) fn refers_to(&self, file: &str) -> Result<bool, Error> {
         let (description, _) = read_description(self.storage.as_ref(), &self.required()?)?;
         Ok(description.segments.iter().any(|segment| file.ends_with(&segment.id.file_name())))

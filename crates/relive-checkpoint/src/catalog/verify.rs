@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything is intact.
+    /// Returns whether everything is intact.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.losses.is_empty()

@@ -132,7 +132,7 @@ impl BlockHead {
         if crc32c::crc32c(stored) == self.crc { Ok(()) } else { Err(BlockFault::Checksum) }
     }
 
-    /// Decodes stored bytes whose checksum was already checked.
+    /// Decodes stored bytes. Their checksum was already checked.
     pub(crate) fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, BlockFault> {
         if self.raw_bytes > MAX_BLOCK_BYTES {
             return Err(BlockFault::Large(self.raw_bytes.into()));

@@ -40,7 +40,7 @@ impl ItemBlock {
         Ok(ItemColumns::decode(&self.head.decode(self.stored)?, self.head.count)?)
     }
 
-    /// Like [`decode`](Self::decode), for callers that need the block again.
+    /// Like [`decode`](Self::decode), but for callers that need the block again.
     pub(crate) fn decoded(&self) -> Result<ItemColumns, BlockFault> {
         Ok(ItemColumns::decode(&self.head.decode(self.stored.clone())?, self.head.count)?)
     }

@@ -28,7 +28,7 @@ pub(crate) fn rebuild<'a>(
     rebuild_some(columns, |_| true, chunk_at)
 }
 
-/// Like [`rebuild`], for the items whose numbers are `wanted`.
+/// Like [`rebuild`], but for the items whose numbers are `wanted`.
 pub(crate) fn rebuild_some<'a>(
     columns: &'a ItemColumns,
     wanted: impl Fn(usize) -> bool + 'a,

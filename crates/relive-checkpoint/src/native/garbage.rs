@@ -55,7 +55,7 @@ impl Listing {
         self.checkpoints.last().map(|(number, _)| *number)
     }
 
-    /// The time of the newest checkpoint whose time is readable.
+    /// The latest readable time of a checkpoint.
     pub(crate) fn latest_time(&self, storage: &dyn Storage) -> Option<Timestamp> {
         let time =
             |(number, _): &(u64, u64)| read_description(storage, &names::checkpoint_name(*number)).ok();

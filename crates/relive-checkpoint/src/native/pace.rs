@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 /// Amount of work between two checks of the scheduler's clock.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// If the thread waited for a processor for at least this fraction (1/20) of a piece, other threads wanted the
-/// processor, too.
+/// If the thread waited for a processor for at least this fraction (1/20) of a piece, other threads were also waiting
+/// for the processor.
 const WAITED_PART: u32 = 20;
 
-/// Rest after such a piece, as a multiple of its work: if other threads could use all processors, writing a checkpoint
-/// uses a third of one processor, and takes about three times as long as on an idle machine.
+/// Rest after such a piece of work, as a multiple of the work. If other threads could use all processors, writing a
+/// checkpoint uses a third of one processor, and takes about three times as long as on an idle machine.
 const REST: u32 = 2;
 
 /// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other leave
-/// processors idle briefly, and a thread that gets such a processor does not yield it as soon as they wake up.
+/// processors idle briefly, and a thread that gets an idle processor does not yield it as soon as the other threads
+/// wake up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,

@@ -10,9 +10,9 @@ use crate::segment::{Place, SegmentId, record};
 
 /// Places of chunks by the chunks' addresses.
 ///
-/// A written chunk gets this table's tag after its entry is added. So a tagged chunk never has the entry of another
-/// chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself. Entries
-/// take effect once their segment is [confirmed](Self::confirm).
+/// A written chunk gets this table's tag after its entry is added. A tagged chunk therefore never has the entry of
+/// another chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself.
+/// Entries take effect once their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
     /// 0 if all tags are taken; then no places are recorded, and every chunk counts as new.
     tag: u8,

@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
         self.positions
     }
 
-    /// Whether this is the chunk's first occurrence.
+    /// Returns whether this is the chunk's first occurrence.
     fn insert(&mut self, chunk: &Arc<Chunk>) -> bool {
         let next = u32::try_from(self.positions.len()).expect("2^32 chunks do not fit any memory");
         let before = self.positions.len();

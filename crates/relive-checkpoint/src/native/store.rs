@@ -55,7 +55,7 @@ type Lock = Box<dyn Send + Sync>;
 impl Store {
     /// Opens the checkpoints at `location`: a path, or the URL of a bucket. The folder is created if necessary.
     ///
-    /// A read-only folder can be opened, too: its checkpoints can be loaded, but nothing can be saved.
+    /// A read-only folder can also be opened: its checkpoints can be loaded, but nothing can be saved.
     ///
     /// # Errors
     /// `InUse` if another process is writing there; `Location` for an unknown kind of URL; `Io`.
@@ -132,7 +132,7 @@ impl Store {
     /// does not rewrite the data that it refers to.
     ///
     /// # Errors
-    /// `Location` if this is not the name of a checkpoint; otherwise as for [`load_latest`](Self::load_latest).
+    /// `Location` if this is not the name of a checkpoint; also the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let name = location.rsplit('/').next().unwrap_or(location);
         if names::checkpoint_number(name).is_none() {
@@ -153,7 +153,7 @@ impl Store {
         self.save_after(None, snapshot, progress)
     }
 
-    /// Like [`save`](Self::save), with a time that is later than `latest` even if the clock is not.
+    /// Like [`save`](Self::save), but with a time that is later than `latest` even if the clock is not.
     pub(crate) fn save_after(
         &self,
         latest: Option<Timestamp>,

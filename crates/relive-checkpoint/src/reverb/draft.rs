@@ -18,7 +18,7 @@ pub(super) struct Draft<'a> {
     root: PathBuf,
     folder: PathBuf,
     name: String,
-    /// The written files. They stay open, and thereby locked, until they can no longer be mistaken for leftovers.
+    /// The written files. They stay open, and therefore locked, until they can no longer be mistaken for leftovers.
     files: Vec<Box<dyn DurableFile>>,
     is_published: bool,
 }

@@ -56,12 +56,12 @@ impl Folders {
     }
 }
 
-/// Whether a folder is a checkpoint, complete or not, whatever its name is.
+/// Returns whether a folder is a checkpoint, complete or not, regardless of its name.
 pub(crate) fn is_checkpoint(folder: &Path) -> bool {
     folder.join(DONE).is_file() || folder.join(TABLES).is_file()
 }
 
-/// Whether a folder is a complete checkpoint.
+/// Returns whether a folder is a complete checkpoint.
 pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
 }

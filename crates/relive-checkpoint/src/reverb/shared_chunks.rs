@@ -9,7 +9,7 @@ use relive_tensor::Chunk;
 /// The chunks so far, by the keys under which they are written.
 ///
 /// A chunk keeps its own key, unless two chunks with different contents have the same one. Keys are drawn at random, so
-/// this only happens with clients whose random numbers repeat, such as copies of one process. Even then, the checkpoint
+/// this only happens with clients that repeat random numbers, such as copies of one process. Even then, the checkpoint
 /// must be loadable.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
@@ -50,7 +50,7 @@ impl<'a> SharedChunks<'a> {
     }
 }
 
-/// Whether both are the same chunk, possibly sent twice by its writer.
+/// Returns whether both are the same chunk, possibly sent twice by its writer.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     std::ptr::eq(one, other)
         || (one.range() == other.range()

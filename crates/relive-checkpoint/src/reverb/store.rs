@@ -154,7 +154,7 @@ impl Store {
     /// [`save`](Self::save), for a server's checkpointer. This format writes everything each time.
     ///
     /// # Errors
-    /// As for [`save`](Self::save).
+    /// Same as [`save`](Self::save).
     pub fn checkpoint(
         &self,
         snapshot: &Snapshot,
@@ -163,7 +163,7 @@ impl Store {
         self.checkpoint_after(None, snapshot, progress)
     }
 
-    /// Like [`checkpoint`](Self::checkpoint), with a time that is later than `latest` even if the clock is not.
+    /// Like [`checkpoint`](Self::checkpoint), but with a time that is later than `latest` even if the clock is not.
     pub(crate) fn checkpoint_after(
         &self,
         latest: Option<Timestamp>,

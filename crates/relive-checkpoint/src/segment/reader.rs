@@ -12,8 +12,8 @@ const READ_BYTES: u64 = 1 << 20;
 /// Gaps of up to this many bytes between requested records are read rather than skipped.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// Number of bytes prefetched after those being checked, so that the disk does not wait for the processor, and a
-/// completed read is available before the reader needs it.
+/// Number of bytes prefetched after the bytes that are being checked. The disk then does not wait for the processor,
+/// and a completed read is available before the reader needs it.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// An open segment.

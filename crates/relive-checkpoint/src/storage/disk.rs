@@ -74,7 +74,7 @@ impl Disk for RealDisk {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // The lock tells other writers that the file is in use. Some network file systems do not support locks.
+        // The lock shows other writers that the file is in use. Some network file systems do not support locks.
         let _ = file.try_lock();
         Ok(Box::new(file))
     }
@@ -108,7 +108,7 @@ impl DurableFile for Box<dyn DurableFile> {
     }
 }
 
-/// Whether a process that created the file through [`RealDisk`] still has it open.
+/// Returns whether a process that created the file through [`RealDisk`] still has it open.
 pub(crate) fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }

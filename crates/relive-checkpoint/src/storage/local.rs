@@ -130,7 +130,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Whether the file system does not support hard links, or not from the file's location.
+/// Returns whether the file system does not support hard links, or not from the file's location.
 fn is_no_place_for_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
@@ -184,7 +184,7 @@ impl Drop for LocalUpload {
     }
 }
 
-/// Writes all parts, however few bytes each call accepts.
+/// Writes all parts, even if each call accepts only a few bytes.
 pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
     // Empty parts must not look like a failure to write.
     IoSlice::advance_slices(&mut parts, 0);

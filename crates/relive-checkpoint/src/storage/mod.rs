@@ -1,6 +1,6 @@
 //! The places of Relive's checkpoints: a folder on this machine, or any other storage of named files.
 //!
-//! Names are relative to the root, with `/` between their parts, whatever separator the operating system uses.
+//! Names are relative to the root, with `/` between their parts, regardless of the operating system's separator.
 
 #[cfg(feature = "object-storage")]
 pub(crate) mod bucket;

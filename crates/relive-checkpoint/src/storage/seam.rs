@@ -25,8 +25,8 @@ pub(crate) trait Storage: Send + Sync {
     /// `InUse` if there is another writer, which the error names; `Io` if the root is read-only.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
 
-    /// Makes a complete and immutable file of this machine also appear under a name, durably and without copying it;
-    /// returns true even if it already existed, and false if this is impossible.
+    /// Makes a complete and immutable file of this machine also appear under a name, durably and without copying it.
+    /// Returns true even if the name already existed, and false if this is impossible.
     fn take_over(&self, _file: &Path, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
@@ -57,7 +57,7 @@ pub(crate) trait Source: Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// # Errors
-    /// Among others `UnexpectedEof`, if the file ends within the requested range.
+    /// `UnexpectedEof`, among others, if the file ends within the requested range.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Reads if this certainly requires no wait for a disk. Otherwise returns false, with unspecified contents of

@@ -10,9 +10,9 @@ use crate::storage::Source;
 
 /// A mapping of a complete file that is not written any more.
 ///
-/// It must not change while it is mapped, which its owner ensures by keeping the folder locked: if another process has
-/// truncated it, or the disk cannot be read, an access to the mapping kills this process with a bus error. So the
-/// mapping is only accessed where nothing else works.
+/// The file must not change while it is mapped; its owner ensures this by keeping the folder locked. If another process
+/// has truncated the file, or the disk cannot be read, an access to the mapping kills this process with a bus error. So
+/// the mapping is only accessed where nothing else works.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {

@@ -4,9 +4,9 @@
 //! into memory, checks it, and adds it to the memory accounts; when it leaves memory again, it is not written again.
 //! The mappings serve readers of chunks that were not fetched.
 //!
-//! The segments are those of checkpoints (`docs/checkpoint-format.md`), each written in one go and then mapped. A
-//! segment lives as long as a chunk in it. Nothing here is made durable: after a crash, the next tier in the folder
-//! removes the leftover files. A checkpoint that takes a segment over makes it durable under its own name.
+//! The segments have the format of checkpoints' segments (`docs/checkpoint-format.md`). Each is written in one go and
+//! then mapped. A segment lives as long as a chunk in it. Nothing here is made durable: after a crash, the next tier in
+//! the folder removes the leftover files. A checkpoint that takes a segment over makes it durable under its own name.
 
 mod index;
 mod mapping;

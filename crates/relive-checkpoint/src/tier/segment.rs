@@ -89,7 +89,7 @@ impl Segments {
         file
     }
 
-    /// Whether more than half of the bytes belong to dead chunks.
+    /// Returns whether more than half of the bytes belong to dead chunks.
     pub(super) fn is_sparse(&self) -> bool {
         let live = self.live_bytes.load(Ordering::Relaxed);
         self.size_bytes() > live.saturating_mul(2).saturating_add(FREE_BYTES)
@@ -120,7 +120,7 @@ impl TierSegment {
         &self.path
     }
 
-    /// Whether more than half of the segment belongs to dead chunks.
+    /// Returns whether more than half of the segment belongs to dead chunks.
     pub(crate) fn is_sparse(&self) -> bool {
         self.live_bytes.load(Ordering::Relaxed) < self.size_bytes / 2
     }

@@ -44,8 +44,8 @@ fn is_textproto(path: &Path, text: &str) -> bool {
     }
 }
 
-/// Whether the first statement is a textproto field: a word, then `:`, `{` or `<`. In TOML, a word is followed by `=`
-/// or `.`.
+/// Returns whether the first statement is a textproto field: a word, then `:`, `{` or `<`. In TOML, a word is followed
+/// by `=` or `.`.
 fn looks_like_textproto(text: &str) -> bool {
     let statement = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let after_word = statement.and_then(|line| {

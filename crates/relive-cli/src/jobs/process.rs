@@ -30,12 +30,12 @@ impl Process {
         Process { host: host_name(), pid, started, boot: boot() }
     }
 
-    /// Whether it runs on this machine.
+    /// Returns whether it runs on this machine.
     pub(crate) fn is_on_this_host(&self) -> bool {
         self.host == host_name()
     }
 
-    /// Whether it has verifiably ended; unknown for processes on other machines.
+    /// Returns whether it has verifiably ended; unknown for processes on other machines.
     pub(crate) fn has_ended(&self) -> bool {
         if !self.is_on_this_host() || self.started.is_none() {
             return false;

@@ -71,7 +71,7 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl Job {
-    /// Whether all displayed fields are printable: the folder may contain foreign files.
+    /// Returns whether all displayed fields are printable: the folder may contain foreign files.
     fn is_printable(&self) -> bool {
         let Job { name, agent, environment, address, http, token: _ } = self;
         let mut texts = [agent, environment, address].into_iter().chain(http);

@@ -1,5 +1,5 @@
-//! Tests that the program accepts the files under `deploy/`, and that the tools for which they are written accept them,
-//! too.
+//! Tests that the program accepts the files under `deploy/`, and that the tools for which they are written also accept
+//! them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -148,7 +148,7 @@ fn the_systemd_unit_starts_the_program_with_valid_arguments() {
     assert!(after(&args, "--checkpoint-dir").starts_with(&format!("/var/lib/{state}/")));
 }
 
-/// Whether a program of this name is installed.
+/// Returns whether a program of this name is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

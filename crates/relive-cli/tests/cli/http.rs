@@ -13,7 +13,7 @@ const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 /// Longer than any operation in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server whose further log lines are discarded, and the address of its dashboard.
+/// A server that discards further log lines, and the address of its dashboard.
 fn serve(config: &str, more: &[&str]) -> (Served, String) {
     with_http(Served::start_with(".toml", config, more))
 }

@@ -44,7 +44,7 @@ fn step(number: u64) -> Nest<Tensor> {
     Nest::Leaf(Tensor::from_slice(&bytes, [ITEM_BYTES]).unwrap())
 }
 
-/// A folder of checkpoints, whose server is killed repeatedly.
+/// A folder of checkpoints. Its server is killed repeatedly.
 struct KilledServer {
     config: PathBuf,
     root: PathBuf,

@@ -76,8 +76,8 @@ fn a_run_ends_with_the_remaining_workers() {
     assert!(far.is_running());
 }
 
-/// The same for a synchronous agent: the run logs that it is waiting, and a worker with the same number on the
-/// connected host takes the place.
+/// With a synchronous agent, the run logs that it is waiting, and a worker with the same number on the connected host
+/// takes the place.
 #[test]
 fn a_worker_started_on_another_host_replaces_a_disconnected_one() {
     let Some(hosts) = TwoHosts::connected() else { return };
@@ -93,7 +93,7 @@ fn a_worker_started_on_another_host_replaces_a_disconnected_one() {
     assert!(pause < PATIENCE / 4, "{pause:?}");
 }
 
-/// A writer on the far host, which writes numbers from 0 on until it is told to stop.
+/// A writer on the far host, which writes numbers from 0 on until it is stopped.
 struct Writer {
     /// Numbers below this are confirmed.
     confirmed: Arc<AtomicI64>,

@@ -1,4 +1,4 @@
-//! Tests runs whose workers are processes.
+//! Tests runs with processes as workers.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;

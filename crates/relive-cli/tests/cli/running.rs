@@ -14,7 +14,7 @@ use crate::support::signal;
 /// Longer than any operation takes unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A process whose messages can be waited for; killed when dropped.
+/// A process with messages that a test can wait for; killed when dropped.
 pub(crate) struct Running {
     child: Child,
     stdout: ChildStdout,

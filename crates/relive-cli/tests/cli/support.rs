@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
-    // Tests register jobs in a folder of their own, not in the user's.
+    // Tests register jobs in a separate folder, not in the user's.
     command
         .env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"))
         .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -72,7 +72,7 @@ impl Served {
         Self::start_with(suffix, config, &[])
     }
 
-    /// Like [`start`](Self::start), with more arguments.
+    /// Like [`start`](Self::start), but with more arguments.
     pub(crate) fn start_with(suffix: &str, config: &str, more: &[&str]) -> Self {
         let path = file(suffix, config);
         let args = ["serve", "--port", "0", "--config", path.to_str().unwrap()];

@@ -23,7 +23,7 @@ impl BatchSampler {
     /// Returns the next batch, with a timeout for this call; `None` waits indefinitely.
     ///
     /// # Errors
-    /// As [`crate::BatchSampler::next`].
+    /// Same as [`crate::BatchSampler::next`].
     pub fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
         self.runtime.block_on(self.inner.next_within(timeout))
     }
@@ -53,7 +53,7 @@ impl Sampler {
     /// Returns the next sample, waiting at most `timeout` for any reason; `None` after `max_samples`.
     ///
     /// # Errors
-    /// As [`crate::Sampler::next`].
+    /// Same as [`crate::Sampler::next`].
     pub fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }
@@ -61,7 +61,7 @@ impl Sampler {
     /// Returns the next `num_samples` samples; fewer if the end or an error is reached first.
     ///
     /// # Errors
-    /// As [`crate::Sampler::next_batch`].
+    /// Same as [`crate::Sampler::next_batch`].
     pub fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         self.runtime.block_on(self.inner.next_batch(num_samples))
     }

@@ -43,7 +43,7 @@ impl Client {
     /// Sets the priorities of items by key. Unknown keys are ignored.
     ///
     /// # Errors
-    /// As [`mutate_priorities`](Self::mutate_priorities).
+    /// Same as [`mutate_priorities`](Self::mutate_priorities).
     pub async fn update_priorities(&self, table: &str, priorities: &[(u64, f64)]) -> Result<()> {
         self.mutate_priorities(table, priorities, &[]).await
     }
@@ -51,7 +51,7 @@ impl Client {
     /// Deletes items by key. Unknown keys are ignored.
     ///
     /// # Errors
-    /// As [`mutate_priorities`](Self::mutate_priorities).
+    /// Same as [`mutate_priorities`](Self::mutate_priorities).
     pub async fn delete_items(&self, table: &str, keys: &[u64]) -> Result<()> {
         self.mutate_priorities(table, &[], keys).await
     }
@@ -112,7 +112,7 @@ impl Client {
     /// Only Relive servers support this call.
     ///
     /// # Errors
-    /// As [`status`](Self::status), whose result includes this state.
+    /// Same as [`status`](Self::status); its result includes this state.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint_status(self.timeout()).await,

@@ -59,8 +59,8 @@ use relive_reader::IdleStreams;
 ///
 /// # Errors
 ///
-/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message that says what the
-/// call was waiting for. Most calls share these kinds:
+/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message with the condition
+/// that the call was waiting for. Most calls share these kinds:
 ///
 /// | Kind | Meaning |
 /// |---|---|
@@ -91,10 +91,10 @@ impl Client {
         Client::connect_with(address, ClientOptions::default())
     }
 
-    /// As [`connect`](Self::connect), with `options`.
+    /// Like [`connect`](Self::connect), but with `options`.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers have a `SocketAddr` in hand as well as a text"
@@ -106,7 +106,7 @@ impl Client {
     /// Creates a client that uses all servers at `addresses` as one. Each address is `host:port`, or `dns:///name:port`
     /// for all addresses of that name.
     ///
-    /// Must be called inside a Tokio runtime, whose tasks watch the servers.
+    /// Must be called inside a Tokio runtime: its tasks watch the servers.
     ///
     /// * Writers distribute their streams over the servers; a stream stays with its server.
     /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
@@ -138,10 +138,10 @@ impl Client {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
 
-    /// As [`connect_many`](Self::connect_many), with `options`.
+    /// Like [`connect_many`](Self::connect_many), but with `options`.
     ///
     /// # Errors
-    /// As [`connect_many`](Self::connect_many).
+    /// Same as [`connect_many`](Self::connect_many).
     #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
         Backend::connect_many(addresses, &options).map(Client::of)
@@ -164,7 +164,7 @@ impl Client {
         Client::in_process_with(engine, ClientOptions::default())
     }
 
-    /// As [`in_process`](Self::in_process), with `options`, of which only the timeout has an effect.
+    /// Like [`in_process`](Self::in_process), but with `options`, of which only the timeout has an effect.
     #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
         Client::of(Backend::in_process(engine, &options))
@@ -208,7 +208,7 @@ impl Client {
         self.backend.transport()
     }
 
-    /// Returns how this client reaches its tables. The first call asks the server.
+    /// Returns how this client reaches its tables. The first call queries the server.
     ///
     /// # Errors
     /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.

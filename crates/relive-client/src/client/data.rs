@@ -28,10 +28,10 @@ impl Client {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
 
-    /// As [`structured_writer`](Self::structured_writer), with `options`.
+    /// Like [`structured_writer`](Self::structured_writer), but with `options`.
     ///
     /// # Errors
-    /// As [`structured_writer`](Self::structured_writer).
+    /// Same as [`structured_writer`](Self::structured_writer).
     pub fn structured_writer_with(
         &self,
         configs: Vec<StructuredConfig>,
@@ -67,11 +67,11 @@ impl Client {
         relive_writer::insert(&self.backend, step, priorities, true).await
     }
 
-    /// As [`insert`](Self::insert), but the names of the step's columns may differ from those of the table; see
+    /// Like [`insert`](Self::insert), but the names of the step's columns may differ from the table's; see
     /// [`check_names`](TrajectoryWriterOptions::check_names).
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// Same as [`insert`](Self::insert).
     pub async fn insert_unnamed(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
         relive_writer::insert(&self.backend, step, priorities, false).await
     }

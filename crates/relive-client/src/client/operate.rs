@@ -47,11 +47,11 @@ impl Client {
         }
     }
 
-    /// Pauses inserts, samples or both of `table`. Calls then wait; if they time out, their error says that the table
+    /// Pauses inserts, samples or both of `table`. Calls then wait; if they time out, their error states that the table
     /// is paused.
     ///
     /// # Errors
-    /// As [`change_table`](Self::change_table).
+    /// Same as [`change_table`](Self::change_table).
     pub async fn pause_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.change_table(table, paused(inserts, samples, true)).await
     }
@@ -59,7 +59,7 @@ impl Client {
     /// Resumes inserts, samples or both of `table`.
     ///
     /// # Errors
-    /// As [`change_table`](Self::change_table).
+    /// Same as [`change_table`](Self::change_table).
     pub async fn resume_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.change_table(table, paused(inserts, samples, false)).await
     }
@@ -102,8 +102,8 @@ impl Client {
     }
 
     /// Proposes `structure` as the structure of the items of `table`; its leaves are their columns in flattening order.
-    /// Returns whether it is the structure that the table keeps: that of its signature or, without a signature, the
-    /// first one that was proposed.
+    /// Returns whether the table keeps this structure. A table keeps the structure of its signature or, without a
+    /// signature, the first one that was proposed.
     ///
     /// Writers call this themselves.
     ///

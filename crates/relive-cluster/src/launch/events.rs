@@ -50,7 +50,7 @@ pub enum Ended {
     NotStarted(String),
 }
 
-/// What happens after a process has ended.
+/// The reaction to the end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It is restarted.

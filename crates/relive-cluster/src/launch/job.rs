@@ -33,7 +33,7 @@ pub struct Job {
 /// A program that runs in a number of processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// The name, with the same rules as that of a job.
+    /// The name, with the same rules as a job's name.
     pub name: String,
     /// The number of processes, at least one, numbered from 0.
     pub count: u32,
@@ -46,7 +46,7 @@ pub struct Task {
 /// A part of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// The same for each process.
+    /// A part that is equal for each process.
     Text(String),
     /// The number of the process in its task.
     Number,

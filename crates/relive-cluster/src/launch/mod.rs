@@ -8,7 +8,7 @@
 //! | [`Processes`] | [`Running`](Launched::Running) | the program, with [`Members`] |
 //! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or a cluster manager, with the commands in [`Written`] |
 //!
-//! The launcher knows the addresses of other tasks: use [`Word::HostOf`] for them in a command line.
+//! Use [`Word::HostOf`] for the addresses of other tasks in a command line: the launcher fills them in.
 
 mod error;
 mod events;

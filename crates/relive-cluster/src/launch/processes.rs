@@ -33,7 +33,7 @@ impl Processes {
     /// Starts a job, as [`start`](Launcher::start) does.
     ///
     /// # Errors
-    /// Those of [`start`](Launcher::start).
+    /// The errors of [`start`](Launcher::start).
     pub fn run(self, job: &Job) -> Result<Box<dyn Members>> {
         job.validate()?;
         let (event_sender, events) = channel();

@@ -116,7 +116,7 @@ fn options(task: &Task) -> Vec<String> {
     options
 }
 
-/// Whether a command contains the host of a task.
+/// Returns whether a command contains the host of a task.
 fn is_named(job: &Job, task: &str) -> bool {
     let mut words = job.tasks.iter().flat_map(|task| &task.command);
     words.any(|word| matches!(word, Word::HostOf(other, _) if other == task))

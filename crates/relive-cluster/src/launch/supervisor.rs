@@ -29,7 +29,7 @@ struct Supervised {
 
 #[derive(Default)]
 struct SupervisedState {
-    /// The process, until the system was asked for its exit status: until then, its process id is valid.
+    /// The process, until its exit status is read from the system; its process id is valid until then.
     running: Option<Pid>,
     /// The standard input of the process. It stays open while the process should run, and closes if this program is
     /// killed.
@@ -165,7 +165,7 @@ impl SupervisorThread {
         next == Next::StartsAgain
     }
 
-    /// Waits. Returns false if the supervisor was stopped meanwhile.
+    /// Waits. Returns false if the supervisor was stopped in the meantime.
     fn keeps_running_for(&self, timeout: Duration) -> bool {
         let mut state = self.shared.state.lock();
         self.shared.changed.wait_while_for(&mut state, |state| !state.is_stopped, timeout);

@@ -84,7 +84,7 @@ pub enum RingError {
 }
 
 impl RingError {
-    /// Whether the ring has ended normally, because a member has left.
+    /// Returns whether the ring has ended normally, because a member has left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self, RingError::Left { .. })

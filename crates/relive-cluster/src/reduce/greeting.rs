@@ -83,7 +83,7 @@ impl Greeting {
         None
     }
 
-    /// Whether this is the member of this ring with the given rank.
+    /// Returns whether this is the member of this ring with the given rank.
     pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
         let RingOptions { ranks, job, token, .. } = options;
         is_same_token(self.token.as_bytes(), token.as_bytes())

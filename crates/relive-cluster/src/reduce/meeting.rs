@@ -47,8 +47,8 @@ impl Meeting {
         self.address
     }
 
-    /// Waits for all members, and returns the ring of member 0. Calls `check` periodically meanwhile; its
-    /// error cancels the meeting.
+    /// Waits for all members, and returns the ring of member 0. Calls `check` periodically during the wait; an error
+    /// from `check` cancels the meeting.
     ///
     /// # Errors
     /// [`Meeting`](RingError::Meeting): not all members have arrived in time; the error of `check`.
@@ -197,7 +197,7 @@ fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Connects to both neighbors. Returns the ring, or the neighbor whose connection failed.
+/// Returns the ring, or the neighbor with the failed connection.
 fn linked(
     rank: u32,
     options: &RingOptions,
@@ -254,7 +254,7 @@ fn tuned(socket: TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Whether the peer has not closed the connection.
+/// Returns whether the peer has not closed the connection.
 fn is_open(socket: &TcpStream) -> bool {
     let _ = socket.set_nonblocking(true);
     let peeked = socket.peek(&mut [0]);

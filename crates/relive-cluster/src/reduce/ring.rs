@@ -14,7 +14,7 @@ use super::{RingError, RingOptions};
 /// A ring, as seen by one of its members. All members make the same calls in the same order; each call waits for the
 /// other members.
 ///
-/// Dropping a ring without [`leave`](Self::leave) makes it fail for the other members, too.
+/// Dropping a ring without [`leave`](Self::leave) also makes it fail for the other members.
 #[derive(Debug)]
 pub struct Ring {
     rank: u32,
@@ -86,7 +86,7 @@ impl Ring {
         self.ranks
     }
 
-    /// Replaces the array of each member by the sum or the mean over all members. All get the same bits.
+    /// Replaces the array of each member by the sum or the mean over all members. All members get the same bits.
     ///
     /// # Errors
     /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes a different length;
@@ -101,10 +101,10 @@ impl Ring {
         self.call(kind, bytemuck::cast_slice_mut(numbers), schedule)
     }
 
-    /// Returns the numbers of all members, by rank. All must pass equally many.
+    /// Returns the numbers of all members, by rank. All members must pass the same number of them.
     ///
     /// # Errors
-    /// The same as for [`all_reduce`](Self::all_reduce).
+    /// Same as [`all_reduce`](Self::all_reduce).
     pub fn gather(&self, numbers: &[f64]) -> Result<Vec<Vec<f64>>, RingError> {
         let (own, count) = (self.rank as usize, numbers.len());
         let mut all = vec![0.0; count * self.ranks as usize];
@@ -114,10 +114,10 @@ impl Ring {
         Ok((0..self.ranks as usize).map(|rank| all[rank * count..(rank + 1) * count].to_vec()).collect())
     }
 
-    /// Replaces the bytes of all members by those of member 0; lengths may differ.
+    /// Replaces the bytes of all members by the bytes of member 0; lengths may differ.
     ///
     /// # Errors
-    /// The same as for [`all_reduce`](Self::all_reduce), except for lengths.
+    /// Same as [`all_reduce`](Self::all_reduce), except for lengths.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), RingError> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         let schedule = |len| Schedule::broadcast(self.rank, self.ranks, len);
@@ -154,7 +154,7 @@ impl Ring {
         }
     }
 
-    /// Makes a call. If this member gives up, it notifies the other members at once.
+    /// Makes a call. If this member stops, it notifies the other members at once.
     fn call(
         &self,
         call: Call,

@@ -71,7 +71,7 @@ impl<'a> Transfer<'a> {
         (self.head_received == self.head.len()).then_some(&self.their_head)
     }
 
-    /// Whether everything was sent and received.
+    /// Returns whether everything was sent and received.
     pub(super) fn is_done(&self) -> bool {
         self.is_sent() && self.is_received()
     }

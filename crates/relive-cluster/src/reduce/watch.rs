@@ -77,7 +77,7 @@ impl Watch {
         let mut writing = Vec::new();
         for (rank, socket) in &peers {
             socket.set_nodelay(true)?;
-            // A peer that no longer reads is also silent, and is reported as such.
+            // A peer that no longer reads is also silent, and is reported as silent.
             socket.set_write_timeout(Some(SLICE))?;
             writing.push((*rank, socket.try_clone()?));
         }
@@ -101,7 +101,7 @@ impl Watch {
         Ok(Watch(shared))
     }
 
-    /// Notes that this member begins a call.
+    /// Records that this member begins a call.
     pub(super) fn begin(&self, call: u64) {
         self.0.state.lock().calls[self.0.rank as usize] = call;
     }

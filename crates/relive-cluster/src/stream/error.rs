@@ -34,7 +34,7 @@ pub enum StreamError {
         /// The newer epoch.
         by: u64,
     },
-    /// The reader wants no more items.
+    /// The reader accepts no more items.
     #[error("the reader of shard {shard} wants no more items")]
     Closed {
         /// The shard.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How long a writer waits for an answer before it asks for the reader's position and sends again from there:
-/// several round trips of any network.
+/// How long a writer waits for an answer before it requests the reader's position and sends again from there: several
+/// round trips of any network.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An idle writer sends a heartbeat after this time, which also restores lost credit.

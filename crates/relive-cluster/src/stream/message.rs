@@ -30,16 +30,16 @@ impl Item {
 /// A message from a shard to its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromShard {
-    /// Asks for the reader's position: when a connection begins, when no answer arrived, and periodically as
-    /// a heartbeat.
+    /// Requests the reader's position: when a connection begins, when no answer arrived, and periodically as a
+    /// heartbeat.
     Hello {
         /// The epoch of the shard.
         epoch: u64,
         /// The number of the question, by which answers to older questions are recognized.
         question: u32,
-        /// The first item that the reader has not confirmed, which the writer still holds, …
+        /// The first item that the reader has not confirmed; the writer still holds it.
         first: u64,
-        /// … and the cost of all items before it.
+        /// The cost of all items before the first unconfirmed one.
         cost: u64,
     },
     /// Consecutive items.
@@ -66,9 +66,9 @@ pub enum ToShard {
         next: u64,
         /// The number of taken items, which are confirmed and never sent again.
         taken: u64,
-        /// The shard may send items with numbers below this, …
+        /// The shard may only send items with numbers below this.
         items: u64,
-        /// … if all items before them cost less than this.
+        /// The shard may only send an item if all items before it cost less than this.
         cost: u64,
     },
     /// The shard was restarted elsewhere: the receiver of this message must end.
@@ -76,6 +76,6 @@ pub enum ToShard {
         /// The newer epoch.
         by: u64,
     },
-    /// The reader wants no more items.
+    /// The reader accepts no more items.
     Closed,
 }

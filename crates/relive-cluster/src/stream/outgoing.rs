@@ -120,7 +120,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Notes that the writer was dropped.
+    /// Records that the writer was dropped.
     pub(super) fn leave(&self) {
         self.lock().is_left = true;
         self.pushed.notify_one();
@@ -163,7 +163,7 @@ impl Outgoing {
 }
 
 impl OutgoingState {
-    /// Whether the connection has nothing left to do.
+    /// Returns whether the connection has nothing left to do.
     pub(super) fn is_over(&self) -> bool {
         self.is_left || self.over.is_some() || self.sending.is_done()
     }

@@ -104,8 +104,8 @@ impl Port {
         shards
     }
 
-    /// Marks a shard as failed, for a supervisor that knows that the shard will not return: after the received items,
-    /// its reader returns this error and ends.
+    /// Marks a shard as failed, for a supervisor that has determined that the shard will not return: after the received
+    /// items, its reader returns this error and ends.
     pub fn fail(&self, shard: u32, reason: &str) {
         if let Some(slot) = self.shared.slots.lock().get(&shard) {
             slot.fail(reason);

@@ -24,9 +24,9 @@ pub struct ShardStatus {
     pub connections: u64,
     /// The number of items that wait to be taken.
     pub waiting: usize,
-    /// The number of items taken in all epochs, …
+    /// The number of items taken in all epochs.
     pub taken: u64,
-    /// … and their bytes.
+    /// The bytes of these items.
     pub bytes: u64,
     /// Whether the shard has ended.
     pub has_ended: bool,
@@ -160,7 +160,7 @@ impl Slot {
         }
     }
 
-    /// Whether this is the newest connection.
+    /// Returns whether this is the newest connection.
     pub(super) fn is_of(&self, connection: u64) -> bool {
         self.state.lock().connections == connection
     }

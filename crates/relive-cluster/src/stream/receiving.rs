@@ -168,14 +168,14 @@ impl Receiving {
         }
     }
 
-    /// Notes a connection for an epoch, whose writer may not know the last taken item.
+    /// Notes a connection for an epoch. Its writer may not have received the position of the last taken item.
     pub fn connected(&mut self, epoch: u64) {
         if epoch == self.epoch && epoch > 0 {
             self.owes = Some(self.credit());
         }
     }
 
-    /// Whether there is something to send: an answer, or credit of at least half a window.
+    /// Returns whether there is something to send: an answer, or credit of at least half a window.
     #[must_use]
     pub fn has_new_credit(&self) -> bool {
         let items = self.items_granted.saturating_sub(self.items_announced);
@@ -209,7 +209,7 @@ impl Receiving {
         self.queue.len()
     }
 
-    /// Whether the shard has ended and all its items were taken.
+    /// Returns whether the shard has ended and all its items were taken.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Interesting numbers: small ones, and those at which sums overflow.
+    /// Interesting numbers: small numbers, and numbers at which sums overflow.
     fn any_number() -> impl Strategy<Value = u64> {
         prop_oneof![0_u64..20, (0_u64..20).prop_map(|less| u64::MAX - less)]
     }

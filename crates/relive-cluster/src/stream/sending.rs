@@ -60,7 +60,7 @@ impl Sending {
         }
     }
 
-    /// Whether the reader has room for another item, which the shard should then produce.
+    /// Returns whether the reader has room for another item, which the shard should then produce.
     #[must_use]
     pub fn has_room(&self) -> bool {
         !self.is_over()
@@ -89,7 +89,7 @@ impl Sending {
         self.unconfirmed.push_back((before, item));
     }
 
-    /// Whether the reader has taken everything, including the end.
+    /// Returns whether the reader has taken everything, including the end.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.has_ended && self.unconfirmed.is_empty()
@@ -101,13 +101,13 @@ impl Sending {
         self.first
     }
 
-    /// Whether the shard was restarted elsewhere.
+    /// Returns whether the shard was restarted elsewhere.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.is_replaced
     }
 
-    /// Whether the reader wants no more items.
+    /// Returns whether the reader accepts no more items.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
@@ -119,7 +119,7 @@ impl Sending {
         now.saturating_sub(self.last_heard)
     }
 
-    /// Notes a new connection, over which nothing has been received: the reader is asked for its position.
+    /// Notes a new connection, over which nothing has been received: the reader's position is requested.
     pub fn connected(&mut self, now: Duration) {
         self.last_heard = now;
         self.next_question();

@@ -46,7 +46,7 @@ impl ShardWriter {
     /// reader has room before the timeout.
     ///
     /// # Errors
-    /// The stream is over: the reader is gone, wants no more, or rejects this writer, or the shard was
+    /// The stream is over: the reader is gone, accepts no more items, or rejects this writer, or the shard was
     /// restarted elsewhere.
     pub fn wait_for_room(&self, timeout: Duration) -> Result<bool, StreamError> {
         self.shared.wait(timeout, Sending::has_room)
@@ -89,7 +89,7 @@ impl ShardWriter {
         self.shared.lock().sending.confirmed()
     }
 
-    /// Whether the reader has accepted the writer.
+    /// Returns whether the reader has accepted the writer.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.lock().has_joined

@@ -51,7 +51,7 @@ pub struct TableStatus {
     pub deletes: u64,
     /// The chunks of the items; each counts once.
     pub chunks: ChunkTotals,
-    /// Bytes of the chunks to which the table's items refer. A chunk of two items counts twice.
+    /// Bytes of the chunks to which the table's items refer. A chunk to which two items refer counts twice.
     pub referenced_bytes: u64,
     /// The waiting callers, the longest waiting first.
     pub waiters: Vec<Waiter>,

@@ -53,7 +53,7 @@ impl TableHandle {
     /// items.
     ///
     /// # Errors
-    /// As [`empty`](Self::empty); an impossible state.
+    /// Same as [`empty`](Self::empty); also an impossible state.
     pub(crate) fn restored(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -267,11 +267,11 @@ impl TableHandle {
     }
 
     /// The structure of this table's items, for a writer that follows the answer: the structure of the signature, or
-    /// the first one proposed, which is `structure` if there was no earlier proposal. Of two concurrent proposals, one
-    /// is the first.
+    /// the first one proposed. The first one is `structure` if there was no earlier proposal. Of two concurrent
+    /// proposals, one is the first.
     ///
     /// # Errors
-    /// As [`name_columns`](Self::name_columns).
+    /// Same as [`name_columns`](Self::name_columns).
     pub fn agree_on_columns(&self, structure: Nest<()>) -> Result<Arc<ItemStructure>, EngineError> {
         self.front().shared.columns.agree(self.name(), structure)
     }
@@ -282,8 +282,8 @@ impl TableHandle {
         self.front().shared.columns.structure()
     }
 
-    /// The structure of this table's items: that of its signature, or the first one proposed, unless a different one
-    /// was proposed later.
+    /// The structure of this table's items: the structure of its signature, or the first one proposed, unless a
+    /// different one was proposed later.
     #[must_use]
     pub fn columns(&self) -> Option<Arc<Nest<()>>> {
         self.front().shared.columns.names()
@@ -298,7 +298,7 @@ impl TableHandle {
         }
     }
 
-    /// Whether the rate limiter allows `count` inserts now.
+    /// Returns whether the rate limiter allows `count` inserts now.
     ///
     /// # Errors
     /// A count below 1.
@@ -309,7 +309,7 @@ impl TableHandle {
         }
     }
 
-    /// Whether the rate limiter allows `count` samples now.
+    /// Returns whether the rate limiter allows `count` samples now.
     ///
     /// # Errors
     /// A count below 1.
@@ -416,8 +416,8 @@ mod tests {
 
     use super::*;
 
-    /// The referenced bytes that the table reports after one thread's insert has not yet been counted but another
-    /// thread's delete has.
+    /// The number of referenced bytes that the table reports if one thread's delete is counted before another thread's
+    /// insert.
     fn referenced_bytes_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();
         let inserted: Vec<_> = keys

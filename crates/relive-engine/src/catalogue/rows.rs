@@ -17,8 +17,8 @@ impl TableHandle {
     }
 
     /// Samples `count` items with these columns and copies each column to its destination, sample by sample. It does so
-    /// only if it can finish at once: no request waits, the rate limiter allows all samples, and the table knows that
-    /// all of them have those columns.
+    /// only if it can finish at once: no request waits, the rate limiter allows all samples, and all of them are known
+    /// to have those columns.
     ///
     /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Nothing is copied from
     /// tables in shards, tables with a disk tier or extensions, and tables whose items are removed by sampling. One

@@ -24,7 +24,7 @@ pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 #[must_use = "a checkpoint may fail, which is told here"]
 pub struct PendingCheckpoint {
     run: Arc<Run>,
-    /// The index of this caller's waker among those of the run.
+    /// The index of this caller's waker among the wakers of the run.
     waker: Option<usize>,
 }
 

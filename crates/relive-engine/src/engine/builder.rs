@@ -41,9 +41,9 @@ impl Engine {
 }
 
 impl EngineBuilder {
-    /// Writes checkpoints with `save`, which returns what it wrote and reports its progress.
+    /// Writes checkpoints with `save`. The function returns what it wrote and reports its progress.
     ///
-    /// Each checkpoint has a thread of its own with low priority; one runs at a time. If `save` panics, that checkpoint
+    /// Each checkpoint has its own thread with low priority; one runs at a time. If `save` panics, that checkpoint
     /// fails; later ones may succeed.
     #[must_use]
     pub fn checkpointer(
@@ -150,7 +150,7 @@ impl EngineBuilder {
         self.tables.iter().map(|(config, _)| config)
     }
 
-    /// Builds the engine with tables that `make` creates, each with a random stream of its own.
+    /// Builds the engine with tables that `make` creates, each with its own random stream.
     pub(crate) fn assemble(
         self,
         ledger: Arc<Ledger>,

@@ -23,8 +23,8 @@ impl Engine {
 
     /// Requests a checkpoint, which contains everything that is in the tables now, and possibly slightly later items.
     ///
-    /// One checkpoint is written at a time, on a thread of its own. All requests that arrive in the meantime share the
-    /// next one. This also works on a closed engine.
+    /// One checkpoint is written at a time, on its own thread. All requests that arrive in the meantime share the next
+    /// one. This also works on a closed engine.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -52,7 +52,7 @@ impl Engine {
         })
     }
 
-    /// The checkpoint in progress, the last one, and the time of the next.
+    /// The checkpoint in progress, the last one, and the time of the next one.
     #[must_use]
     pub fn checkpoint_status(&self) -> CheckpointStatus {
         let loaded = self.loaded().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Writes one checkpoint on a thread of its own.
+//! Writes one checkpoint on its own thread.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -102,13 +102,13 @@ struct MemoryWait {
 }
 
 impl MemoryGate {
-    /// Whether the writer may proceed now.
+    /// Returns whether the writer may proceed now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.engine.bound().is_open()
     }
 
-    /// Whether a writer that has sent `own_bytes` of chunks that are in no table may proceed now.
+    /// Returns whether a writer that has sent `own_bytes` of chunks that are in no table may proceed now.
     #[must_use]
     pub fn is_open_beside(&self, own_bytes: u64) -> bool {
         self.engine.bound().is_open_beside(own_bytes)
@@ -154,10 +154,10 @@ impl MemoryGate {
         }
     }
 
-    /// As [`poll_open`](Self::poll_open). Dropping the future ends the wait.
+    /// Like [`poll_open`](Self::poll_open). Dropping the future ends the wait.
     ///
     /// # Errors
-    /// As [`poll_open`](Self::poll_open).
+    /// Same as [`poll_open`](Self::poll_open).
     pub async fn opened(&mut self, own_bytes: impl Fn() -> u64) -> Result<(), EngineError> {
         let attempt = Attempt(self);
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
@@ -172,7 +172,7 @@ impl MemoryGate {
         self.reserved = Some(bytes);
     }
 
-    /// Whether the writer has a reservation.
+    /// Returns whether the writer has a reservation.
     #[must_use]
     pub fn has_reserved(&self) -> bool {
         self.reserved.is_some()

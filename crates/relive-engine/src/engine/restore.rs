@@ -17,8 +17,8 @@ use crate::memory::Memory;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
     /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep
-    /// their configured values: `WithoutReplacement` where the snapshot says `Uniform` (dm-reverb's files cannot
-    /// express it), `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
+    /// their configured values: `WithoutReplacement` where the snapshot has `Uniform` (dm-reverb's files cannot express
+    /// it), `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
     #[default]
     Stored,
     /// The rules of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
@@ -55,7 +55,8 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`build`](Self::build); a table of the snapshot that the builder does not have; an impossible state.
+    /// Same as [`build`](Self::build); also a table of the snapshot that the builder does not have; an impossible
+    /// state.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;

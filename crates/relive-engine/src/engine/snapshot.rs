@@ -32,7 +32,8 @@ impl Engine {
         snapshot
     }
 
-    /// As [`snapshot`](Self::snapshot), with unsorted items: sorting takes as long as collecting and needs no lock.
+    /// Like [`snapshot`](Self::snapshot), but with unsorted items: sorting takes as long as collecting and needs no
+    /// lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
         let tables = self.tables();
@@ -71,7 +72,7 @@ fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
     snapshots
 }
 
-/// Collects the items of a table whose capture has begun, then ends the capture.
+/// Collects the items of a table after its capture has begun, then ends the capture.
 fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));

@@ -1,8 +1,8 @@
 //! The bound on the memory of an engine's chunks: writers wait at it, and eventually fail.
 //!
-//! The bound counts the chunks themselves, wherever they are: in tables, in the streams that send them, or with readers
-//! that still hold them. Writers therefore wait before they send chunks ([`MemoryGate`](crate::MemoryGate)), not when
-//! they insert items.
+//! The bound counts the chunks themselves, regardless of their location: in tables, in the streams that send them, or
+//! with readers that still hold them. Writers therefore wait before they send chunks
+//! ([`MemoryGate`](crate::MemoryGate)), not when they insert items.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::sync::Mutex;
 pub(crate) struct Memory {
     ledger: Arc<Ledger>,
     pub(crate) max_bytes: Option<u64>,
-    /// Where writers wait: the bound, or less if a disk tier needs the rest.
+    /// The number of bytes at which writers wait: the bound, or less if a disk tier needs the rest.
     pub(crate) gate_bytes: Option<u64>,
     /// Bytes that writers are about to send.
     reserved_bytes: AtomicU64,
@@ -115,12 +115,12 @@ impl Memory {
         }
     }
 
-    /// Whether writers may proceed now.
+    /// Returns whether writers may proceed now.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open_beside(0)
     }
 
-    /// Whether a writer that has sent `own_bytes` that are in no table may proceed.
+    /// Returns whether a writer that has sent `own_bytes` that are in no table may proceed.
     pub(crate) fn is_open_beside(&self, own_bytes: u64) -> bool {
         let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
         let within = |max| taken().saturating_sub(own_bytes) <= max;

@@ -57,7 +57,7 @@ impl DiskTier {
         self.is_asked.store(false, Ordering::Release);
     }
 
-    /// Whether the thread should end.
+    /// Returns whether the thread should end.
     pub(crate) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
     }

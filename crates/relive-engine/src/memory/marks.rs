@@ -2,10 +2,10 @@
 
 /// When chunks start and stop moving to disk, and when writers wait.
 ///
-/// The budget is the memory that the process may use for chunks, which exceeds the bytes of their frames: allocators
-/// round sizes up and retain freed memory, and chunks arrive while others are being written. For example, a process
-/// with 1.9 GB of frames of 40 kB each and a total of 200,000 chunks used 2.2 GB. Chunks therefore start to move well
-/// before the budget is used up.
+/// The budget is the memory that the process may use for chunks. This is more than the bytes of their frames:
+/// allocators round sizes up and retain freed memory, and chunks arrive while others are being written. For example, a
+/// process with 1.9 GB of frames of 40 kB each and a total of 200,000 chunks used 2.2 GB. Chunks therefore start to
+/// move well before the budget is used up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
     /// Above this, chunks move to disk.

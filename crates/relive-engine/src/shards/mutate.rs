@@ -28,7 +28,7 @@ impl ShardedTable {
         }
     }
 
-    /// Whether the mutation may be reordered with mutations of other keys.
+    /// Returns whether the mutation may be reordered with mutations of other keys.
     fn can_wait(&self, mutation: &Mutation) -> bool {
         match *mutation {
             Mutation::Update { priority, .. } => self.accepts(priority),

@@ -16,7 +16,7 @@ impl ShardedTable {
     /// removers.
     ///
     /// # Errors
-    /// As [`Table::restored`].
+    /// Same as [`Table::restored`].
     pub(crate) fn restored(
         config: TableConfig,
         content: TableSnapshot,

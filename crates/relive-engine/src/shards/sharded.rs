@@ -88,7 +88,7 @@ impl ShardedTable {
         self.cores.get(self.place(key)).unwrap_or(self.front())
     }
 
-    /// Whether the selectors accept a priority, judged by the priority alone.
+    /// Returns whether the selectors accept a priority, judged by the priority alone.
     pub(super) fn accepts(&self, priority: f64) -> bool {
         let Self { config, .. } = self;
         config.sampler.check_priority(priority).and(config.remover.check_priority(priority)).is_ok()

@@ -1,4 +1,4 @@
-//! The status of a sharded table, combined into that of one table.
+//! The status of a sharded table, combined into the status of a single table.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -114,7 +114,7 @@ impl Spiller<'_> {
     }
 }
 
-/// Whether a chunk can move and was not read recently.
+/// Returns whether a chunk can move and was not read recently.
 fn is_cold(chunk: &Chunk) -> bool {
     chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_frame_in_use()
 }

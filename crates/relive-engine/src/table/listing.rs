@@ -63,7 +63,7 @@ impl TableCore {
         found
     }
 
-    /// Adds the items of some slots whose sequence is `wanted`; returns the next slot.
+    /// Adds the items of some slots that have a sequence number in `wanted`; returns the next slot.
     fn collect(
         &self,
         slot: usize,

@@ -27,7 +27,7 @@ impl TableCore {
         }
     }
 
-    /// As [`mutate`](Self::mutate), for a few mutations that are ready, all under one lock.
+    /// Like [`mutate`](Self::mutate), but for a few mutations that are ready, all under one lock.
     pub(crate) fn mutate_at_once(
         &self,
         mutations: impl Iterator<Item = Mutation>,

@@ -104,9 +104,9 @@ impl State {
 
     /// Releases the lock of a table.
     ///
-    /// After an ordinary unlock, the first thread to ask gets the lock, usually the one that just held it, so no thread
-    /// has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so from time
-    /// to time the lock is passed to the thread that has waited longest.
+    /// After an ordinary unlock, the first thread to request the lock gets it, usually the thread that just held it, so
+    /// no thread has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so
+    /// from time to time the lock is passed to the thread that has waited longest.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
         // Setting the clock back also triggers a handover.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) undelivered: AtomicU64,
     /// The state that can be read without the lock, if the table is a shard.
     pub(crate) published: Option<Published>,
-    /// The bound on memory, whose waiters need the memory that this table frees.
+    /// The bound on memory. Its waiters need the memory that this table frees.
     pub(crate) memory: Arc<Memory>,
     pub(crate) columns: Columns,
     /// The disk tier, if the engine has one; set once the engine is complete.

@@ -49,7 +49,7 @@ impl DeepSea {
     /// The stochastic variant, with noise from a seed's stream.
     ///
     /// # Errors
-    /// As for [`DeepSea::new`].
+    /// Same as [`DeepSea::new`].
     pub fn stochastic(size: u32, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
         Ok(Self::from(DeepSeaTask::with_kind(size, false, mapping_seed, seed)?))
     }

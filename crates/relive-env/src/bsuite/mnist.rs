@@ -59,7 +59,7 @@ impl Mnist {
     /// Images from the folder that the environment variable `RELIVE_MNIST` names.
     ///
     /// # Errors
-    /// As for [`new`](Self::new); also if the variable is not set.
+    /// Same as [`new`](Self::new); also if the variable is not set.
     pub(super) fn of_variable(seed: u32) -> Result<Self, EnvError> {
         match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(folder) => Self::new(Path::new(&folder), seed),

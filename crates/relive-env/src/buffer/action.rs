@@ -23,7 +23,7 @@ impl<'a> Action<'a> {
     /// The action as a choice in `0..num_values`.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if it is not such a choice.
+    /// [`EnvError::Action`] if it is not a valid choice.
     #[inline]
     pub fn discrete(self, num_values: u32) -> Result<u32, EnvError> {
         let value = match self {

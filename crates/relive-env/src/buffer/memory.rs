@@ -88,7 +88,7 @@ impl Buffer {
     /// All rows of a leaf, contiguous and mutable.
     ///
     /// # Errors
-    /// As for [`Buffer::leaf`].
+    /// Same as [`Buffer::leaf`].
     pub fn leaf_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T], EnvError> {
         let range = self.all_rows(find::<T>(&self.places, index)?);
         Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))

@@ -6,7 +6,7 @@
 pub struct Violation {
     /// The rule.
     pub rule: &'static str,
-    /// Where the environment breaks the rule, and what it did instead.
+    /// The place where the environment breaks the rule, and its actual behavior.
     pub detail: String,
 }
 

@@ -13,7 +13,7 @@ use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
 const STEP_SECONDS: f64 = 0.01;
-/// Length of each arm, whose mass is 1.
+/// Length of each arm, which has a mass of 1.
 const LENGTH: f64 = 1.0;
 const HALF_LENGTH: f64 = 0.5;
 /// Moment of inertia of an arm around its end.
@@ -155,7 +155,8 @@ mod tests {
         let reward = |pose| task(pose).act(&[0.0], &mut [0.0; 6]).reward;
         assert_eq!(reward([0.0; 4]), 1.0);
         assert!(reward([PI, PI, 0.0, 0.0]) < 1e-9);
-        // The upper arm is horizontal, the lower one upright: the tip is 1 below and 1 beside its highest position.
+        // The upper arm is horizontal, the lower one upright: the tip is 1 below its highest position and 1 to the side
+        // of it.
         let beyond = 2.0_f64.sqrt() - TARGET_RADIUS;
         assert!((reward([PI / 2.0, 0.0, 0.0, 0.0]) - 0.1_f64.powf(beyond * beyond)).abs() < 1e-2);
     }

@@ -32,7 +32,7 @@ pub(super) fn normal(stream: &mut Generator) -> f64 {
     radius * (std::f64::consts::TAU * stream.random()).cos()
 }
 
-/// One step of the classical Runge-Kutta method over `seconds`, for a state whose derivative is known.
+/// One step of the classical Runge-Kutta method over `seconds`, for a state with a known derivative.
 pub(super) fn runge_kutta<const N: usize>(
     state: [f64; N],
     seconds: f64,

@@ -1,4 +1,4 @@
-//! Tasks whose observations are screens of bytes, as large as the observations of Atari agents.
+//! Tasks with screens of bytes as observations, as large as the observations of Atari agents.
 
 mod catch;
 

@@ -74,11 +74,11 @@ impl RandomState {
         }
     }
 
-    /// Whether an event with probability `p` occurs: `binomial(1, p)`.
+    /// Returns whether an event with probability `p` occurs: `binomial(1, p)`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
-            // The result of the general algorithm in this case.
+            // The result that the general algorithm would give here.
             self.random_sample() > 0.5
         } else if p < 0.5 {
             self.inversion(1, p) == 1

@@ -12,12 +12,12 @@ use crate::timestep::TimeStep;
 /// Environments of one kind that are stepped together, each in its row of `[N, …]` buffers.
 ///
 /// Each obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores the action,
-/// starts a new episode and answers FIRST. Therefore no last observation is lost, and no environment waits for another.
+/// starts a new episode and returns FIRST. Therefore no last observation is lost, and no environment waits for another.
 pub trait BatchEnvironment: Send {
     /// Number of environments.
     fn len(&self) -> usize;
 
-    /// Whether there are no environments; always false.
+    /// Returns whether there are no environments; always false.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -35,7 +35,7 @@ pub trait BatchEnvironment: Send {
     /// Takes one step in each environment: row `i` of `actions` in environment `i`.
     ///
     /// # Errors
-    /// [`EnvError::Action`] with the row of an action that is not allowed, otherwise as for [`reset`](Self::reset).
+    /// [`EnvError::Action`] with the row of an action that is not allowed; also the errors of [`reset`](Self::reset).
     fn step(
         &mut self,
         actions: &Buffer,
@@ -64,7 +64,7 @@ pub trait BatchEnvironment: Send {
         Err(EnvError::State(Mismatch::boxed("", "environments that can be restored", actual)))
     }
 
-    /// Checks that each number of rows is the number of environments.
+    /// Checks that each number of rows equals the number of environments.
     ///
     /// # Errors
     /// [`EnvError::Observation`] with the first number that differs.

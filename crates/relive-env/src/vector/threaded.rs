@@ -13,10 +13,10 @@ use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
 /// Environments distributed over threads. Waking a thread takes about 10 µs, so threads are worthwhile if the steps of
-/// one thread's share take much longer. If steps are as cheap as those of the native environments, one thread
+/// one thread's share take much longer. If steps are as cheap as in the native environments, one thread
 /// ([`Vectorized`]) makes hundreds of them in 10 µs.
 ///
-/// Answers are the same as those of [`Vectorized`], in the same rows.
+/// Answers are the same as in [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {
     workers: Vec<Worker>,
     spec: EnvironmentSpec,

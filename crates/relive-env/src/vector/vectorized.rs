@@ -44,7 +44,7 @@ impl<E: Environment> Vectorized<E> {
     /// Steps these environments.
     ///
     /// # Errors
-    /// As for [`Vectorized::new`].
+    /// Same as [`Vectorized::new`].
     pub fn from_environments(environments: Vec<E>) -> Result<Self, EnvError> {
         checked_count(environments.len())?;
         let spec = environments.first().map(|first| first.spec().clone());

@@ -44,7 +44,7 @@ impl<E: Environment> CanonicalSpec<E> {
     /// Clips actions to `[-1, 1]` first.
     ///
     /// # Errors
-    /// As for [`CanonicalSpec::new`].
+    /// Same as [`CanonicalSpec::new`].
     pub fn clipped(environment: E) -> Result<Self, EnvError> {
         Self::build(environment, true)
     }

@@ -46,10 +46,11 @@ impl<E: Environment> FrameStacking<E> {
         Self::build(environment, frames, false)
     }
 
-    /// Like [`new`](Self::new), with the new axis merged into the last axis of the observation: `[…, last · frames]`.
+    /// Like [`new`](Self::new), but with the new axis merged into the last axis of the observation: `[…, last ·
+    /// frames]`.
     ///
     /// # Errors
-    /// As for [`FrameStacking::new`].
+    /// Same as [`FrameStacking::new`].
     pub fn flattened(environment: E, frames: usize) -> Result<Self, EnvError> {
         Self::build(environment, frames, true)
     }

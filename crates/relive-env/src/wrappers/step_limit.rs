@@ -32,7 +32,7 @@ pub struct StepLimit<E> {
 #[derive(Clone, Debug, Default)]
 struct Clock {
     steps: u64,
-    /// Whether the next step is a reset; the wrapped environment may not know that its episode is over.
+    /// Whether the next step is a reset; the wrapped environment's own episode may still be in progress.
     over: bool,
 }
 

@@ -10,12 +10,12 @@ from bsuite.experiments import summary_analysis
 
 EPISODES = (1, 100, 120, 1_000, 10_000)
 
-# bsuite calls what newer versions of pandas no longer have.
+# bsuite uses a method that newer versions of pandas lack.
 pd.Series.append = lambda self, other: pd.concat([self, other])
 
 
 def row(experiment, episode, luck):
-    """What an agent of this luck, a number in [0, 1), would have logged; every column that any score looks at."""
+    """The log entry of an agent with this luck, a number in [0, 1), with every column that a score uses."""
     car = experiment.startswith("mountain_car")
     swingup = experiment == "cartpole_swingup"
     return {

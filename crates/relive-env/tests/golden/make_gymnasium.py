@@ -25,7 +25,7 @@ class Fnv:
 
 
 def actions(environment, seed):
-    """The legacy stream of the seed: a whole number, or one in [-2.2, 2.2), which is also beyond the bounds."""
+    """Actions from the seed's legacy stream: whole numbers, or numbers in [-2.2, 2.2), which can be out of bounds."""
     stream = np.random.RandomState(seed)
     count = getattr(environment.action_space, "n", None)
     while True:
@@ -33,7 +33,8 @@ def actions(environment, seed):
 
 
 def trajectory(task, seed):
-    """Hashes what steps give, not what resets give: those of Acrobot are cosines that numpy computes in float32."""
+    """Hashes the results of steps, but not of resets: Acrobot's resets return cosines that numpy computes in
+    float32."""
     environment = gymnasium.make(task)
     observation, _ = environment.reset(seed=seed)
     rows, hashes, returns, episode = [[observation.tolist()]], [], [], 0.0

@@ -1,4 +1,4 @@
-"""Writes numpy.json: what numpy's random streams give. Needs numpy; 1.26 and 2.x give the same."""
+"""Writes numpy.json: numbers from numpy's random streams. Needs numpy; 1.26 and 2.x give the same numbers."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def legacy(seed):
-    """Draws of every kind from one stream, in this order; the stream is kept across the turn of its words."""
+    """Draws of every kind from one stream, in this order, past the regeneration of the stream's words."""
     stream = np.random.RandomState(seed)
     return {
         "seed": seed,

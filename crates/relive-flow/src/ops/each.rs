@@ -93,7 +93,7 @@ impl<T: 'static> Flow<T> {
         self.each("for_each", calling(function))
     }
 
-    /// Like [`for_each`](Self::for_each), for a fallible function.
+    /// Like [`for_each`](Self::for_each), but for a fallible function.
     #[must_use]
     pub fn try_for_each<U: Send + 'static, E>(
         self,
@@ -108,7 +108,7 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// Like [`for_each`](Self::for_each), for a function that also gets the context.
+    /// Like [`for_each`](Self::for_each), but for a function that also gets the context.
     #[must_use]
     pub fn for_each_with<U: Send + 'static>(
         self,

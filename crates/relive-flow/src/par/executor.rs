@@ -1,4 +1,4 @@
-//! Where shards run, and what to do if one fails.
+//! Where shards run, and the reaction to the failure of one.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub enum Executor {
     Threads,
 }
 
-/// What to do if the stream of a shard gives an error.
+/// The reaction to an error in the stream of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Passes the error to the puller. The shard continues with its next item.

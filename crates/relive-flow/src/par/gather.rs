@@ -258,7 +258,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards in order of arrival; those of one shard keep their order. With
+    /// Items of all shards in order of arrival; the items of one shard keep their order. With
     /// [`Executor::Serial`](super::Executor::Serial) the shards take turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {

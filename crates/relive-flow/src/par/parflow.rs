@@ -106,7 +106,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.named(&name))
     }
 
-    /// The shards of both flows, those of `other` last; each shard keeps its operators.
+    /// The shards of both flows, with the shards of `other` last; each shard keeps its operators.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);

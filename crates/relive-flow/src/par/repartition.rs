@@ -40,7 +40,7 @@ struct NewShardQueue<T> {
     items: VecDeque<Result<Tagged<T>>>,
     /// The thread that last pulled it.
     puller: Option<Weak<Puller>>,
-    /// Since when this shard has waited for the pull of others.
+    /// When this shard began to wait for the pull of others.
     waits_since: Option<Instant>,
     /// Whether it will never be pulled again.
     is_gone: bool,
@@ -57,8 +57,8 @@ impl<T> NewShardQueue<T> {
 struct IdleReasons {
     /// The number of old shards without an item.
     pending: usize,
-    /// The number of old shards whose next item belongs to another new shard with a full queue, and the last of those
-    /// new shards.
+    /// The number of old shards that hold an item for another new shard with a full queue, and the last of those new
+    /// shards.
     blocked: usize,
     by: usize,
 }

@@ -128,7 +128,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         Ok(self.flow.as_mut())
     }
 
-    /// Whether the stream is over.
+    /// Returns whether the stream is over.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -17,9 +17,9 @@ pub(super) struct Shards<T> {
     executor: Executor,
     around: Option<Around>,
     on_failure: OnFailure,
-    /// The operators of the shards, …
+    /// The operators of the shards.
     pub(super) nodes: Arc<ShardNodes>,
-    /// … and the metrics that they share.
+    /// The metrics that the shards' operators share.
     pub(super) metrics: Metrics,
     pub(super) waiting: Vec<ShardFlow<T>>,
     pub(super) runners: Vec<Runner<T>>,
@@ -56,7 +56,7 @@ impl<T: Send + 'static> Shards<T> {
         Ok(())
     }
 
-    /// Whether to pass errors on while `live` other shards continue.
+    /// Returns whether to pass errors on while `live` other shards continue.
     pub(super) fn gives_errors_on(&self, live: usize) -> bool {
         self.on_failure != OnFailure::DropShard || live == 0
     }

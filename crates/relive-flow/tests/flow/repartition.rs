@@ -123,7 +123,7 @@ fn repartitioning_buffers_at_most_the_limit_and_nothing_for_ended_shards() {
 #[test]
 fn gather_async_tolerates_shards_with_very_uneven_demand() {
     for executor in &EXECUTORS {
-        // Only one item of new shard 1, all of whose items are odd, is kept.
+        // New shard 1 only has odd items, and only one of them is kept.
         let kept = |number: &u64| number.is_multiple_of(2) || *number == 20_001;
         let dealt = || ParFlow::from_range(executor, 20_003, 1).repartition(2).filter(kept);
         assert_eq!(all(dealt().gather_async(AHEAD)).len(), 10_003);

@@ -26,7 +26,7 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("rows-{number:010}.data"))
 }
 
-/// The number of a file with this name; `None` for the name of a foreign file.
+/// The number of a file with this name; `None` for the name of any other file.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("rows-")?.strip_suffix(".data")?;
     let number = digits.parse().ok()?;
@@ -113,7 +113,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Whether the file with this number exists and has the expected number of bytes.
+/// Returns whether the file with this number exists and has the expected number of bytes.
 pub(super) fn is_whole(folder: &Path, number: u64, bytes: u64) -> bool {
     fs::metadata(path(folder, number)).is_ok_and(|found| found.is_file() && found.len() >= bytes)
 }

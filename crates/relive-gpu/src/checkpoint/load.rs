@@ -201,10 +201,11 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Loads a store that was [saved](Self::save) in a folder into anonymous shared memory. See [`Checkpoint`] for more.
+    /// Loads a store that was [saved](Self::save) in a folder into anonymous shared memory. See [`Checkpoint`] for
+    /// more.
     ///
     /// # Errors
-    /// As for [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
+    /// Same as [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
     pub fn load(folder: impl AsRef<Path>) -> Result<Self> {
         let checkpoint = Checkpoint::open(folder)?;
         checkpoint.load(None, checkpoint.options()?)

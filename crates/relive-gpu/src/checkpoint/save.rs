@@ -117,7 +117,7 @@ impl Store {
         Ok(Some((manifest, known)))
     }
 
-    /// A snapshot of the store. Pins the rows that must be written, so that they cannot change before.
+    /// A snapshot of the store. Pins the rows that must be written, so that they cannot change before they are written.
     fn snapshot_and_pin(&self, before: Option<&Manifest>) -> Result<(Snapshot, Dirty)> {
         self.inner.snapshot(|snapshot| {
             let mut dirty = Dirty::new(snapshot, before, self);

@@ -170,7 +170,7 @@ fn a_different_store_writes_all_of_its_rows() {
     assert_eq!(other.save(folder.path()).unwrap().written_rows, 1);
     let loaded = Store::load(folder.path()).unwrap();
     assert_eq!(rows_of(&loaded), rows_of(&other));
-    // Both continue from the same checkpoint; only its owner may build on it.
+    // Two stores continue from the same checkpoint; only its owner may build on it.
     apply(&other, 56, &Change::Insert { length: 2, weight: 1 });
     other.save(folder.path()).unwrap();
     apply(&loaded, 57, &Change::Insert { length: 2, weight: 1 });

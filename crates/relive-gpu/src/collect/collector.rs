@@ -79,7 +79,7 @@ impl Collector {
     /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
     ///
     /// # Errors
-    /// As for [`collect_into`](Self::collect_into); also `Unavailable` if all batches are in use for longer than the
+    /// Same as [`collect_into`](Self::collect_into); also `Unavailable` if all batches are in use for longer than the
     /// options' patience.
     pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
         let shared = &*self.shared;
@@ -88,12 +88,12 @@ impl Collector {
         Ok(batch)
     }
 
-    /// Like [`collect`](Self::collect), into a batch that this collector made before.
+    /// Like [`collect`](Self::collect), but into a batch that this collector made before.
     ///
     /// # Errors
     /// The trajectories are of another store, or exceed the rows of a batch; the numbers of steps and trajectories
     /// differ; a step is beyond its trajectory's length; or the batch belongs to another collector. `Unavailable` if a
-    /// store on another machine does not answer within the network's patience, or its connection is lost; in this case,
+    /// store on another machine does not answer within the network's patience, or its connection is lost; after that,
     /// pin the trajectories again.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();

@@ -14,7 +14,7 @@ use crate::memory::segment::Segment;
 const PART_BYTES: u64 = 96 << 10;
 /// Parts per thread, so that one delayed thread delays the job only briefly.
 const PARTS_PER_THREAD: usize = 4;
-/// Number of rows whose spans are kept at a time.
+/// Number of rows for which spans are kept at a time.
 const BLOCK: usize = 64;
 /// Number of rows that are prefetched ahead of the copy.
 const AHEAD: usize = 8;
@@ -63,7 +63,8 @@ fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
     worth.min(most).min(rows)
 }
 
-/// Copies all windows of a few rows, column by column. Most columns have equal windows, whose spans are computed once.
+/// Copies all windows of a few rows, column by column. Most columns have equal windows, so their spans are computed
+/// once.
 fn copy_block(
     segment: &Segment,
     plan: &BatchPlan,

@@ -49,7 +49,7 @@ fn naive(source: &[u8], step_bytes: usize, steps: u64, step: u64, window: &Windo
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Defects 13, 14, 21 and 22: rows are at their own places, lengths are those of each trajectory, blocks have any
+    /// Defects 13, 14, 21 and 22: rows are at their own places, each trajectory has its own length, and blocks have any
     /// size.
     #[test]
     fn batches_match_the_naive_model(

@@ -70,13 +70,13 @@ pub struct Span {
 /// The steps of a trajectory of `steps` steps that fall into a window of `length` steps from `step + offset`: from
 /// `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
 ///
-/// The end counts from the requested offset: a window whose start is cut off does not extend further at its end.
+/// The end counts from the requested offset: a window that is cut off at its start does not extend further at its end.
 #[must_use]
 pub fn span(step: u64, steps: u64, offset: i64, length: u64, pad: Pad) -> Span {
     span_from(i128::from(step) + i128::from(offset), steps, length, pad)
 }
 
-/// Like [`span`], for a window that starts at step `from`, which may be negative.
+/// Like [`span`], but for a window that starts at step `from`, which may be negative.
 pub(crate) fn span_from(from: i128, steps: u64, length: u64, pad: Pad) -> Span {
     let end = (from + i128::from(length)).min(i128::from(steps));
     let begin = from.max(0);
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn spans_of_a_whole_episode_and_of_a_truncated_start() {
         assert_eq!(span(700, 700, -1000, 1000, Pad::Head), Span { begin: 0, count: 700, at: 300 });
-        // Not up to step 100: the window ends at the current step.
+        // The window ends at the current step, not at step 100.
         assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(u64::MAX, u64::MAX, i64::MAX, u64::MAX, Pad::Tail).count, 0);
         assert_eq!(span(1_000, 1_000, -1_000, 1_000, Pad::Head), Span { begin: 0, count: 1_000, at: 0 });

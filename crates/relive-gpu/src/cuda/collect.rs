@@ -133,7 +133,7 @@ impl Collector {
     }
 
     /// # Safety
-    /// As for [`collect`](Self::collect).
+    /// Same as [`collect`](Self::collect).
     unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, stream: Stream) -> Result<()> {
         let Some(last) = table.last() else { return Ok(()) };
         let count = rows.indices.len() as u64;

@@ -69,7 +69,7 @@ impl Device {
     /// Checks whether a GPU is usable.
     ///
     /// # Errors
-    /// No GPU is usable; the error says what is missing.
+    /// No GPU is usable; the error states what is missing.
     pub fn available() -> Result<()> {
         real_available()
     }

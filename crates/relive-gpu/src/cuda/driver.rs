@@ -101,7 +101,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Fills device memory with a byte.
     ///
     /// # Safety
-    /// As for [`copy`](Self::copy).
+    /// Same as [`copy`](Self::copy).
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()>;
 
     /// Compiles CUDA C to PTX for this device; `None` if no compiler is available.
@@ -113,7 +113,7 @@ pub trait Driver: Debug + Send + Sync {
     /// A kernel of a module.
     fn function(&self, module: Module, name: &'static str) -> Result<Function>;
 
-    /// Runs a kernel whose single parameter is these bytes.
+    /// Runs a kernel with these bytes as its only parameter.
     ///
     /// # Safety
     /// The bytes must be the kernel's parameter, and its addresses must refer to memory that stays valid until the

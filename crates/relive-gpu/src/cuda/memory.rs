@@ -23,7 +23,7 @@ impl DeviceBuffer {
     /// # Errors
     /// The device does not have enough memory.
     pub fn new(device: &Device, bytes: u64) -> Result<Self> {
-        // Empty buffers get their own address, too.
+        // Empty buffers also get their own address.
         let memory = device.driver().allocate(bytes.max(1))?;
         Ok(Self { device: device.clone(), memory, bytes })
     }
@@ -31,7 +31,7 @@ impl DeviceBuffer {
     /// Memory filled with zeros.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn zeroed(device: &Device, bytes: u64) -> Result<Self> {
         let buffer = Self::new(device, bytes)?;
         if bytes > 0 {

@@ -352,7 +352,7 @@ impl Driver for RealDriver {
 }
 
 /// # Safety
-/// As for [`Driver::copy`].
+/// Same as [`Driver::copy`].
 unsafe fn copy_batch(copies: &[Copy], stream: Stream) -> Result<()> {
     let mut to: Vec<u64> = copies.iter().map(|copy| copy.to).collect();
     let mut from: Vec<u64> = copies.iter().map(|copy| copy.from).collect();

@@ -12,7 +12,7 @@ use crate::memory::segment::Segment;
 use crate::store::{Pinned, Reader};
 use crate::{Error, Result};
 
-/// A store whose columns a device reads in place, over the bus.
+/// A store with columns that a device reads in place, over the bus.
 #[derive(Debug)]
 pub struct DeviceStore {
     device: Device,
@@ -66,14 +66,14 @@ impl DeviceStore {
         self.device.synchronize(stream)
     }
 
-    /// Like [`collect`](Self::collect), as part of a stream.
+    /// Like [`collect`](Self::collect), but as part of a stream.
     ///
     /// # Safety
     /// `out` must refer to device memory for a batch. It, the pins and this store must stay valid until the stream has
     /// passed this point.
     ///
     /// # Errors
-    /// As for [`collect`](Self::collect).
+    /// Same as [`collect`](Self::collect).
     pub unsafe fn enqueue(
         &self,
         collector: &Collector,

@@ -116,7 +116,7 @@ impl DeviceWeights {
     /// Sets the weights of these global indices, like [`Weights::update`](crate::select::Weights::update).
     ///
     /// # Errors
-    /// As for [`Weights::update`](crate::select::Weights::update); also if the device fails.
+    /// Same as [`Weights::update`](crate::select::Weights::update); also if the device fails.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         if indices.is_empty() {
@@ -148,7 +148,7 @@ impl DeviceWeights {
     /// Sets all weights at once, like [`Weights::load`](crate::select::Weights::load).
     ///
     /// # Errors
-    /// As for [`Weights::load`](crate::select::Weights::load); also if the device fails.
+    /// Same as [`Weights::load`](crate::select::Weights::load); also if the device fails.
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.memory[0].write(0, weights)?;
@@ -162,7 +162,7 @@ impl DeviceWeights {
     }
 
     /// # Safety
-    /// As for [`update_from`](Self::update_from).
+    /// Same as [`update_from`](Self::update_from).
     unsafe fn update_at(&self, indices: DevicePtr, weights: DevicePtr, count: usize) -> Result<()> {
         if count > MAX_UPDATE {
             return Err(Error::invalid(format!("{count} weights in one update; the limit is {MAX_UPDATE}")));
@@ -191,7 +191,7 @@ impl DeviceWeights {
     /// Runs a kernel in the device's own stream.
     ///
     /// # Safety
-    /// As for [`Device::launch`].
+    /// Same as [`Device::launch`].
     pub(super) unsafe fn run<P: NoUninit>(&self, kernel: Kernel, warps: u64, parameter: &P) -> Result<()> {
         let most = if kernel == Kernel::Starts { 1 } else { self.device.full() };
         // SAFETY: the caller's contract.

@@ -6,7 +6,7 @@ use super::identity::Identity;
 
 /// A free slot.
 pub(crate) const NOBODY: u64 = 0;
-/// Marks a slot whose owner has left; the controller clears it.
+/// Marks a slot that its owner has left; the controller clears it.
 pub(crate) const LEFT: u64 = u64::MAX;
 
 /// Claims a free slot among `claims`.
@@ -26,7 +26,7 @@ pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usi
     })
 }
 
-/// Whether a claim belongs to a process that has ended.
+/// Returns whether a claim belongs to a process that has ended.
 pub(crate) fn is_dead(word: u64) -> bool {
     word != NOBODY && word != LEFT && !Identity::from_word(word).is_alive()
 }

@@ -115,8 +115,8 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// Removes a file whose owner is dead. The lock prevents two processes that both see it from removing each other's new
-/// file.
+/// Removes a file whose owner is dead. The lock prevents two processes that both see the old file from removing each
+/// other's new one.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     // Opening a pipe would block, and a link would be followed.
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {

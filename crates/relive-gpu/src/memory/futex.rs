@@ -13,7 +13,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
     if left.is_zero() {
         return;
     }
-    // Shared between processes, hence without the flag PRIVATE.
+    // Shared between processes, so the flag PRIVATE is not set.
     match futex::wait(word, futex::Flags::empty(), value, Some(&timespec(left))) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
         // No other error is possible for an aligned word; the yield prevents a busy loop if one occurs anyway.

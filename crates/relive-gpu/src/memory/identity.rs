@@ -14,7 +14,7 @@ const PID_BITS: u32 = 22;
 pub(crate) struct Identity(u64);
 
 impl Identity {
-    /// This process. Read anew each time, because a fork creates another process.
+    /// This process. Read again each time, because a fork creates another process.
     pub(crate) fn current() -> Result<Self> {
         let pid = std::process::id();
         match Self::of(pid) {
@@ -53,7 +53,7 @@ impl Identity {
         self.0 & ((1 << PID_BITS) - 1)
     }
 
-    /// Whether it is alive. If that cannot be determined, it counts as alive, so that nothing is taken from it.
+    /// Returns whether it is alive. If that cannot be determined, it counts as alive, so that nothing is taken from it.
     pub(crate) fn is_alive(self) -> bool {
         let pid = u32::try_from(self.pid()).expect("has 22 bits");
         Self::of(pid).map_or(true, |found| found == Some(self))

@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Defect 21: whatever the columns, each block starts at a line, and no blocks overlap.
+        /// Defect 21: each block starts at a line, and no blocks overlap, regardless of the columns.
         #[test]
         fn blocks_are_aligned_and_disjoint(
             sizes in proptest::collection::vec(1_u64..3000, 1..6), steps in 1_u64..50, capacity in 1_u64..2000,

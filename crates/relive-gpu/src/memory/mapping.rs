@@ -130,7 +130,7 @@ impl Mapping {
             // SAFETY: the range is within the mapping, and its bytes stay unchanged.
             match unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // Kernels before 5.14 do not know this advice.
+                // Kernels before 5.14 do not support this advice.
                 Err(Errno::INVAL) => return self.touch_pages(begin, len),
                 other => return other,
             }

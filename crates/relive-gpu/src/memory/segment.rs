@@ -39,7 +39,7 @@ const MAX_HEADER_BYTES: u64 = 32 << 20;
 /// The processes that can attach to a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {
-    /// Processes that know its name.
+    /// Processes that attach by its name.
     Named(&'a str),
     /// Processes that receive its descriptor.
     Descriptor,

@@ -41,7 +41,7 @@ pub(crate) struct Lease {
     id: u64,
 }
 
-/// A sent request whose answer has not been read. Dropping it ends the connection.
+/// A sent request with an unread answer. Dropping it ends the connection.
 #[derive(Debug)]
 pub(crate) struct PendingAnswer {
     link: Arc<Link>,
@@ -64,7 +64,7 @@ impl Link {
         Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
     }
 
-    /// Whether the link is broken. A link in use is assumed to be intact; its next user finds out otherwise.
+    /// Returns whether the link is broken. A link in use is assumed to be intact; its next user finds out otherwise.
     pub(super) fn is_broken(&self) -> bool {
         self.frames.try_lock().is_ok_and(|frames| frames.is_none())
     }
@@ -111,7 +111,7 @@ impl Lease {
         self.link.ask(FrameKind::ReadRows, &head, &body).await
     }
 
-    /// Whether both leases are on one connection, so that one request can cover the rows of both.
+    /// Returns whether both leases are on one connection, so that one request can cover the rows of both leases.
     pub(crate) fn is_with(&self, other: &Lease) -> bool {
         Arc::ptr_eq(&self.link, &other.link)
     }
@@ -200,7 +200,7 @@ impl Drop for PendingAnswer {
 }
 
 impl Body<'_> {
-    /// Reads bytes that the caller knows to follow.
+    /// Reads bytes that the caller expects to follow.
     pub(crate) async fn read(&mut self, mut out: &mut [u8]) -> Result<()> {
         while !out.is_empty() {
             if self.at == self.buffer.len() && out.len() >= DIRECT_BYTES {

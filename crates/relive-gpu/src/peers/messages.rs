@@ -155,7 +155,7 @@ impl WindowRequest {
     }
 }
 
-/// A row whose steps a request wants.
+/// A row with the steps that a request covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowRequest {
     pub(crate) index: u64,

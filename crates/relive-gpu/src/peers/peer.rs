@@ -35,7 +35,7 @@ impl Peer {
     ///
     /// # Errors
     /// `Unavailable` if no server answers within the network's patience, or it refuses the token, the certificate or
-    /// the version; `Corrupt` if the other side is not such a server.
+    /// the version; `Corrupt` if the other side is not a `RowServer`.
     pub fn connect(network: &Network, address: &str) -> Result<Self> {
         let what: Arc<str> = format!("the store at {address}").into();
         let (frames, described) =

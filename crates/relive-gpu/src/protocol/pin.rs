@@ -1,4 +1,4 @@
-//! Pins against eviction: whichever comes later sees the other.
+//! Pins against eviction: the later of the two operations always sees the earlier one.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 

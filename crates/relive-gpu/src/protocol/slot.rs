@@ -6,7 +6,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const HAS_ROW: u32 = 1;
 /// The trajectory in the row is complete.
 pub(crate) const FINISHED: u32 = 2;
-/// The writer wants a row.
+/// The writer requests a row.
 pub(crate) const WANTS_ROW: u32 = 4;
 
 /// The memory that a writer and the controller share. Fields other than the first two and the last two belong to the
@@ -41,7 +41,7 @@ impl Slot {
         self.turn.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// Whether it is the controller's turn.
+    /// Returns whether it is the controller's turn.
     pub(crate) fn controllers_turn(&self) -> bool {
         !self.writers_turn()
     }

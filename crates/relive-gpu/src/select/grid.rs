@@ -1,4 +1,4 @@
-//! Masses as integers: their sums are exact, whatever the order and the number of ranks.
+//! Masses as integers: their sums are exact, regardless of the order and the number of ranks.
 
 use crate::{Error, Result};
 

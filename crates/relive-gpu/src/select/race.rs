@@ -13,7 +13,7 @@ use super::philox::{Numbers, Stream};
 use super::smallest::Smallest;
 use super::sums::TILE;
 
-/// Number of four-word blocks whose numbers are computed together: as many as a tile needs.
+/// Number of four-word blocks that are computed together: as many as a tile needs.
 const BLOCKS: usize = TILE / 4;
 
 /// A factor that covers all rounding errors of the bound.
@@ -77,7 +77,8 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
     }
 }
 
-/// Whether an index may arrive before the bound. A mass of 0 times an infinite bound is NaN, and compares as false.
+/// Returns whether an index may arrive before the bound. A mass of 0 times an infinite bound is NaN, and compares as
+/// false.
 #[inline(always)]
 fn reaches(high: u32, mass: f32, bound: f32) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "24 bits are exact")]

@@ -1,4 +1,5 @@
-//! Selection by several ranks, each with some of the indices. The result is exactly that of one rank with all of them.
+//! Selection by several ranks, each with some of the indices. The result is exactly the same as for one rank with all
+//! of them.
 //!
 //! Ranks exchange [`Summary`]s: their masses, and for selections of distinct indices, their own best candidates. All
 //! ranks then compute the same numbers, so that each knows the draws in its own part of the mass. The draws there are
@@ -88,7 +89,7 @@ impl Summary {
         Ok(Self { request, indices: first..first + capacity, units, selectable, candidates })
     }
 
-    /// Whether this summary describes the rank's current weights.
+    /// Returns whether this summary describes the rank's current weights.
     pub(crate) fn is_of(&self, rank: &dyn Rank) -> Result<bool> {
         let now = Self::new(self.request, rank, Vec::new())?;
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))

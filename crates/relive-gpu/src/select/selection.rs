@@ -72,7 +72,7 @@ impl Selection {
         }
     }
 
-    /// Checks that the selection is valid. Every selection makes this check, too.
+    /// Checks that the selection is valid. Every selection also makes this check.
     ///
     /// # Errors
     /// β is not between 0 and [`MAX_BETA`].

@@ -62,7 +62,7 @@ impl Selector {
     /// Selects `count` indices, for a single rank that owns all of them.
     ///
     /// # Errors
-    /// As for [`select_with`](Self::select_with).
+    /// Same as [`select_with`](Self::select_with).
     pub fn select(
         &mut self,
         pool: &Pool<'_>,
@@ -88,8 +88,8 @@ impl Selector {
         Summary::new(request, &*pool.0, candidates)
     }
 
-    /// The draws of this rank's indices. `summaries` are those of all ranks for this selection, by rank. On success the
-    /// selector advances to its next step.
+    /// The draws of this rank's indices. `summaries` are the summaries of all ranks for this selection, by rank. On
+    /// success the selector advances to its next step.
     ///
     /// # Errors
     /// Nothing is selectable, or a selection of distinct indices requests more than are selectable

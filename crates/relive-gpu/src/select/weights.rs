@@ -84,7 +84,7 @@ impl WeightsConfig {
 /// The weights of a rank's indices.
 ///
 /// An update touches one tile of 256 indices; a draw is three short searches. Sums are over integers (see [`Grid`]), so
-/// they do not depend on the order of updates, and the sums of ranks add up to those of one rank with all indices.
+/// they do not depend on the order of updates, and the sums of ranks add up to the sums of one rank with all indices.
 /// Indices with weight 0 are never selected.
 ///
 /// ```
@@ -212,7 +212,7 @@ impl Weights {
     /// Weights from [`to_bytes`](Self::to_bytes); every selection from them is the same.
     ///
     /// # Errors
-    /// The bytes are not those of weights.
+    /// The bytes do not encode weights.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, MAGIC, "a record of weights")?;
         let [capacity, total_capacity, first] = [reader.u64()?, reader.u64()?, reader.u64()?];

@@ -176,7 +176,7 @@ async fn sent(send: impl Future<Output = io::Result<()>>) -> io::Result<()> {
     timeout(STALL_PATIENCE, send).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// A row, and the step for which a request wants windows.
+/// A row, and the step for which a request needs windows.
 #[derive(Clone, Copy)]
 struct RequestedRow {
     local: u64,

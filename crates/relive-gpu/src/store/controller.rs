@@ -131,7 +131,7 @@ impl Controller {
         let row = self.row(segment, place.row);
         segment.weights()[at].store(weight.to_bits(), Ordering::SeqCst);
         // A reader that exhausts the trajectory at the same time sets its weight to 0 after counting, so at least one
-        // of the two sees the other's change.
+        // of them sees the change of the other.
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
             segment.weights()[at].store(0, Ordering::SeqCst);

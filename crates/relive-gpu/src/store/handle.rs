@@ -103,11 +103,11 @@ impl Store {
         Self::make(schema, options, Reach::Descriptor)
     }
 
-    /// Creates a store for threads of this process only. On systems whose shared memory has no huge pages, this is the
+    /// Creates a store for threads of this process only. On systems without huge pages in shared memory, this is the
     /// fastest.
     ///
     /// # Errors
-    /// As for [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     pub fn create_private(schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Process)
     }
@@ -116,7 +116,7 @@ impl Store {
     /// has died.
     ///
     /// # Errors
-    /// A living process has the name; otherwise as for [`create`](Self::create).
+    /// A living process has the name; also the errors of [`create`](Self::create).
     pub fn create_named(name: &str, schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Named(name))
     }
@@ -165,7 +165,7 @@ impl Store {
         self.inner.state.lock().selectable()
     }
 
-    /// Whether no trajectory is selectable.
+    /// Returns whether no trajectory is selectable.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -198,7 +198,7 @@ impl Store {
     /// Pins trajectories; see [`Reader::pin`].
     ///
     /// # Errors
-    /// As for [`Reader::pin`].
+    /// Same as [`Reader::pin`].
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
         self.inner.reader.pin(indices)
     }
@@ -209,7 +209,7 @@ impl Store {
         self.inner.metrics.snapshot()
     }
 
-    /// Returns a row to write a trajectory to: a free one, or the one of the next trajectory to evict.
+    /// Returns a row to write a trajectory to: a free row, or the row of the next trajectory to evict.
     ///
     /// # Errors
     /// `Unavailable` if every row is pinned or being written.
@@ -221,7 +221,7 @@ impl Store {
     /// Like [`begin`](Self::begin), but waits up to `patience` for a row.
     ///
     /// # Errors
-    /// As for [`begin`](Self::begin), after that time.
+    /// Same as [`begin`](Self::begin), after that time.
     pub fn begin_within(&self, patience: Duration) -> Result<Writing> {
         let place = self.inner.allocate_within(patience)?;
         Ok(Writing::new(Arc::clone(&self.inner), place))
@@ -230,7 +230,7 @@ impl Store {
     /// Inserts a copy of a trajectory: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// As for [`begin`](Self::begin) and [`Writing::commit`]; also if a column's bytes do not match its steps. A
+    /// Same as [`begin`](Self::begin) and [`Writing::commit`]; also if a column's bytes do not match its steps. A
     /// refused insert evicts nothing.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
         check_columns(self.schema(), columns, length)?;

@@ -168,7 +168,7 @@ impl Inner {
         }
     }
 
-    /// Returns a row whose trajectory is abandoned.
+    /// Returns the row of an abandoned trajectory.
     pub(crate) fn abort(&self, place: Place) {
         self.state.lock().abort(&self.segment, place);
         Metrics::add(&self.metrics.aborted_rows, 1);
@@ -191,7 +191,7 @@ impl Inner {
     }
 }
 
-/// What the controller knows about the writers, independent of the slots' contents.
+/// The controller's own record of the writers, independent of the slots' contents.
 #[derive(Debug)]
 pub(crate) struct WriterSlots {
     pub(crate) slots: Vec<WriterSlot>,

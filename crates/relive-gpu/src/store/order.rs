@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Removes a row. `row` must equal the inserted one, except that its weight is that of the last `reweigh`.
+    /// Removes a row. `row` must equal the inserted one, except that its weight is the one from the last `reweigh`.
     pub(super) fn remove(&mut self, row: Row) {
         match self {
             Self::Sorted(rows, key) => {

@@ -42,7 +42,7 @@ impl Reader {
     /// elsewhere.
     ///
     /// # Errors
-    /// As for [`pin_present`](Self::pin_present).
+    /// Same as [`pin_present`](Self::pin_present).
     pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
         Ok(self.pin_all(indices, false)?.0)
     }

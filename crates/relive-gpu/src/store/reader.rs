@@ -42,7 +42,7 @@ impl Reader {
     /// passed on.
     ///
     /// # Errors
-    /// As for [`attach`](Self::attach).
+    /// Same as [`attach`](Self::attach).
     pub fn attach_descriptor(descriptor: OwnedFd, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Segment::from_descriptor(descriptor)?, expected)
     }
@@ -85,8 +85,8 @@ impl Reader {
     }
 
     /// The reader of all ranks' stores: it pins any index, and collectors copy from the store that has it. `readers`
-    /// are those of the ranks in this machine's memory, including this one, and `peers` those of the others, in any
-    /// order. Properties of a store, such as weights and counters, are those of this one.
+    /// are the readers of the ranks in this machine's memory, including this one, and `peers` are the peers for the
+    /// other ranks, in any order. Properties of a store, such as weights and counters, are those of this one.
     ///
     /// # Errors
     /// The stores differ in schema, capacity or number of ranks; or a rank is missing or occurs twice.
@@ -139,7 +139,7 @@ impl Reader {
         &self.ranks
     }
 
-    /// Whether both read the same store, or the same stores.
+    /// Returns whether both read the same store, or the same stores.
     pub(crate) fn is(&self, other: &Reader) -> bool {
         Arc::ptr_eq(&self.shared.segment, &other.shared.segment)
             && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 2)
@@ -177,8 +177,8 @@ impl Reader {
         &self.shared.segment
     }
 
-    /// A number that changes with every change of a weight of this rank: a copy of the weights, made after reading it,
-    /// is current while it stays the same.
+    /// A number that changes with every change of a weight of this rank. A copy of the weights that was made after
+    /// reading this number is current while the number stays the same.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.segment.changes()

@@ -47,7 +47,7 @@ impl Writer {
     /// Attaches to the store whose descriptor ([`Store::descriptor`]) another process has passed on.
     ///
     /// # Errors
-    /// As for [`attach`](Self::attach).
+    /// Same as [`attach`](Self::attach).
     pub fn attach_descriptor(descriptor: OwnedFd, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Arc::new(Segment::from_descriptor(descriptor)?), expected)
     }
@@ -101,7 +101,7 @@ impl Writer {
         self.slot
     }
 
-    /// Waits until this writer has a row and its turn. Returns at once if it has both.
+    /// Waits until this writer has a row and its turn. Returns at once if it already has a row and its turn.
     ///
     /// # Errors
     /// `Unavailable` if that takes longer than `patience`, or the controller has ended or closed the store.
@@ -121,7 +121,7 @@ impl Writer {
     /// Waits until this writer has its turn.
     ///
     /// # Errors
-    /// As for [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn wait(&mut self, patience: Duration) -> Result<()> {
         self.wait_until(deadline(patience), patience)
     }
@@ -206,7 +206,7 @@ impl Writer {
     /// The current step of a column, for writing in place.
     ///
     /// # Errors
-    /// As for [`column`](Self::column), or the trajectory already has the maximum number of steps.
+    /// Same as [`column`](Self::column); also if the trajectory already has the maximum number of steps.
     pub fn step(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_step()?;
@@ -226,7 +226,7 @@ impl Writer {
     /// Completes the current step and starts the next one.
     ///
     /// # Errors
-    /// As for [`step`](Self::step).
+    /// Same as [`step`](Self::step).
     pub fn step_inc(&mut self) -> Result<()> {
         self.check_row()?;
         self.check_step()?;

@@ -16,7 +16,7 @@ use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, chec
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which do not wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same limit while writers wait for rows: a dropped batch frees rows without waking this wait.
+/// The corresponding limit while writers wait for rows: a dropped batch frees rows without waking this wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
 /// A writer waits for the controller's part of its current step.
@@ -45,7 +45,7 @@ pub struct Scan {
 }
 
 impl Store {
-    /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that want them, reclaims the
+    /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that need them, reclaims the
     /// rows of writers that have ended, and reports requests.
     ///
     /// # Errors
@@ -70,7 +70,8 @@ impl Store {
         Ok(scan)
     }
 
-    /// Waits until a writer appears to want something; call [`scan`](Self::scan) then. `false` after `patience`.
+    /// Waits until a writer appears to need something; call [`scan`](Self::scan) then. Returns `false` after
+    /// `patience`.
     #[must_use]
     pub fn wait_for_writers(&self, patience: Duration) -> bool {
         let deadline = deadline(patience);
@@ -87,7 +88,7 @@ impl Store {
         self.needs_scan() || Instant::now() < deadline
     }
 
-    /// Whether a writer waits for a scan.
+    /// Returns whether a writer waits for a scan.
     fn needs_scan(&self) -> bool {
         let writers = self.inner.writers.lock();
         let mut slots = self.inner.segment.slots().iter().zip(&writers.slots);
@@ -134,7 +135,7 @@ impl Store {
     /// Reads the current step of a writer whose request was reported and not yet given back.
     ///
     /// # Errors
-    /// As for [`answer`](Self::answer).
+    /// Same as [`answer`](Self::answer).
     pub fn observe(&self, slot: usize, column: usize, bytes: &mut [u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
             crate::memory::segment::read(start, &mut bytes[..count]);
@@ -186,7 +187,7 @@ fn give(slot: &Slot) {
 }
 
 impl WriterSlot {
-    /// Whether the writer has ended; only checked if it has been quiet for a while.
+    /// Returns whether the writer has ended; only checked if it has been quiet for a while.
     fn is_dead(&mut self, slot: &Slot, claim: u64, now: u64) -> bool {
         let quiet = now.saturating_sub(slot.heartbeat.load(Ordering::Relaxed));
         if quiet < QUIET_MS || now.saturating_sub(self.looked_ms) < QUIET_MS {

@@ -281,8 +281,8 @@ fn pins_of_a_killed_reader_are_released() {
     assert_eq!(store.metrics().dead_readers, 2);
 }
 
-/// Defect 24: the segment of a dead controller is replaced, that of a living one is not, and names are removed with
-/// their stores.
+/// Defect 24: the segment of a dead controller is replaced, the segment of a living one is not, and names are removed
+/// with their stores.
 #[test]
 fn segments_of_dead_controllers_are_replaced() {
     let name = name("controller");

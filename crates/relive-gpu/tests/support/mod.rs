@@ -53,7 +53,7 @@ pub(crate) enum Fault {
     Registration(u64),
     /// The shipped PTX is refused, as by an old driver.
     OldDriver,
-    /// The same, without a compiler.
+    /// The shipped PTX is refused, and there is no compiler.
     OldDriverWithoutCompiler,
 }
 
@@ -93,7 +93,7 @@ fn compile() -> std::result::Result<Library, String> {
     unsafe { Library::new(&library) }.map_err(|error| error.to_string())
 }
 
-/// A device whose kernels run on the CPU. Without a C++ compiler, prints the reason and returns `None`.
+/// A device that runs its kernels on the CPU. Without a C++ compiler, prints the reason and returns `None`.
 pub(crate) fn emulated() -> Option<(Device, Log)> {
     match kernels() {
         Ok(kernels) => {

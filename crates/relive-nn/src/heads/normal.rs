@@ -56,7 +56,7 @@ impl NormalHead {
         self.sample_by(row, || stream.normal() as f32, action)
     }
 
-    /// Like [`sample`](Self::sample), with standard normal numbers from the caller, one for each dimension.
+    /// Like [`sample`](Self::sample), but with standard normal numbers from the caller, one for each dimension.
     ///
     /// # Panics
     /// If the row does not have two numbers per dimension.

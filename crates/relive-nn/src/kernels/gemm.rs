@@ -32,7 +32,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// What happens to the previous contents of the target.
+/// The treatment of the previous contents of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The product overwrites them.

@@ -24,7 +24,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0

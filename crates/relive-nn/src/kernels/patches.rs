@@ -17,7 +17,7 @@ impl PatchShape {
         self.height * self.width * self.channels
     }
 
-    /// The count of numbers in a patch.
+    /// The number of values in a patch.
     pub(crate) fn len(self) -> usize {
         self.kernel * self.kernel * self.channels
     }
@@ -39,7 +39,7 @@ impl PatchShape {
         (0..rows).flat_map(move |row| (0..columns).map(move |column| corner(row, column)))
     }
 
-    /// The lengths of a row of a patch and of a row of the image.
+    /// The lengths of a row in a patch and of a row in the image.
     fn runs(self) -> (usize, usize) {
         (self.kernel * self.channels, self.width * self.channels)
     }

@@ -61,8 +61,8 @@ impl Support {
     }
 }
 
-/// The distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are those of Z, `[batch,
-/// atoms]`.
+/// The distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are the logits of Z,
+/// `[batch, atoms]`.
 ///
 /// # Panics
 /// If the number of logits is wrong.

@@ -1,6 +1,6 @@
 use super::rows::log_sum_exp;
 
-/// The terms that Munchausen's targets add to those of Q-learning (Vieillard et al. 2020).
+/// The terms that Munchausen's targets add to the targets of Q-learning (Vieillard et al. 2020).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Munchausen {
     /// τ, the temperature of the policies.

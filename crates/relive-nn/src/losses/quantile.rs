@@ -61,7 +61,7 @@ pub fn quantile_loss(
 /// overwritten.
 ///
 /// # Panics
-/// As for [`quantile_loss`].
+/// Same as [`quantile_loss`].
 pub fn implicit_quantile_loss(
     theta: &[f32],
     taus: &[f32],

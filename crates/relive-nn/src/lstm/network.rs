@@ -97,7 +97,7 @@ impl RecurrentNetwork {
     /// into the state.
     ///
     /// # Panics
-    /// As for [`infer`](Self::infer), and if the gradient has a different layout.
+    /// Same as [`infer`](Self::infer); also if the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,

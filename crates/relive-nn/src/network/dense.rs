@@ -16,7 +16,7 @@ pub(crate) const FEW_ROWS: usize = 16;
 /// such weights fit in the cache unpacked.
 const FEW_WEIGHTS: usize = 16_384;
 
-/// The count of numbers in the widest register.
+/// The number of values in the widest register.
 const LANES: usize = 16;
 
 /// `y = activation(x·W + b)`, W of shape `[inputs, outputs]`.
@@ -102,7 +102,7 @@ pub(crate) fn accumulate(x: &[f32], (inputs, outputs): (usize, usize), weight: &
     }
 }
 
-/// Whether products with these weights are faster without packing, for any number of rows.
+/// Returns whether products with these weights are faster without packing, for any number of rows.
 fn is_small(weight: &[f32], outputs: usize) -> bool {
     weight.len() <= FEW_WEIGHTS && outputs.is_multiple_of(LANES)
 }

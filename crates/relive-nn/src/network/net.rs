@@ -78,11 +78,11 @@ impl Network {
         self.stack.last(&scratch.trace, batch)
     }
 
-    /// Like [`infer`](Self::infer), with row-by-row products: the bits of a row's outputs do not depend on the other
-    /// rows. Products of many rows at once add in a different order.
+    /// Like [`infer`](Self::infer), but with row-by-row products: the bits of a row's outputs do not depend on the
+    /// other rows. Products of many rows at once add in a different order.
     ///
     /// # Panics
-    /// As for [`infer`](Self::infer).
+    /// Same as [`infer`](Self::infer).
     pub fn infer_each<'a, 's>(
         &self,
         params: &Params,
@@ -122,7 +122,7 @@ impl Network {
     /// numbers of other networks stay unchanged.
     ///
     /// # Panics
-    /// As for [`gradient`](Self::gradient), and if the gradient has a different layout.
+    /// Same as [`gradient`](Self::gradient); also if the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -137,7 +137,7 @@ impl Network {
     /// to the parameters.
     ///
     /// # Panics
-    /// As for [`gradient`](Self::gradient), and if the gradient and the inputs differ in length.
+    /// Same as [`gradient`](Self::gradient); also if the gradient and the inputs differ in length.
     pub fn input_gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -152,7 +152,7 @@ impl Network {
     /// [`gradient_into`](Self::gradient_into), and with respect to the inputs, row by row.
     ///
     /// # Panics
-    /// As for [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
+    /// Same as [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
     pub fn gradients_into<'a, R>(
         &self,
         params: &Params,

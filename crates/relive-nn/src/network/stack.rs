@@ -110,7 +110,7 @@ impl Layer {
         }
     }
 
-    /// The count of numbers kept for the backward pass, besides the outputs.
+    /// The number of values kept for the backward pass, besides the outputs.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Conv(_) => 0,

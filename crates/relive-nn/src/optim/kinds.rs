@@ -70,7 +70,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Kind {
-    /// Whether the optimizer keeps a first and a second number for each parameter.
+    /// Returns whether the optimizer keeps a first and a second number for each parameter.
     pub(crate) fn keeps(self) -> (bool, bool) {
         match self {
             Self::Adam(_) => (true, true),

@@ -76,7 +76,7 @@ impl Layout {
         self.len
     }
 
-    /// Whether there are no numbers.
+    /// Returns whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

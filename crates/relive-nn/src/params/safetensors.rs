@@ -30,8 +30,8 @@ impl Params {
         safetensors::serialize(views, Some(text)).map_err(|error| Error::damaged(error.to_string()))
     }
 
-    /// Replaces all numbers by those of a safetensors file with exactly the leaves of this layout. Increments the
-    /// version.
+    /// Replaces all numbers by the contents of a safetensors file that has exactly the leaves of this layout.
+    /// Increments the version.
     ///
     /// # Errors
     /// If the file is damaged, lacks a leaf, has a leaf with a different shape or type, or has leaves that the layout

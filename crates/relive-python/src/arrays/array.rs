@@ -1,5 +1,5 @@
-//! Tensors and numpy arrays. Only this module, [`super::buffer`], [`crate::read::out_arrays`], [`super::numeric_array`] and `gpu::batch`
-//! touch numpy's memory.
+//! Tensors and numpy arrays. Only this module, [`super::buffer`], [`crate::read::out_arrays`], [`super::numeric_array`]
+//! and `gpu::batch` touch numpy's memory.
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
 
 use bytes::Bytes;
@@ -47,7 +47,7 @@ impl<'py> Value<'py> {
             |error| {
                 let py = object.py();
                 if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                    // The object's own exception, or that of Ctrl-C.
+                    // The object's own exception, or the exception of Ctrl-C.
                     return error;
                 }
                 PyTypeError::new_err(format!(
@@ -123,7 +123,7 @@ impl<'py> Value<'py> {
     /// The value of one step.
     ///
     /// # Errors
-    /// `ValueError` for an array whose size has changed: reading other leaves of the step may have run code.
+    /// `ValueError` for an array that has changed its size: reading other leaves of the step may have run code.
     pub(crate) fn step(&self) -> PyResult<Rows<'_>> {
         match self {
             Value::Tensor(tensor) => Ok(Rows::step(tensor)),
@@ -134,7 +134,7 @@ impl<'py> Value<'py> {
     /// The values of several steps, counted by the leading dimension; `None` for scalars.
     ///
     /// # Errors
-    /// As for [`step`](Self::step).
+    /// Same as [`step`](Self::step).
     pub(crate) fn steps(&self) -> PyResult<Option<Rows<'_>>> {
         match self {
             Value::Tensor(tensor) => Ok(Rows::steps(tensor)),

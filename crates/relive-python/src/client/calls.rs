@@ -25,7 +25,7 @@ use crate::write::{StructuredWriter, TrajectoryWriter, to_configs};
 
 #[pymethods]
 impl Client {
-    /// `transport` is one of `choices::CHOICES`; `timeout` applies to calls without one of their own, in seconds.
+    /// `transport` is one of `choices::CHOICES`; `timeout`, in seconds, applies to calls without their own timeout.
     #[new]
     #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None, *, as_reverb = false))]
     fn new(
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// The state of each of many servers; empty for a single one.
+    /// The state of each of many servers; empty for a single server.
     fn servers(&self, py: Python<'_>) -> PyResult<Vec<status::ServerState>> {
         Ok(status::servers(&self.connect(py)?))
     }

@@ -95,7 +95,7 @@ impl Client {
         if let Some(old) = old
             && old.process != process
         {
-            // After a fork, this is the parent's connection, whose tasks do not run in this process.
+            // After a fork, this is the parent's connection, and its tasks do not run in this process.
             std::mem::forget(old);
         }
         Ok(client)

@@ -24,8 +24,8 @@ struct CachedRules {
 }
 
 impl Rules {
-    /// Whether sampling an item never deletes it. For an unknown table, the call that requests its samples reports the
-    /// error.
+    /// Returns whether sampling an item never deletes it. For an unknown table, the call that requests its samples
+    /// reports the error.
     pub(crate) fn keep_sampled_items(
         &self,
         py: Python<'_>,

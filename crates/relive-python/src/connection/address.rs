@@ -46,7 +46,7 @@ pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<P
     Err(raise_kind(py, ErrorKind::Unavailable, text))
 }
 
-/// Whether a server listens at `port` of this machine.
+/// Returns whether a server listens at `port` of this machine.
 fn is_listened_at(port: u16) -> bool {
     let hosts = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())

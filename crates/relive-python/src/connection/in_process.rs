@@ -9,7 +9,7 @@ use relive_engine::Engine;
 /// Identifies a server in this process: its port, or a number above all ports if it has none.
 pub(crate) type Place = u32;
 
-/// What this process knows about a place.
+/// This process's information about a place.
 pub(crate) enum LocalServer {
     /// A server in this process is running there.
     Serves(Engine),
@@ -70,7 +70,7 @@ pub(crate) fn stop(place: Place, engine: &Engine) {
     drop(gone);
 }
 
-/// Whether both are the same engine.
+/// Returns whether both are the same engine.
 pub(crate) fn is_same(one: &Engine, other: &Engine) -> bool {
     std::sync::Arc::ptr_eq(one.ledger(), other.ledger())
 }

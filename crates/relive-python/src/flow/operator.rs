@@ -63,7 +63,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
 }
 
 impl Operator {
-    /// Whether the operator has a thread of its own.
+    /// Returns whether the operator has its own thread.
     pub(super) fn has_a_thread(&self) -> bool {
         matches!(self, Operator::Prefetch(_))
     }

@@ -105,7 +105,7 @@ impl PyWriter {
         ShardWriter::connect(address, options).map(PyWriter).map_err(|error| raise(&error))
     }
 
-    /// Waits until the reader has room for a message. Returns false if it wants no more.
+    /// Waits until the reader has room for a message. Returns false if the reader accepts no more.
     fn wait_for_room(&self, py: Python<'_>) -> PyResult<bool> {
         loop {
             match py.detach(|| self.0.wait_for_room(SLICE)) {
@@ -117,12 +117,12 @@ impl PyWriter {
         }
     }
 
-    /// Sends a message. Returns false if the reader wants no more.
+    /// Sends a message. Returns false if the reader accepts no more.
     fn send(&self, message: &[u8]) -> PyResult<bool> {
         is_open(self.0.send(Bytes::copy_from_slice(message)))
     }
 
-    /// Ends the stream, and waits until every message was read. Returns false if the reader wants no more.
+    /// Ends the stream, and waits until every message was read. Returns false if the reader accepts no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let patience = crate::interpreter::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {

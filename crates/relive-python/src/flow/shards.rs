@@ -31,7 +31,7 @@ impl Shards {
 
 #[pymethods]
 impl Shards {
-    /// A shard for each iterable, in the consumer's thread or each in a thread of its own.
+    /// A shard for each iterable, in the consumer's thread or each in its own thread.
     #[staticmethod]
     fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
         let executor = if has_threads { Executor::Threads } else { Executor::Serial };
@@ -54,7 +54,7 @@ impl Shards {
         Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow))))
     }
 
-    /// Shuffles the items of each shard; each has a random stream of its own.
+    /// Shuffles the items of each shard; each has its own random stream.
     fn local_shuffle(&self, buffer: usize, seed: u64) -> PyResult<Shards> {
         Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed)))
     }

@@ -29,7 +29,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A flow whose graph no other thread pulls from.
+    /// A flow with a graph that no other thread pulls from.
     pub(super) fn new(flow: Flow<Item>) -> Stream {
         Stream::of_graph(flow, true)
     }

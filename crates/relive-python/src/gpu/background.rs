@@ -48,7 +48,7 @@ impl BatchFailure {
     }
 }
 
-/// Collects batches, in a thread of its own or on demand.
+/// Collects batches, in its own thread or on demand.
 pub(super) struct Background {
     collector: Collector,
     jobs: Option<Sender<Job>>,

@@ -12,7 +12,7 @@ use super::raise::OrRaise;
 use crate::arrays::array::from_elements;
 use crate::arrays::buffer;
 
-/// The number of batches whose memory numpy uses.
+/// The number of batches in memory that numpy uses.
 #[derive(Clone, Default)]
 pub(super) struct LentCount(Arc<AtomicUsize>);
 

@@ -47,8 +47,8 @@ impl Hub {
         self.serving.replace(Some(serving));
     }
 
-    /// From now on, also reads the stores of other ranks: those of `others` in this machine's memory, and those at
-    /// `addresses` on other machines.
+    /// From now on, also reads the stores of other ranks: the stores of `others` in this machine's memory, and the
+    /// stores at `addresses` on other machines.
     ///
     /// # Errors
     /// A store is unreachable, or ranks are missing.

@@ -238,7 +238,7 @@ impl Draws {
                 weights.push(*new);
             }
         }
-        // For many changes, building the sums over all rows anew is faster than updating them one by one.
+        // For many changes, recomputing the sums over all rows is faster than updating them one by one.
         if indices.len() > now.len() / 4 {
             self.weights.load(&now)?;
         } else {

@@ -106,7 +106,7 @@ impl GpuLoader {
         self.with(py, |work| work.next(py))
     }
 
-    /// Whether the ranks must draw together before the next batch.
+    /// Returns whether the ranks must draw together before the next batch.
     fn is_short(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
     }
@@ -229,8 +229,8 @@ impl Work {
         }
     }
 
-    /// Collects a batch over new connections after the ones that pinned its trajectories were lost. If that fails too,
-    /// the batch is lost, so that all continuing ranks have returned the same number of batches.
+    /// Collects a batch over new connections after the loss of the connections that pinned its trajectories. If that
+    /// fails too, the batch is lost, so that all continuing ranks have returned the same number of batches.
     fn retry<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
         let pinned = match py.detach(|| self.draws.try_pin_again(&drawn)) {
             Ok(Some(pinned)) => pinned,

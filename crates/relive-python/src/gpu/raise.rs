@@ -22,8 +22,8 @@ thread_local! {
     static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
 }
 
-/// Whether a wait without the interpreter must end because a signal handler raised. Only the main thread runs signal
-/// handlers.
+/// Returns whether a wait without the interpreter must end because a signal handler raised. Only the main thread runs
+/// signal handlers.
 pub(super) fn interrupted() -> bool {
     let raised = attach(|py| py.check_signals().err());
     let is_raised = raised.is_some();

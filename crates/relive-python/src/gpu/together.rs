@@ -2,8 +2,8 @@
 //!
 //! A round has two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
 //! ([`Together::summary`]). In the second, it pins its own draws and then sends them ([`Together::part`]). These pins
-//! prevent the trajectories from being replaced until all ranks have pinned their shares ([`Together::share`]). A rank
-//! knows that all ranks have pinned their shares when they reach the next list.
+//! prevent the trajectories from being replaced until all ranks have pinned their shares ([`Together::share`]). All
+//! ranks have pinned their shares by the time that they reach the next list.
 
 use relive_gpu::select::{Order, Part, Selector, Summary};
 use relive_gpu::{ErrorKind, Pinned};

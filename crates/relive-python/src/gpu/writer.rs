@@ -1,4 +1,4 @@
-//! Writers: environments, mostly in processes of their own, that write trajectories in place.
+//! Writers: environments, mostly in their own processes, that write trajectories in place.
 
 use std::time::{Duration, Instant};
 

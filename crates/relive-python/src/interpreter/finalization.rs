@@ -1,8 +1,8 @@
 //! Threads that run Rust code while the interpreter is finalized.
 //!
-//! Before Python 3.14, a finalizing interpreter ends each thread that asks for it with `pthread_exit`. With glibc, that
-//! unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python from Rust
-//! therefore blocks instead, as threads do since Python 3.14, and the process ends with its own exit code.
+//! Before Python 3.14, a finalizing interpreter calls `pthread_exit` in each thread that requests the interpreter. With
+//! glibc, that unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python
+//! from Rust therefore blocks instead, as threads do since Python 3.14, and the process ends with its own exit code.
 #![expect(unsafe_code, reason = "a cleanup handler is registered with glibc")]
 
 use std::thread;

@@ -35,8 +35,8 @@ impl Origin {
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is a child of that process. The parent's threads and connections do not exist here, and its locks
-    /// may be held forever.
+    /// Returns whether this is a child of that process. The parent's threads and connections do not exist here, and its
+    /// locks may be held forever.
     pub(crate) fn is_foreign(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
     }

@@ -47,7 +47,7 @@ impl<T: Default> Brief<T> {
     }
 }
 
-/// A value whose user may need the interpreter.
+/// A value for users that may need the interpreter.
 pub(crate) struct Detached<T>(Mutex<T>);
 
 impl<T: Send> Detached<T> {

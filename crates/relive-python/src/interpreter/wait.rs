@@ -252,7 +252,7 @@ pub(crate) enum Operation {
     Sample,
 }
 
-/// The condition that such operations on `table` wait for; the server is asked only if the wait is long.
+/// The condition that such operations on `table` wait for; the server is queried only if the wait is long.
 pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) -> Reason<'r> {
     let (client, table) = (client.clone(), table.to_owned());
     Box::pin(async move {
@@ -268,7 +268,7 @@ pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) 
     })
 }
 
-/// The condition that a flush waits for, whose items may belong to any table.
+/// The condition that a flush waits for; its items may belong to any table.
 pub(crate) fn unconfirmed<'r>() -> Reason<'r> {
     let text = "the server has not confirmed all items: it is unreachable, or a rate limiter blocks them; \
                 client.status() shows what is waiting";

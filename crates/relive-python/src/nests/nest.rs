@@ -54,7 +54,7 @@ impl<'py> Container<'py> {
     }
 }
 
-/// Whether the object is one of the common leaves. For other objects, Python code must decide whether they are
+/// Returns whether the object is one of the common leaves. For other objects, Python code must decide whether they are
 /// mappings. This takes time, and the call does not return if the interpreter is finalized in the meantime.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
     object.is_none()
@@ -85,8 +85,8 @@ fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
     generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
 }
 
-/// Whether the object is a written-out array: a non-empty list of Python's own numbers, or of such lists with one
-/// shape.
+/// Returns whether the object is a written-out array: a non-empty list of Python's own numbers, or of such lists with
+/// one shape.
 pub(crate) fn is_written_out(object: &Bound<'_, PyAny>) -> bool {
     object.cast_exact::<PyList>().is_ok_and(|list| written_dims(list, 0).is_some())
 }
@@ -262,7 +262,7 @@ fn to_nest_at<T>(
     })
 }
 
-/// Whether the nest contains a `None`.
+/// Returns whether the nest contains a `None`.
 pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
     match nest {
         Nest::None => true,
@@ -273,7 +273,7 @@ pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
     }
 }
 
-/// A Rust structure as a Python one. Named tuples get a class of their name.
+/// A Rust structure as a Python one. Named tuples get a class with their name.
 pub(crate) fn from_nest<'py, T>(
     py: Python<'py>,
     nest: &Nest<T>,
@@ -306,7 +306,7 @@ pub(crate) fn from_nest<'py, T>(
     })
 }
 
-/// The class of named tuples with that name and those fields; always the same one, so that `type(a) is type(b)`.
+/// The class of named tuples with this name and these fields; always the same one, so that `type(a) is type(b)`.
 fn named_tuple_class<'py>(py: Python<'py>, name: &str, fields: &[&str]) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

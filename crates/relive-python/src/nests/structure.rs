@@ -11,8 +11,8 @@ use super::nest::{self, Container, MAX_DEPTH};
 use crate::arrays::array;
 use crate::error::OrRaise;
 
-/// Checks that items of `table` may have the structure of `trajectory`; returns false if the server must be asked
-/// first.
+/// Checks that items of `table` may have the structure of `trajectory`; returns false if this requires a request to the
+/// server.
 pub(crate) fn agree_on_columns(
     writer: &mut TrajectoryWriter,
     table: &str,
@@ -32,7 +32,8 @@ pub(crate) fn agree_on_columns(
         .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
 }
 
-/// Whether `object` has the columns of `kept`, for common containers: runs no Python code and allocates nothing.
+/// Returns whether `object` has the columns of `kept`, for common containers: runs no Python code and allocates
+/// nothing.
 fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     match kept {
         Nest::Leaf(()) => object.cast::<TrajectoryColumn>().is_ok(),

@@ -180,7 +180,7 @@ fn gather(
     taken.into_iter().zip(layouts).enumerate().map(column).collect()
 }
 
-/// The columns as `[samples, rows, ..cell]`, padded with zeros. The layouts are those of the batch, or have more rows.
+/// The columns as `[samples, rows, ..cell]`, padded with zeros. The layouts are the batch's, or have more rows.
 pub(crate) fn padded(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],

@@ -151,7 +151,7 @@ impl OutArray {
     }
 }
 
-/// Whether an array's elements can be written in place: row-major, in this machine's byte order.
+/// Returns whether an array's elements can be written in place: row-major, in this machine's byte order.
 fn check_memory(path: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     // SAFETY: the pointer is that of a live array, which is read while the interpreter is held.
     let flags = unsafe { (*array.as_array_ptr()).fields.flags };

@@ -1,4 +1,4 @@
-//! Agents that Python passes, which are native ones with settings or Python ones, and settings as JSON.
+//! Agents that Python passes: native agents with settings, or Python agents; and settings as JSON.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ type Sizes = BTreeMap<String, u64>;
 
 /// A request about the loggers' files.
 pub(super) struct FileRequest {
-    /// Truncates the files to these sizes; without them, the request asks for the sizes.
+    /// Truncates the files to these sizes; without them, the request is for the current sizes.
     cut_back: Option<Sizes>,
     answer: SyncSender<Result<Sizes>>,
 }

@@ -1,4 +1,4 @@
-//! A node of a run whose workers are Python processes.
+//! A node of a run with Python processes as workers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Runs whose workers are Python processes: the server of their tables, and the entry points of the processes.
+//! Runs with Python processes as workers: the server of their tables, and the entry points of the processes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl ServedTables {
     }
 }
 
-/// The agent and the environments of a process that joins a run: the given ones, or the native ones that the run names.
+/// The agent and the environments of a process that joins a run: the given ones, or the native ones with the names from
+/// the run.
 struct JoinInputs {
     agent: Option<Arc<dyn Agent>>,
     make: Option<MakeEnvironment>,

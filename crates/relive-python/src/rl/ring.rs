@@ -98,7 +98,7 @@ impl Ring {
         self.raise_ring_error(py, py.detach(|| self.ring.all_reduce(numbers, reduction)))
     }
 
-    /// Replaces this member's bytes with those of member 0, which must have the same length.
+    /// Replaces this member's bytes with the bytes of member 0, which must have the same length.
     fn broadcast(&self, py: Python<'_>, mut data: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
         let own = data.as_slice_mut().map_err(invalid)?;
         let mut bytes = own.to_vec();

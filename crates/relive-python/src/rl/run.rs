@@ -1,4 +1,4 @@
-//! Runs of an agent, on a thread beside the interpreter.
+//! Runs of an agent, on a separate thread from the interpreter's.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -129,7 +129,7 @@ pub(crate) fn train_agent<'py>(
     result(py, &watch, trained, raised)
 }
 
-/// The actors as processes of this machine, or as those of nodes if `supervisor` starts nodes.
+/// The actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes.
 fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
     let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
     Ok(Processes { server: None, by_nodes })

@@ -36,7 +36,7 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     Ok(dict)
 }
 
-/// The same fields, and those that only a Relive server reports: bytes and waiters.
+/// The same fields, and the fields that only a Relive server reports: bytes and waiters.
 pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;

@@ -31,7 +31,7 @@ pub(crate) fn raise_append(
     raise_kind(py, error.kind(), text)
 }
 
-/// Like [`raise_append`], for writers that identify columns only by number.
+/// Like [`raise_append`], but for writers that identify columns only by number.
 pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> PyErr {
     let source = std::error::Error::source(error);
     match source.and_then(|source| source.downcast_ref::<AppendMismatch>()) {

@@ -34,7 +34,7 @@ pub(crate) enum Lists {
 }
 
 impl Lists {
-    /// Whether `object` is interpreted as an array.
+    /// Returns whether `object` is interpreted as an array.
     fn join(self, object: &Bound<'_, PyAny>) -> bool {
         self == Lists::Arrays && is_written_out(object)
     }

@@ -134,7 +134,7 @@ impl TrajectoryWriter {
     }
 
     /// A timeout in milliseconds with dm-reverb's meaning: `None`, 0 and negative values wait forever, unless the
-    /// client has a limit of its own.
+    /// client has its own limit.
     fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
             None => limit,
@@ -369,8 +369,8 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Closes the writer. Unconfirmed items are dropped, with a warning in the log. With `report_loss`, an exception also
-    /// reports the number and the tables of these items, and the reason.
+    /// Closes the writer. Unconfirmed items are dropped, with a warning in the log. With `report_loss`, an exception
+    /// also reports the number and the tables of these items, and the reason.
     #[pyo3(signature = (*, report_loss = false))]
     fn close(&self, py: Python<'_>, report_loss: bool) -> PyResult<()> {
         let mut writer = self.shared.lock(py)?.writer.take();

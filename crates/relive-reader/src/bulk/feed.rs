@@ -53,7 +53,8 @@ impl BulkFeed {
         self.shared.patience()
     }
 
-    /// Returns the number of batches that have arrived, and of those that were requested and have not.
+    /// Returns the number of batches that have arrived, and the number of batches that were requested and have not
+    /// arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
     }

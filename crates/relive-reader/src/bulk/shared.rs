@@ -98,7 +98,8 @@ impl Shared {
         &self.table
     }
 
-    /// Returns the number of batches that have arrived, and of those that were requested and have not.
+    /// Returns the number of batches that have arrived, and the number of batches that were requested and have not
+    /// arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         let owed = usize::try_from(state.outstanding + state.credits).unwrap_or(usize::MAX);
@@ -138,7 +139,7 @@ impl Shared {
         TakeResult::Nothing { give_up_at }
     }
 
-    /// Returns the error for a server that stays away.
+    /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
         let mut state = self.state.lock();
         let text = state.outage.as_ref().map_or_else(String::new, |(_, text)| text.clone());
@@ -224,7 +225,7 @@ impl Shared {
         wake(state);
     }
 
-    /// Whether everything that may be requested has arrived.
+    /// Returns whether everything that may be requested has arrived.
     pub(super) fn is_done(&self) -> bool {
         let state = self.state.lock();
         state.left == Some(0) && state.credits == 0 && state.outstanding == 0
@@ -246,14 +247,14 @@ impl Arrivals {
         }
     }
 
-    /// Whether enough batches may be requested, or no further ones will be added.
+    /// Returns whether enough batches may be requested, or no further ones will be added.
     fn is_request_due(&self, ahead: u64) -> bool {
         let is_last = self.outstanding == 0 || self.left == Some(0);
         self.credits > 0 && (self.credits * 2 >= ahead || is_last)
     }
 
-    /// Whether the server may need an acknowledgement of the taken bytes before it can send the rest of the requested
-    /// batches.
+    /// Returns whether the server may need an acknowledgement of the taken bytes before it can send the rest of the
+    /// requested batches.
     fn is_acknowledgement_due(&self) -> bool {
         self.outstanding > 0
             && (self.taken_bytes >= ACKNOWLEDGED_BYTES || (self.taken_bytes > 0 && self.credits == 0))

@@ -1,4 +1,4 @@
-//! Pieces of shared memory that a server lends, each with a batch. NumPy arrays use this memory without a copy
+//! Pieces of shared memory that a server provides, each with a batch. NumPy arrays use this memory without a copy
 //! (`buffer.rs` of relive-python); when the last array of a batch is freed, its piece is returned.
 
 use std::sync::Arc;

@@ -51,8 +51,8 @@ impl ExactFeed {
     /// Waits until `requested` samples have arrived.
     ///
     /// # Errors
-    /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After both, the call
-    /// can be repeated. Also, any other error of the server.
+    /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After either error, the
+    /// call can be repeated. Also returns any other error of the server.
     pub(crate) async fn fill(&mut self, requested: usize, timeout: Option<Duration>) -> Result<()> {
         if self.ready.len() >= requested {
             return Ok(());

@@ -102,10 +102,10 @@ impl SampleCall {
     /// Waits for the samples until the call times out.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Same as [`wait`](Self::wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     pub fn finish(mut self) -> Result<Vec<Sample>> {
         loop {
             if let Some(samples) = self.wait(LONG) {

@@ -66,7 +66,7 @@ impl OwnStream {
         runtime.block_on(act(Exchange { stream, channel }))
     }
 
-    /// Whether nothing is outstanding, so another call can use it.
+    /// Returns whether nothing is outstanding, so another call can use it.
     pub(super) fn is_idle(&self) -> bool {
         self.stream.as_ref().is_none_or(|stream| !stream.has_outstanding())
     }
@@ -164,8 +164,8 @@ impl Stream {
         }
     }
 
-    /// Waits for the end of a stream whose request was withdrawn, and adds the samples that arrive until then to
-    /// `into`. Dropping the future loses nothing.
+    /// Waits for the end of a stream with a withdrawn request, and adds the samples that arrive until then to `into`.
+    /// Dropping the future loses nothing.
     pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
         while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
             if !stream.has_outstanding() || stream.receive(into).await.is_err() {
@@ -174,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream has outstanding samples.
+    /// Returns whether the stream has outstanding samples.
     fn has_outstanding(&self) -> bool {
         self.outstanding > 0 || self.assembler.is_mid_sample()
     }

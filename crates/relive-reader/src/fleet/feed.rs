@@ -100,7 +100,7 @@ impl FleetFeed {
         &self.table
     }
 
-    /// Returns how many credits should be returned together.
+    /// Returns how many credits should be handed back at once.
     pub(crate) fn credit_batch(&self) -> usize {
         self.credit_batch
     }
@@ -114,14 +114,14 @@ impl FleetFeed {
         }
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
-    /// not arrived.
+    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
+    /// requested and have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sum = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
     }
 
-    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
+    /// Hands credits back and appends all available samples to `into`. Returns `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,
@@ -168,7 +168,7 @@ impl FleetFeed {
 
     /// Appends the samples that have arrived to `into`, for a caller that takes no further samples.
     pub(crate) fn take_arrived(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
-        // The caller already knows why no more samples arrived.
+        // The caller has already received the reason why no more samples arrived.
         let _ = self.collect(into, cx);
     }
 
@@ -185,8 +185,8 @@ impl FleetFeed {
         Some(Poll::Ready(Some(Ok(()))))
     }
 
-    /// Whether the servers and sizes for draws are known. The sizes must not be older than the beginning of reading, so
-    /// that they include all items confirmed before.
+    /// Returns whether the servers and sizes for draws are known. The sizes must not be older than the beginning of
+    /// reading, so that they include all items confirmed before.
     fn may_draw(&mut self, now: Instant) -> bool {
         let Some(from) = self.fresh_from else { return true };
         let servers = self.fleet.members();

@@ -73,7 +73,7 @@ impl Lane {
         }
     }
 
-    /// Whether samples may be requested from it.
+    /// Returns whether samples may be requested from it.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         self.server.is_up() && !self.timed_out && self.paused_until.is_none_or(|until| until <= now)
     }
@@ -83,8 +83,8 @@ impl Lane {
         self.paused_until
     }
 
-    /// Whether requests are outstanding and the server delivers nothing. A server with samples that have arrived but
-    /// were not taken is not stalled.
+    /// Returns whether requests are outstanding and the server delivers nothing. A server with samples that have
+    /// arrived but were not taken is not stalled.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         self.outstanding > 0 && now >= self.stalls_at() && self.counts().0 == 0
     }
@@ -97,7 +97,7 @@ impl Lane {
         self.requested_since + PATIENCE
     }
 
-    /// Whether its table is a part of the mixture.
+    /// Returns whether its table is a part of the mixture.
     pub(super) fn takes_part(&self, now: Instant) -> bool {
         self.server.is_up() && self.silent_since.is_none_or(|since| now < since + LONG_SILENCE)
     }
@@ -164,16 +164,16 @@ impl Lane {
         self.facts = facts;
     }
 
-    /// Pauses requests to the server, longer each time that it delivers nothing. In the meantime, asks the server for
-    /// the state of its table.
+    /// Pauses requests to the server, longer each time that it delivers nothing. In the meantime, requests the state of
+    /// the server's table.
     pub(super) fn pause_requests(&mut self) {
         self.server.refresh_now();
         self.paused_until = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
-    /// not arrived.
+    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
+    /// requested and have not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         self.feed.as_ref().map_or((0, 0), RemoteFeed::counts)
     }

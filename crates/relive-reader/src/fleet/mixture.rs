@@ -16,8 +16,8 @@ pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<
     (per_item.is_finite() && per_item > 0.0).then_some(per_item)
 }
 
-/// Converts size and average weight of the tables of all servers to the weight of each. A server whose average is
-/// unknown gets the average of the others.
+/// Converts the sizes and average weights of all servers' tables to the weight of each server. A server with an unknown
+/// average gets the average of the others.
 pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     let known =
         tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));

@@ -14,11 +14,11 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// The largest number of rows of a padded sample whose cells have no bytes, such as those of shape `[0]`. Such rows
+/// The largest number of rows of a padded sample with cells that have no bytes, such as cells of shape `[0]`. Such rows
 /// have no data, so a few bytes from a server could announce 2^32 of them. Real items have hundreds of steps.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
-/// A batch of samples, each of whose columns can be decoded into one array.
+/// A batch of samples. Each of its columns can be decoded into one array.
 ///
 /// Data is decoded only on request. All methods work without a Tokio runtime and from any thread.
 ///
@@ -71,7 +71,7 @@ pub struct SampleBatch {
 }
 
 enum Content {
-    /// Samples whose data is in their chunks.
+    /// Samples with their data in their chunks.
     Planned { batch: Batch, table: Arc<str> },
     /// Gathered columns in one block of memory.
     Gathered(Arc<Gathered>),
@@ -122,7 +122,7 @@ impl SampleBatch {
     /// if no writer has named the columns, or if the server is dm-reverb. Then only the order of the columns is known.
     ///
     /// # Errors
-    /// `InvalidArgument` if there are no valid names, because writers that do not check them
+    /// `InvalidArgument` if there are no valid names, because writers that do not check names
     /// (`TrajectoryWriterOptions::check_names`) have written items with other names or another number of columns.
     pub fn names(&self) -> Result<Option<&Arc<Nest<()>>>> {
         let Some(structure) = &self.structure else { return Ok(None) };
@@ -156,12 +156,12 @@ impl SampleBatch {
         }
     }
 
-    /// Whether there are no samples.
+    /// Returns whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the samples. The samples of a gathered batch have their own chunks, not those of their writers.
+    /// Returns the samples. The samples of a gathered batch have their own chunks instead of their writers' chunks.
     pub fn samples(&self) -> &[Sample] {
         self.samples.get_or_init(|| match &self.content {
             Content::Planned { batch, table } => of_table(batch.samples().to_vec(), table),
@@ -189,7 +189,7 @@ impl SampleBatch {
         batch.column_memory(column)
     }
 
-    /// Iterates over the sampling information of each sample: key, probability and further facts.
+    /// Iterates over the sampling information of each sample: key, probability and further details.
     pub fn infos(&self) -> impl ExactSizeIterator<Item = SampleInfo> {
         let info = |index: usize| match &self.content {
             Content::Planned { batch, .. } => batch.samples().get(index).map(SampleInfo::from),
@@ -215,13 +215,13 @@ impl SampleBatch {
         self.described()?.into_iter().enumerate().map(even).collect()
     }
 
-    /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has the number of
+    /// Like [`columns`](Self::columns), but samples may differ in their number of rows: each column has the number of
     /// rows of its longest sample.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells have no bytes
-    /// and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader allocate any
-    /// amount of memory for them.
+    /// Same as [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells have no
+    /// bytes and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader
+    /// allocate any amount of memory for them.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
         for (number, column) in described.iter().enumerate() {
@@ -241,7 +241,7 @@ impl SampleBatch {
     /// Returns the number of rows of a column in each sample; 1 if the column is squeezed.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded); `InvalidArgument` if there is no such column.
+    /// Same as [`columns_padded`](Self::columns_padded); also `InvalidArgument` if there is no such column.
     pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
         Ok(self.column(column)?.rows(self.len()))
     }
@@ -250,17 +250,18 @@ impl SampleBatch {
     /// is squeezed: little-endian and row-major. It fills all of `out`.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if `out` has
-    /// the wrong size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of
+    /// Same as [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if `out`
+    /// has the wrong size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of
     /// `out` is then unspecified.
     pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
         self.gather_columns_into([(column, out)])
     }
 
-    /// As [`gather_into`](Self::gather_into), for several columns at once. Chunks that they share are decoded once.
+    /// Like [`gather_into`](Self::gather_into), but for several columns at once. Chunks that they share are decoded
+    /// once.
     ///
     /// # Errors
-    /// As [`gather_into`](Self::gather_into).
+    /// Same as [`gather_into`](Self::gather_into).
     pub fn gather_columns_into<'o>(
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
@@ -289,9 +290,9 @@ impl SampleBatch {
     /// 0 for missing ones.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has strings, if
-    /// a sample has more than `max_rows` rows, or if `out` or `mask` has the wrong size. `DataLoss` for data that
-    /// cannot be decoded.
+    /// Same as [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has
+    /// strings, if a sample has more than `max_rows` rows, or if `out` or `mask` has the wrong size. `DataLoss` for
+    /// data that cannot be decoded.
     pub fn gather_padded_into(
         &self,
         column: usize,
@@ -331,8 +332,8 @@ impl SampleBatch {
     /// rows.
     ///
     /// # Errors
-    /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it has no strings;
-    /// `DataLoss` for data that cannot be decoded.
+    /// Same as [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it has no
+    /// strings; `DataLoss` for data that cannot be decoded.
     pub fn strings(&self, column: usize) -> Result<Vec<Bytes>> {
         let dtype = self.column(column)?.layout.dtype;
         match &self.content {

@@ -94,7 +94,7 @@ impl Sample {
         self.info.table_size = self.info.table_size.saturating_add(others);
     }
 
-    /// Returns the sampling information: key, probability and further facts.
+    /// Returns the sampling information: key, probability and further details.
     pub fn info(&self) -> &SampleInfo {
         &self.info
     }

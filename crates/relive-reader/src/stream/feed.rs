@@ -32,7 +32,7 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// As [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
+    /// Like [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,
@@ -64,7 +64,7 @@ impl RemoteFeed {
         self.shared.table()
     }
 
-    /// Returns how many credits should be returned together.
+    /// Returns how many credits should be handed back at once.
     pub(crate) fn credit_batch(&self) -> usize {
         self.shared.credit_batch()
     }
@@ -74,13 +74,13 @@ impl RemoteFeed {
         self.shared.give_back(credits);
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
-    /// not arrived.
+    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
+    /// requested and have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
     }
 
-    /// Returns credits, and appends all available samples to `into`. `None` after the last sample.
+    /// Hands credits back and appends all available samples to `into`. Returns `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
         credits: usize,

@@ -1,7 +1,7 @@
 //! The messages of a stream of samples.
 //!
-//! gRPC's framing is parsed here and not by a codec. A message that is complete in one HTTP/2 frame, which is usual for
-//! small items, is therefore passed on without a copy.
+//! gRPC's framing is parsed here rather than by a codec. A message that is complete in one HTTP/2 frame, which is usual
+//! for small items, is therefore passed on without a copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -135,13 +135,13 @@ impl Shared {
 
     // For the sampler.
 
-    /// Returns how many credits should be returned together.
+    /// Returns how many credits should be handed back at once.
     pub(super) fn credit_batch(&self) -> usize {
         (self.max_in_flight / PIPELINE_FRACTION).max(1)
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and of those that were requested and have
-    /// not arrived.
+    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
+    /// requested and have not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.ready.len(), state.workers.iter().map(|worker| worker.outstanding).sum())
@@ -154,7 +154,7 @@ impl Shared {
         self.wake_idle_workers(state);
     }
 
-    /// Returns credits and takes all samples that are ready.
+    /// Hands credits back and takes all samples that are ready.
     pub(super) fn take(&self, into: &mut VecDeque<Sample>, credits: usize, waker: &Waker) -> TakeResult {
         let mut state = self.state.lock();
         state.credits += credits;
@@ -168,7 +168,7 @@ impl Shared {
         taken
     }
 
-    /// Returns the error for a server that stays away.
+    /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
         let text = self.state.lock().outage.take().map_or_else(String::new, |outage| outage.text);
         let waited = self.unavailable_timeout;
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// Ends the sending half of every stream. While it is open, the transport keeps the stream, and the server does not
-    /// learn that its reader is gone.
+    /// notice that the reader is gone.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -264,7 +264,7 @@ impl Shared {
         }))
     }
 
-    /// Returns what the worker's stream does now.
+    /// Returns the next action of the worker's stream.
     fn next_request(&self, state: &Credits, worker: usize) -> NextRequest {
         let Some(mine) = state.workers.get(worker) else { return NextRequest::End };
         let left =

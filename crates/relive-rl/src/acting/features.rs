@@ -43,7 +43,7 @@ impl Features {
         Ok(Features { leaves, width })
     }
 
-    /// The count of numbers in an observation.
+    /// The number of values in an observation.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width

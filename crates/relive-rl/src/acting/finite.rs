@@ -65,7 +65,7 @@ impl FiniteCheck {
     }
 }
 
-/// The first unusable number. There is usually none, so the check for one is branchless.
+/// Returns the first unusable number. Usually there is none, so the check is branchless.
 fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
     if !values.iter().fold(false, |is_found, value| is_found | !is_learnable(number(value))) {
         return None;
@@ -73,7 +73,7 @@ fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)>
     values.iter().map(number).enumerate().find(|(_, value)| !is_learnable(*value))
 }
 
-/// Whether a number is finite as a float32, the type that networks use.
+/// Returns whether a number is finite as a float32, the type that networks use.
 #[expect(clippy::cast_possible_truncation, reason = "whether it can be cast is asked")]
 pub(crate) fn is_learnable(value: f64) -> bool {
     (value as f32).is_finite()

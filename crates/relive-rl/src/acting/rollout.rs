@@ -9,7 +9,7 @@ use crate::{Part, Result, RlError, Times, Weights};
 
 /// A fragment of steps in each of several environments (rows), time first: cell `time · rows + row`.
 ///
-/// An environment whose episode has ended resets at the next step. That cell is a FIRST: it holds the last
+/// After the end of an episode, the environment resets at the next step. That cell is a FIRST: it holds the last
 /// observation of the previous episode, its action was ignored, and learners must skip it.
 #[derive(Debug)]
 pub struct Rollout {
@@ -81,8 +81,7 @@ impl Rollout {
         of(&self.observations) + of(&self.actions) + of(&self.extras) + answers
     }
 
-    /// Puts rollouts of equal length side by side: the rows of the first, then those of the second, and so
-    /// on.
+    /// Puts rollouts of equal length side by side: the rows of the first, then the rows of the second, and so on.
     ///
     /// # Errors
     /// The list is empty, or lengths or layouts differ.

@@ -114,7 +114,7 @@ impl RolloutWorker {
     /// environment plays a fixed share, which avoids a bias towards short episodes.
     ///
     /// # Errors
-    /// The same as for [`rollout`](Self::rollout).
+    /// Same as [`rollout`](Self::rollout).
     pub(crate) fn episodes(&mut self, count: usize) -> Result<Vec<Episode>> {
         self.is_begun = false;
         self.begin()?;
@@ -204,7 +204,7 @@ impl RolloutWorker {
     /// started are reset.
     ///
     /// # Errors
-    /// [`State`](crate::RlError::State) if the bytes are not such a state.
+    /// [`State`](crate::RlError::State) if the bytes do not encode the state of a worker.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut parts = [Vec::new(), Vec::new()];
         state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;

@@ -21,12 +21,12 @@ pub trait Adder: Send {
     /// [`Order`](crate::RlError::Order) if no episode has begun; the step cannot be written.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()>;
 
-    /// Like [`add`](Self::add), with the actor's extras, such as the state of a recurrent network before the
+    /// Like [`add`](Self::add), but with the actor's extras, such as the state of a recurrent network before the
     /// action.
     ///
     /// # Errors
-    /// The same as for `add`; also extras that differ from those for which the adder was created. Most adders accept no
-    /// extras.
+    /// The errors of `add`; also extras that differ from the ones for which the adder was created. Most adders accept
+    /// no extras.
     fn add_with_extras(
         &mut self,
         action: View<'_>,

@@ -80,7 +80,7 @@ impl Adder for EpisodeAdder {
     }
 
     /// # Errors
-    /// In addition to those of every adder: the episode exceeds its maximum length.
+    /// The errors of every adder; also an episode that exceeds its maximum length.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.add_with_extras(action, step, observation, View::empty())
     }

@@ -10,7 +10,7 @@ use super::priority::Priority;
 use super::step::Steps;
 use crate::{Result, RlError, Saveable, state};
 
-/// What to do at the end of an episode with rows that do not fill a period.
+/// What to do with rows at the end of an episode that do not fill a period.
 ///
 /// The row of the last observation counts as a row of the episode. A sequence is *due* when the episode has
 /// as many rows as a sequence, and then after every period.
@@ -23,7 +23,7 @@ pub enum EndOfEpisode {
     Truncate,
     /// Writes a sequence of full length from the last rows. Episodes that are shorter write nothing.
     Write,
-    /// Writes nothing: sequences continue into the next episode, whose first row is marked as a start.
+    /// Writes nothing: sequences continue into the next episode, and its first row is marked as a start.
     Continue,
 }
 
@@ -89,7 +89,7 @@ impl SequenceAdder {
     }
 
     /// Returns when all created items are in their tables. Unless sequences continue into the next episode, the end of
-    /// an episode flushes, too.
+    /// an episode also flushes.
     ///
     /// # Errors
     /// The table is closed.

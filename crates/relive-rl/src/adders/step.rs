@@ -41,7 +41,7 @@ impl Steps {
         Ok(Nest::dict([("observation", observation), ("start_of_episode", Nest::Leaf(flag))]))
     }
 
-    /// Whether a leaf is known before the action of its row.
+    /// Returns whether a leaf is known before the action of its row.
     pub(super) fn is_begun(path: &str) -> bool {
         matches!(path.split('/').next(), Some("observation" | "start_of_episode"))
     }

@@ -14,8 +14,8 @@ use crate::{Result, RlError, Saveable, state};
 /// the beginning of the episode) to the newest. The end of an episode adds the transitions over fewer steps
 /// that end there. An episode of `T` steps gives `T + min(n, T) − 1` items.
 ///
-/// Rewards and discounts are [n-step returns](NStepReturn) in float32. If the actor has
-/// [extras](Self::with_extras), an item has those of its first step.
+/// Rewards and discounts are [n-step returns](NStepReturn) in float32. If the actor has [extras](Self::with_extras), an
+/// item has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
     /// At least one; items go to them in turn.

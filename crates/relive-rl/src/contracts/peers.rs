@@ -32,7 +32,7 @@ impl Peers {
         Peers { rank: 0, count, ring: Arc::default() }
     }
 
-    /// Notes that all have joined.
+    /// Records that all learners have joined.
     pub(crate) fn meet(&self, ring: Ring) -> Result<()> {
         self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
     }
@@ -49,7 +49,7 @@ impl Peers {
         self.count
     }
 
-    /// Whether this learner is the only one.
+    /// Returns whether this learner is the only one.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.count == 1
@@ -63,7 +63,7 @@ impl Peers {
         of * rank / count..of * (rank + 1) / count
     }
 
-    /// Replaces each learner's numbers by the mean over all learners. All get identical bits.
+    /// Replaces each learner's numbers by the mean over all learners. All learners get identical bits.
     ///
     /// # Errors
     /// [`Learners`](RlError::Learners): another learner is lost, or makes a different call.
@@ -71,18 +71,18 @@ impl Peers {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// Returns the numbers of all learners, by rank. All must pass equally many.
+    /// Returns the numbers of all learners, by rank. All must pass the same number of them.
     ///
     /// # Errors
-    /// The same as for [`mean`](Self::mean).
+    /// Same as [`mean`](Self::mean).
     pub fn gather(&self, numbers: &[f64]) -> Result<Vec<Vec<f64>>> {
         Ok(self.ring()?.gather(numbers)?)
     }
 
-    /// Replaces the bytes of all learners by those of learner 0; lengths may differ.
+    /// Replaces the bytes of all learners by the bytes of learner 0; lengths may differ.
     ///
     /// # Errors
-    /// The same as for [`mean`](Self::mean).
+    /// Same as [`mean`](Self::mean).
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<()> {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.broadcast(bytes)?) }
     }
@@ -92,12 +92,12 @@ impl Peers {
         self.ring.get().map_or(Ok(()), |ring| Ok(ring.check()?))
     }
 
-    /// Notes that this learner has finished.
+    /// Records that this learner has finished.
     pub(crate) fn leave(&self) {
         self.ring.get().into_iter().for_each(Ring::leave);
     }
 
-    /// Notes that this learner cannot continue, and sends the reason to the others.
+    /// Records that this learner cannot continue, and sends the reason to the others.
     pub(crate) fn fail(&self, reason: &str) {
         self.ring.get().into_iter().for_each(|ring| ring.fail(reason));
     }

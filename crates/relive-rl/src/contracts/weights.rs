@@ -45,8 +45,8 @@ impl fmt::Debug for Weights {
     }
 }
 
-/// Where a learner publishes its newest weights, for policies in the same process. Cheap to clone; clones share the
-/// weights.
+/// The store in which a learner publishes its newest weights, for policies in the same process. Cheap to clone; clones
+/// share the weights.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WeightStore(Arc<Mutex<Option<Weights>>>);
 

@@ -30,10 +30,10 @@ pub struct Costs {
     pub rows: usize,
     /// The cost of acting, by the number of environments of a worker.
     pub acting: Vec<ActCost>,
-    /// Further work of the acting thread per environment step, such as adding it to tables or sending it, in
+    /// Further work of the acting thread per environment step, such as adding the step to tables or sending it, in
     /// seconds.
     pub send_s: f64,
-    /// Work of a worker's other threads, those of its connection, per environment step.
+    /// Work of a worker's other threads, which serve its connection, per environment step.
     pub connection_s: f64,
     /// How long a worker waits for answers per environment step if nothing else delays it.
     pub pause_s: f64,
@@ -119,8 +119,8 @@ impl Costs {
         all.max(0.0) / rows
     }
 
-    /// Checks that the costs are those of this agent, with its settings, in this environment. `place` names the source
-    /// of the costs, for error messages.
+    /// Checks that the costs were measured for this agent, with its settings, in this environment. `place` names the
+    /// source of the costs, for error messages.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with the differences.
@@ -166,7 +166,7 @@ impl Costs {
         Costs::from_json(&text)
     }
 
-    /// Parses the content of such a file.
+    /// Parses the content of a file of costs.
     ///
     /// # Errors
     /// It contains no costs of this version.

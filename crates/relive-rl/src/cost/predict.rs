@@ -168,7 +168,7 @@ impl Model<'_> {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
 
-    /// An upper bound on steps per second: the rate of all workers, and that of the learner's thread.
+    /// An upper bound on steps per second: the rate of all workers, and the rate of the learner's thread.
     fn most(&self) -> f64 {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }

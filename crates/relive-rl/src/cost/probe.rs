@@ -281,8 +281,8 @@ fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
 
 type Span = (CpuTimes, CpuTimes);
 
-/// Repeats a call. Returns the number of calls, the processor times of threads during the calls, and those of an
-/// equally long idle period.
+/// Repeats a call. Returns the number of calls, the processor times of threads during the calls, and during an equally
+/// long idle period.
 fn repeated(mut call: impl FnMut() -> Result<()>) -> Result<(u32, Span, Span)> {
     let (begun, before) = (Instant::now(), CpuTimes::now()?);
     let mut calls = 0;
@@ -387,7 +387,7 @@ impl Window<'_> {
                 costs.round_pause_s =
                     median(self.parts().map(|part| part.waited(part.learner + part.others) / part.rounds));
             }
-            // Otherwise the learner is busier, and does not wait for the worker.
+            // Otherwise, the learner is busier, and does not wait for the worker.
             None if whole.worker_active > whole.learner_active => {
                 costs.pause_s = median(self.parts().map(|part| part.waited(0.0) / part.steps));
             }
@@ -451,8 +451,8 @@ impl CpuUsage {
     }
 
     /// How long the worker waited, apart from `for_others`, the seconds in which it waited for the work of others. If
-    /// other processes use the processors, a thread also waits until the thread that it depends on gets one: this wait
-    /// is not counted.
+    /// other processes use the processors, a thread also waits until the thread that it depends on gets a processor.
+    /// This wait is not counted.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }

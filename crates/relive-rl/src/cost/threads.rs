@@ -35,7 +35,7 @@ impl CpuTimes {
         let own = thread_id()?;
         let entries = std::fs::read_dir("/proc/self/task").map_err(|error| unknown(&error))?;
         let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
-        // A thread that ends meanwhile is skipped.
+        // A thread that ends in the meantime is skipped.
         let threads = ids.filter_map(|id| {
             let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).ok()?;
             let side = match name.trim_end() {

@@ -42,9 +42,9 @@ pub struct Followed {
 /// its settings and the environment.
 ///
 /// # Errors
-/// The server has no run with several learners, or no place for this one; the agent or the environment cannot
-/// be created here, or differs from that of the run; another learner is lost; the first error of learning,
-/// which also ends the run.
+/// The server has no run with several learners, or no place for this one; the agent or the environment cannot be
+/// created here, or differs from the run's; another learner is lost; the first error of learning, which also ends the
+/// run.
 pub fn learn(
     follower: &Follower<'_>,
     agents: &MakeAgent<'_>,
@@ -104,7 +104,7 @@ fn followed(agent: &dyn Agent, crew: &Crew, team: &Team, stop: &Stop) -> Result<
     }
 }
 
-/// Whether the run ended normally.
+/// Returns whether the run ended normally.
 fn is_over(error: &RlError) -> bool {
     matches!(error.cause(), RlError::Learners(error) if error.is_over())
 }

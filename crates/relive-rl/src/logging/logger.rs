@@ -75,8 +75,7 @@ impl Loggers {
         self.0.lock().loggers.push(Box::new(logger));
     }
 
-    /// Removes the files of all loggers, which may be those of a run that was killed before its first
-    /// checkpoint.
+    /// Removes the files of all loggers. They may belong to a run that was killed before its first checkpoint.
     ///
     /// # Errors
     /// The files cannot be removed.
@@ -180,7 +179,7 @@ impl Files {
         mark.cut_back(&self.folder, &|name| self.is_own(name))
     }
 
-    /// Whether a file name is one of the logger's: the folder may contain other files.
+    /// Returns whether a file name is one of the logger's: the folder may contain other files.
     fn is_own(&self, name: &str) -> bool {
         let label = name.strip_suffix(self.suffix).and_then(|name| name.strip_suffix('.'));
         label.is_some_and(|label| LABELS.contains(&label))

@@ -84,7 +84,7 @@ impl Logger for TensorBoardLogger {
     }
 }
 
-/// Whether a file name is that of such a logger.
+/// Returns whether a file name belongs to such a logger.
 fn is_own(name: &str) -> bool {
     name.starts_with("events.out.tfevents.") && name.ends_with(".relive")
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_event_matches_the_documented_encoding() {
-        // Encoded by hand for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
+        // Encoded manually for wall_time 1.0, step 300 and the scalar "a/b" of 0.5.
         let mut scalar = Vec::new();
         put_bytes(&mut scalar, 1, b"a/b");
         scalar.push(2 << 3 | FIXED_32);

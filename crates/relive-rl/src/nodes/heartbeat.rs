@@ -39,7 +39,7 @@ pub(super) struct NodeHeartbeat {
     pub(super) address: Option<String>,
     /// The number of workers for which the node has room.
     pub(super) wants: u32,
-    /// The numbers of its workers, from which a new driver learns them.
+    /// The numbers of its workers, for a new driver.
     pub(super) holds: Vec<u32>,
     /// The number of running workers.
     pub(super) workers: u32,

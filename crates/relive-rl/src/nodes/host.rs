@@ -1,4 +1,4 @@
-//! A node: it joins a run, runs the workers whose numbers the driver assigns to it, and passes weights on.
+//! A node: it joins a run, runs the workers with the numbers that the driver assigns to it, and passes weights on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Node<'a> {
     /// The client of the run's server.
     pub client: &'a Client,
-    /// The name in logs, usually that of the machine.
+    /// The name in logs, usually the name of the machine.
     pub name: String,
     /// The host name of the machine.
     pub host: String,

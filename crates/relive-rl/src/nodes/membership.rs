@@ -193,13 +193,13 @@ impl Membership {
         }
     }
 
-    /// Whether all numbers that a previous driver assigned are known.
+    /// Returns whether all numbers that a previous driver assigned are known.
     pub(super) fn has_settled(&self, now: Instant) -> bool {
         now >= self.settles
     }
 
-    /// Notes that the worker with a number exists, or has left. If no node has the number, the worker was
-    /// started manually.
+    /// Records that the worker with a number exists, or has left. If no node has the number, the worker was started
+    /// manually.
     pub(super) fn note_worker(&mut self, number: u32, has_left: bool) {
         if !self.numbers.contains(&number) {
             return;
@@ -234,7 +234,7 @@ impl Membership {
         &self.nodes
     }
 
-    /// Whether any node is not gone.
+    /// Returns whether any node is not gone.
     pub(super) fn has_some(&self) -> bool {
         self.nodes.iter().any(|node| node.state != NodeState::Gone)
     }

@@ -28,7 +28,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Registry {
     /// The number of workers that are started by the driver or manually, and the number of all actors.
     workers: (u32, u32),
-    /// Whether there was a previous driver, whose nodes have numbers.
+    /// Whether there was a previous driver, and nodes with numbers from it.
     follows: bool,
     is_fixed: AtomicBool,
     known: Mutex<Option<RegistryState>>,
@@ -48,8 +48,8 @@ struct RegistryState {
 }
 
 impl Registry {
-    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows` tells
-    /// whether the run had a driver before.
+    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows` is true if
+    /// the run had a driver before.
     pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
@@ -102,7 +102,7 @@ impl Registry {
         })
     }
 
-    /// Whether any node is present.
+    /// Returns whether any node is present.
     pub(crate) fn has_some(&self) -> bool {
         self.known.lock().as_ref().is_some_and(|known| known.members.has_some())
     }
@@ -112,7 +112,7 @@ impl Registry {
         self.known.lock().as_ref().map_or_else(Vec::new, |known| known.members.readers())
     }
 
-    /// Notes that a worker is active or has left; manually started workers keep their numbers.
+    /// Records that a worker is active or has left; manually started workers keep their numbers.
     pub(crate) fn note_worker(&self, number: u32, has_left: bool) {
         if let Some(known) = &mut *self.known.lock() {
             known.members.note_worker(number, has_left);
@@ -151,7 +151,7 @@ impl Registry {
 }
 
 impl RegistryState {
-    /// Whether the table has this list, as of the last check. Logs a foreign item in its place.
+    /// Returns whether the table has this list, as of the last check. Logs a foreign item in its place.
     fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
         if now.saturating_duration_since(self.checked) < CHECK_EVERY {
             return Ok(true);

@@ -43,7 +43,7 @@ struct RelayState {
     newest: Option<Stamp>,
     /// The weights of this node.
     held: Option<Stamp>,
-    /// Since when this node has lagged behind the run.
+    /// The time since which this node has lagged behind the run.
     behind_since: Option<Instant>,
     is_over: bool,
 }
@@ -79,7 +79,7 @@ impl Relay {
         }
     }
 
-    /// Notes which weights the run has.
+    /// Records which weights the run has.
     pub(super) fn note_newest(&self, newest: Option<Stamp>) {
         let mut state = self.shared.state.lock();
         state.newest = newest;

@@ -29,7 +29,7 @@ pub trait Agent: Send + Sync {
         workers
     }
 
-    /// The agent's replay tables, whose rate limiters keep acting and learning in step. None by default.
+    /// The agent's replay tables. Their rate limiters keep acting and learning in step. None by default.
     ///
     /// # Errors
     /// A table with an impossible configuration.
@@ -55,7 +55,7 @@ pub trait Agent: Send + Sync {
     /// The algorithm, as a dataflow.
     ///
     /// # Errors
-    /// The same as for [`policy`](Self::policy); also a saved state that does not belong to the agent.
+    /// Same as [`policy`](Self::policy); also a saved state that does not belong to the agent.
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>>;
 }
 

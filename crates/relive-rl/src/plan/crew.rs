@@ -45,7 +45,7 @@ pub(crate) struct CrewParts {
     pub(crate) weights: WeightStore,
     pub(crate) parts: SavedParts,
     pub(crate) client: Client,
-    /// The times of operators in this process, apart from those of workers.
+    /// The times of operators in this process, apart from the operators of workers.
     pub(crate) times: SharedTimes,
     /// Hooks on the run's rollouts and batches.
     pub(crate) hooks: RunHooks,
@@ -159,7 +159,7 @@ impl Crew {
     /// restored; it is saved with the run.
     ///
     /// # Errors
-    /// [`State`](RlError::State): the saved state does not belong to such a learner.
+    /// [`State`](RlError::State): the saved state does not belong to this kind of learner.
     pub fn learner<L: Learner + 'static>(&self, mut learner: L) -> Result<SharedLearner<L>> {
         if let Some(saved) = self.0.parts.saved(LEARNER) {
             learner.restore(saved)?;
@@ -269,7 +269,7 @@ impl Crew {
         engine.table(name).map(Some).map_err(unknown)
     }
 
-    /// Whether one thread alternates between acting and learning.
+    /// Returns whether one thread alternates between acting and learning.
     #[must_use]
     pub fn acts_in_turn(&self) -> bool {
         matches!(self.0.role, Role::Here { actors: 0, .. })
@@ -382,7 +382,7 @@ impl Crew {
         }
     }
 
-    /// Saves the states of all parts, and that of the evaluator if there is one.
+    /// Saves the states of all parts, and the state of the evaluator if there is one.
     pub(crate) fn save(&self, evaluator: Option<Vec<u8>>) -> Vec<u8> {
         if let Some(state) = evaluator {
             self.keep(EVALUATOR, state);

@@ -37,10 +37,10 @@ pub trait MakeRows: Send + Sync {
     /// No environment can be created.
     fn spec(&self, seed: u64) -> Result<EnvironmentSpec>;
 
-    /// Whether the environments can [save](BatchEnvironment::save) their states.
+    /// Returns whether the environments can [save](BatchEnvironment::save) their states.
     ///
     /// # Errors
-    /// The same as for [`spec`](Self::spec).
+    /// Same as [`spec`](Self::spec).
     fn are_saved(&self, seed: u64) -> Result<bool>;
 
     /// Creates the environments of these rows.

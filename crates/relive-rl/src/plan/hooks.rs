@@ -48,9 +48,9 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Calls `look` with each rollout of each worker and the layout of its rows, before the rollout is stored
-    /// or learned from. Never runs concurrently. Rejected for runs whose workers are processes, since their
-    /// steps do not pass through this process.
+    /// Calls `look` with each rollout of each worker and the layout of its rows, before the rollout is stored or
+    /// learned from. Never runs concurrently. Rejected for runs with processes as workers, since their steps do not
+    /// pass through this process.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
@@ -67,7 +67,7 @@ impl Hooks {
         Hooks { on_batch: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// Whether there is a hook on rollouts.
+    /// Returns whether there is a hook on rollouts.
     pub(crate) fn sees_rollouts(&self) -> bool {
         self.on_rollout.is_some()
     }

@@ -113,7 +113,7 @@ pub trait UpdatePriorities {
     /// Writes the learner's priorities to a table of the run. Items that no longer exist are skipped.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
 
-    /// Like [`update_priorities`](Self::update_priorities), for batches of several tables, as from
+    /// Like [`update_priorities`](Self::update_priorities), but for batches of several tables, as from
     /// [`replay_mixture`](Crew::replay_mixture). `tables` contains the number of priorities of each table, in order;
     /// priorities after the last table's are not written.
     fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;

@@ -159,7 +159,7 @@ impl Pull<Result<SampleBatch>> for Batches {
         self.times.add(Part::Sample, lap.lap());
         match next {
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
-                // The puller may have been stopped meanwhile.
+                // The puller may have been stopped in the meantime.
                 turn.wake_at(Instant::now());
                 Poll::Pending
             }

@@ -1,4 +1,4 @@
-//! Replay tables whose rate limiter keeps acting and learning in step.
+//! Replay tables with rate limiters that keep acting and learning in step.
 
 use relive_table::{ErrorBuffer, RateLimiterConfig, TableConfig};
 

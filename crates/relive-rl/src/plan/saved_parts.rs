@@ -21,7 +21,7 @@ impl SavedParts {
     /// Parses the states from the output of [`save`](Self::save).
     ///
     /// # Errors
-    /// The bytes are not such states.
+    /// The bytes do not encode states of parts.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<SavedParts> {
         let mut sections = Vec::new();
         state::restore("the parts of a run", bytes, |state| visit(state, &mut sections))?;

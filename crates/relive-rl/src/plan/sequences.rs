@@ -88,7 +88,7 @@ impl Sequences {
     /// Reads batches, one from each table of a mixture, and places them side by side.
     ///
     /// # Errors
-    /// Their columns are not those of sequences in this environment.
+    /// Their columns do not match sequences in this environment.
     #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         self.keys.clear();
@@ -180,7 +180,7 @@ impl Sequences {
         Columns { discounts, extras, observations, rewards, starts: rewards + 1 }
     }
 
-    /// Whether a row has an action with a known outcome: false for the last row of the sequence and the last
+    /// Returns whether a row has an action with a known outcome: false for the last row of the sequence and the last
     /// row of an episode.
     #[must_use]
     pub fn is_step(&self, time: usize, sequence: usize) -> bool {

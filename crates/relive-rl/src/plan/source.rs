@@ -27,7 +27,7 @@ impl Crew {
     /// run is resumed.
     ///
     /// # Errors
-    /// The saved state does not belong to such a source.
+    /// The saved state does not belong to this kind of source.
     pub fn batches<S: BatchSource>(&self, name: &str, mut source: S) -> Result<Flow<S::Batch>> {
         if self.learners() > 1 {
             let expected =

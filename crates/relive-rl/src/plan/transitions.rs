@@ -90,7 +90,7 @@ impl Transitions {
     /// Reads batches, one after the other: one of each table of a mixture.
     ///
     /// # Errors
-    /// Their columns are not those of transitions in this environment.
+    /// Their columns do not match transitions in this environment.
     pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         let count = batches.iter().map(SampleBatch::len).sum();
         self.keys.clear();

@@ -24,11 +24,11 @@ impl Crew {
     /// Fragments of `steps` steps from each worker. Each begins with the newest weights.
     ///
     /// # Errors
-    /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments;
-    /// the saved state does not belong to such a worker.
+    /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments; the saved
+    /// state belongs to another kind of worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
-            // Otherwise the workers would produce empty rollouts forever.
+            // Otherwise, the workers would produce empty rollouts forever.
             return Err(RlError::setting("the number of steps of a rollout", steps, "at least 1"));
         }
         let crew = self.clone();
@@ -61,7 +61,7 @@ impl Crew {
         Ok(Workers::new(self.clone(), rollouts, first))
     }
 
-    /// Whether each worker is a thread of this process.
+    /// Returns whether each worker is a thread of this process.
     fn has_threads(&self) -> bool {
         matches!(self.role(), Role::Here { actors: 1.., .. })
     }
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Workers<T> {
     /// worker in another process produces items until its queue is full.
     ///
     /// # Errors
-    /// The same as for [`sync`](Workers::sync).
+    /// Same as [`sync`](Workers::sync).
     pub fn gather_async(self, ahead: Async) -> Result<Flow<T>>
     where
         T: Message,
@@ -158,7 +158,7 @@ impl Workers<Rollout> {
     /// tables.
     ///
     /// # Errors
-    /// The same as for [`sync`](Self::sync).
+    /// Same as [`sync`](Self::sync).
     pub fn acting(self) -> Result<Flow<Progress>> {
         let crew = self.crew.clone();
         let acted_of = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
@@ -172,8 +172,8 @@ impl Workers<Rollout> {
                 acted.gather_async(Async::default())?
             }
         };
-        // In each step, learner 0 waits for the other learners, which wait for steps of workers: meanwhile a thread
-        // keeps the workers running.
+        // In each step, learner 0 waits for the other learners, which wait for steps of workers. In the meantime, a
+        // thread keeps the workers running.
         let acted = if crew.learners() > 1 { acted.prefetch(ACTED_AHEAD) } else { acted };
         Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }

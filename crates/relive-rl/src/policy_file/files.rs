@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Result, RlError};
 
-/// Writes a file atomically, through a temporary file beside it. Symbolic links are followed: their target is
+/// Writes a file atomically, through a temporary file next to it. Symbolic links are followed: their target is
 /// replaced. Anything that is not a regular file, such as a device or a pipe, is written directly.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
@@ -19,7 +19,7 @@ pub(super) fn expect_writable(path: &Path) -> Result<()> {
     opened.map_err(|error| RlError::file(path, error))
 }
 
-/// The target of a path, and the temporary file beside it; `None` if the target is not a regular file.
+/// The target of a path, and the temporary file next to it; `None` if the target is not a regular file.
 fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {

@@ -134,7 +134,7 @@ impl SavedPolicy {
     /// Parses a safetensors file.
     ///
     /// # Errors
-    /// The file is damaged, contains no policy, or has an agent that `make` does not know.
+    /// The file is damaged, contains no policy, or has an agent that is unknown to `make`.
     pub fn from_bytes(file: &[u8], make: &MakeAgent<'_>) -> Result<SavedPolicy> {
         let damaged = |error: SafeTensorError| RlError::DamagedPolicy { reason: error.to_string() };
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;

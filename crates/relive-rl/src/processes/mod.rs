@@ -1,4 +1,4 @@
-//! Runs whose workers are processes, connected through the server of the run's tables.
+//! Runs with processes as workers, connected through the server of the run's tables.
 //!
 //! [`train`](crate::run::train) with [`Processes`](crate::run::Processes) learns; its process is the driver
 //! of the run. Each worker is a process that calls [`work`]. The server's address is all that workers need.

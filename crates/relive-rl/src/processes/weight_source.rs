@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(250);
 /// How far a node's weights may lag behind the run's server before the worker takes them from the server.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The weights of a worker, and the sources of newer ones.
+/// The weights of a worker, and the sources of newer weights.
 pub(super) struct WeightSource {
     run: Client,
     store: WeightStore,
@@ -43,7 +43,7 @@ struct Arrivals {
 #[derive(Default)]
 struct Arrived {
     held: Option<Stamp>,
-    /// Since when the node has lagged behind.
+    /// The time since which the node has lagged behind.
     behind_since: Option<Instant>,
     /// Whether the node has failed to provide the run's weights, and this was logged.
     is_lost: bool,
@@ -83,7 +83,7 @@ impl WeightSource {
         &self.store
     }
 
-    /// Whether weights are pushed; checks for newer weights between two items are then unnecessary.
+    /// Returns whether weights are pushed; checks for newer weights between two items are then unnecessary.
     pub(super) fn is_pushed(&self) -> bool {
         self.node_connection.is_some()
     }

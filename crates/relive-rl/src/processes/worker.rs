@@ -92,8 +92,8 @@ impl<'a> Worker<'a> {
 /// A worker that a table blocks after the end of the run is abandoned on its thread.
 ///
 /// # Errors
-/// The agent or the environment cannot be created here, or differs from that of the run; the first error of
-/// the environment or the policy, which also ends the run.
+/// The agent or the environment cannot be created here, or differs from the run's; the first error of the environment
+/// or the policy, which also ends the run.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
@@ -130,7 +130,7 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
                 Err(error) if is_loss(&error) && is_over.load(Ordering::Relaxed) => {
                     return Ok(output.worked());
                 }
-                // The server may return soon, with this run or another one.
+                // The server may return soon, with this run or a different one.
                 Err(error) if is_loss(&error) => {
                     tracing::info!("lost the server: {error}; waiting for it");
                 }
@@ -190,7 +190,7 @@ impl WorkSession {
         })
     }
 
-    /// Works on a separate thread, and checks the job meanwhile.
+    /// Works on a separate thread, and checks the job in the meantime.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
         let _feeding = self.weights.feed()?;
         let (sender, result) = channel();
@@ -232,7 +232,7 @@ impl WorkSession {
         }
     }
 
-    /// Reports to the driver that this worker knows about the end of the run.
+    /// Reports to the driver that this worker has noticed the end of the run.
     fn leave(&self) -> Result<()> {
         self.send_event(&mut Results::new(&self.client)?, WorkerEvent::Left)
     }

@@ -31,7 +31,7 @@ struct Arrays {
 struct LeafArray {
     name: String,
     spec: ArraySpec,
-    /// Only actions have bounds: observations may exceed theirs, for example at the end of an episode.
+    /// Only actions have bounds: observations may exceed their bounds, for example at the end of an episode.
     bounds: fn(&ArraySpec, usize) -> (f64, f64),
     array: Array,
 }
@@ -213,7 +213,7 @@ fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<LeafA
         let array = required(npz, &name)?;
         let dims: Vec<usize> =
             spec.shape.dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
-        // A scalar may be stored as such or as a row of one element.
+        // A scalar may be stored as a scalar or as a row of one element.
         let is_scalar = dims.is_empty() && array.shape.len() == 2 && array.shape[1] == 1;
         if array.shape.get(1..) != Some(&dims[..]) && !is_scalar {
             let reason =

@@ -65,7 +65,7 @@ impl RecordedEpisode {
     /// Writes the action of the environment's own demonstrator.
     ///
     /// # Errors
-    /// The same as for [`demonstrated`](Self::demonstrated).
+    /// Same as [`demonstrated`](Self::demonstrated).
     pub fn demonstrate(environment: &dyn Environment, action: ViewMut<'_>) -> Result<()> {
         match environment.demonstrate(action)? {
             true => Ok(()),
@@ -76,7 +76,7 @@ impl RecordedEpisode {
     /// Writes the episode through an adder, with the same extras at each step.
     ///
     /// # Errors
-    /// Those of the adder.
+    /// The errors of the adder.
     pub fn write(&self, adder: &mut dyn Adder, extras: View<'_>) -> Result<()> {
         adder.add_first(self.observations.row(0))?;
         for (step, answer) in self.answers.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Recorded episodes: demonstrations, and data for learning without acting.
 //!
-//! Episodes are stored as adders write them: in a checkpoint with a table `episodes`, whose items are whole episodes in
-//! the format of an [`EpisodeAdder`](crate::adders::EpisodeAdder). Python programs create such a checkpoint with their
-//! own server. External data sets can also be read from files in D4RL's layout, which `dataset.rs` describes.
+//! Episodes are stored as adders write them: in a checkpoint with a table `episodes` that has whole episodes as items,
+//! in the format of an [`EpisodeAdder`](crate::adders::EpisodeAdder). Python programs create such a checkpoint with
+//! their own server. External data sets can also be read from files in D4RL's layout, which `dataset.rs` describes.
 
 mod dataset;
 mod episode;

@@ -1,4 +1,4 @@
-//! The learning side of a run whose workers are processes.
+//! The learning side of a run with processes as workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long to wait for workers at the end, since they may have been killed. Live workers check the job far more often.
 const WORKERS_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long to wait for nodes at the end: by then, the driver knows that killed nodes are gone.
+/// How long to wait for nodes at the end: by then, the driver has noticed that killed nodes are gone.
 const NODES_LEAVE_TIMEOUT: Duration = NODE_GONE.saturating_mul(2);
 
 /// Publishes weights and heartbeats, and receives the workers' messages.
@@ -40,7 +40,7 @@ pub(crate) struct Driver {
     identity: Identity,
     pub(super) weights: WeightStore,
     now: Mutex<JobProgress>,
-    /// The rounds so far, including those of the run's previous drivers.
+    /// The rounds so far, including the rounds of the run's previous drivers.
     round: AtomicU64,
     is_over: AtomicBool,
     /// Set when the run should end early.
@@ -76,8 +76,8 @@ impl Driver {
     ) -> Result<Driver> {
         let follows = job::exists(client)?;
         let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
-        // Higher than the rounds of all previous drivers, whose results may still arrive: rounds take longer
-        // than a nanosecond.
+        // Higher than the rounds of all previous drivers, since their results may still arrive: rounds take longer than
+        // a nanosecond.
         let epoch = rounds_from().max(before + 1);
         let now = JobProgress { workers: workers as u64, checkpoints, epoch, ..JobProgress::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
@@ -106,7 +106,7 @@ impl Driver {
         usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
     }
 
-    /// Whether to continue waiting for a server that does not answer.
+    /// Returns whether to continue waiting for a server that does not answer.
     fn should_continue(&self) -> bool {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ impl Driver {
         &self.nodes
     }
 
-    /// Signals the end of the run to workers. If `waits` is true, waits until the workers know.
+    /// Signals the end of the run to workers. If `waits` is true, waits until the workers have noticed.
     ///
     /// # Errors
     /// The server is lost.
@@ -210,7 +210,7 @@ impl Driver {
     /// Publishes from now on, with the given lease, or with a new one on its own server.
     ///
     /// # Errors
-    /// Those of [`Lease::take_own`]; no thread can be started.
+    /// The errors of [`Lease::take_own`]; no thread can be started.
     pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
         let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
         Ok((self, publishing))

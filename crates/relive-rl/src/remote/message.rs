@@ -23,7 +23,7 @@ pub trait Message: Send + Sized + 'static {
     /// Writes or reads all fields.
     ///
     /// # Errors
-    /// Their layout differs from that of this run.
+    /// Their layout differs from this run's.
     fn visit(&mut self, state: &mut State<'_>) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! All tables of a run whose workers are processes.
+//! All tables of a run with processes as workers.
 
 use relive_table::TableConfig;
 

@@ -44,7 +44,7 @@ impl Team {
     /// `env_steps` steps.
     ///
     /// # Errors
-    /// The address cannot be listened on; those of `layouts`.
+    /// Listening at the address fails; the errors of `layouts`.
     pub(crate) fn of_run(
         (learners, actors, env_steps): (Option<u32>, usize, u64),
         stop: &Stop,

@@ -17,7 +17,7 @@ impl Session {
         if options.env_steps == 0 { self.counters.learner_steps() } else { self.counters.env_steps() }
     }
 
-    /// Whether the run has made all its steps.
+    /// Returns whether the run has made all its steps.
     fn is_done(&self, options: &RunOptions) -> bool {
         match options.learner_steps {
             Some(most) if self.counters.learner_steps() >= most => true,

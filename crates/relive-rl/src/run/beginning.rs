@@ -157,7 +157,7 @@ fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, Ro
     options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }
 
-/// Whether environments in the process that writes checkpoints reset after each checkpoint.
+/// Returns whether environments in the process that writes checkpoints reset after each checkpoint.
 fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
     let first = environment_seed(&options.environment, options.seed, EnvironmentUser::Actor(0));
     Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)

@@ -22,8 +22,8 @@ const WHAT: &str = "the folder of checkpoints";
 /// Where and when to save a run. A checkpoint contains the learner, counters, random streams, environments and replay
 /// tables.
 ///
-/// A run whose folder has a checkpoint resumes from the newest. A resumed single-threaded run gives the same numbers as
-/// an uninterrupted one.
+/// If the folder has checkpoints, the run resumes from the newest one. A resumed single-threaded run gives the same
+/// numbers as an uninterrupted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints {
     /// A local folder, created if necessary. A bucket's URL is rejected.
@@ -33,7 +33,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Whether there is a checkpoint to resume from.
+    /// Returns whether there is a checkpoint to resume from.
     ///
     /// # Errors
     /// Runs cannot be saved in this folder; the folder cannot be read, or another run uses it.
@@ -65,8 +65,7 @@ impl Folder {
         Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
     }
 
-    /// Checks that the run may resume from a loaded checkpoint, before its tables are compared with those of
-    /// the agent.
+    /// Checks that the run may resume from a loaded checkpoint, before its tables are compared with the agent's.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun); the checkpoint does not contain a run.
@@ -91,7 +90,7 @@ impl Folder {
         self.every
     }
 
-    /// Whether there is a checkpoint.
+    /// Returns whether there is a checkpoint.
     pub(crate) fn has_one(&self) -> Result<bool> {
         Ok(self.store.latest()?.is_some())
     }

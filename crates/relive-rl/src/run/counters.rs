@@ -97,7 +97,7 @@ impl Counters {
         self.times
     }
 
-    /// Counts a finished episode, whose steps are already counted.
+    /// Counts a finished episode. Its steps are already counted.
     pub(super) fn note_episode(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
         self.episodes += 1;
         self.last_returns.push_back(episode.episode_return);
@@ -114,7 +114,7 @@ impl Counters {
         self.report(0, self.evaluations, episode)
     }
 
-    /// Whether no steps were made since the last evaluation.
+    /// Returns whether no steps were made since the last evaluation.
     pub(super) fn is_evaluated(&self) -> bool {
         self.evaluated_at == [self.env_steps, self.learner_steps]
     }
@@ -158,7 +158,7 @@ impl Counters {
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
-            // Without episodes the sum is −0; adding 0 gives +0.
+            // Without episodes, the sum is −0; adding 0 gives +0.
             mean_return_last_100: (0.0 + returns.iter().sum::<f64>()) / returns.len().max(1) as f64,
             episodes: self.episodes,
             env_steps: self.env_steps,

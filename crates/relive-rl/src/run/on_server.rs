@@ -1,4 +1,4 @@
-//! A run whose tables are on a server.
+//! A run with its tables on a server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 /// The server is lost, refuses to add tables, or has different tables with these names; another driver is active for
 /// this run ([`OtherLearner`](RlError::OtherLearner)), or the server has a different run
-/// ([`OtherRun`](RlError::OtherRun)); those of the plan.
+/// ([`OtherRun`](RlError::OtherRun)); the errors of the plan.
 pub(super) fn train(
     server: &Client,
     agent: &Arc<dyn Agent>,

@@ -8,7 +8,7 @@ const REPORT_EVERY: u64 = 100;
 /// The time after which a learner step is reported, regardless of the number of steps since the last report.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether work that is due every `every` steps is due now, after the steps advanced from `before` to `now`.
+/// Returns whether work that is due every `every` steps is due now, after the steps advanced from `before` to `now`.
 pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
     every > 0 && before / every != now / every
 }
@@ -22,7 +22,7 @@ impl ReportPace {
         ReportPace(now)
     }
 
-    /// Whether a report is due after the learner advanced from `before` to `steps`. If so, the next interval
+    /// Returns whether a report is due after the learner advanced from `before` to `steps`. If so, the next interval
     /// begins.
     pub(super) fn is_due(&mut self, before: u64, steps: u64, now: Instant) -> bool {
         let is_due = is_due(REPORT_EVERY, before, steps) || now.duration_since(self.0) >= REPORT_AFTER;

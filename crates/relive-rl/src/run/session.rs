@@ -126,7 +126,7 @@ impl Session {
         run::put_state(&self.client, (&self.identity, &state), &|| !self.stop.is_stopped())
     }
 
-    /// Whether the run's environments reset after each checkpoint.
+    /// Returns whether the run's environments reset after each checkpoint.
     pub(super) fn begins_anew(&self) -> bool {
         self.crew.begins_anew()
     }

@@ -46,7 +46,7 @@ pub fn train(
 /// that a run does before its first step, in a single process, including loading recorded episodes. Saves nothing.
 ///
 /// # Errors
-/// Those of [`train`] before its first step.
+/// The errors of [`train`] before its first step.
 pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironment) -> Result<()> {
     validate(agent.as_ref(), options)?;
     let alone = RunOptions {

@@ -81,7 +81,7 @@ pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
     Ok((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?))
 }
 
-/// Whether an error may mean that the server is lost, or has restarted without its tables.
+/// Returns whether an error may mean that the server is lost, or has restarted without its tables.
 pub(crate) fn is_loss(error: &RlError) -> bool {
     use ErrorKind::{Cancelled, NotFound, Timeout, Unavailable};
     match error.cause() {
@@ -90,7 +90,7 @@ pub(crate) fn is_loss(error: &RlError) -> bool {
     }
 }
 
-/// Whether the table exists, but returned nothing in time.
+/// Returns whether the table exists, but returned nothing in time.
 pub(crate) fn is_timeout(error: &relive_client::Error) -> bool {
     error.kind() == ErrorKind::Timeout
 }

@@ -33,7 +33,7 @@ pub(crate) struct JobProgress {
     pub(crate) workers: u64,
     /// The number of previous checkpoints; workers do not repeat random numbers from before a checkpoint.
     pub(crate) checkpoints: u64,
-    /// The epoch of the driver, greater than those of all previous drivers of the run.
+    /// The epoch of the driver, greater than the epochs of all previous drivers of the run.
     pub(crate) epoch: u64,
     /// The version of the newest weights, if there are any.
     pub(crate) version: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) fn put(
     item::put(client, TABLE, (identity, &state::save(|state| now.visit(state))), should_continue)
 }
 
-/// Whether a previous driver has left a job.
+/// Returns whether a previous driver has left a job.
 ///
 /// # Errors
 /// The server is lost.

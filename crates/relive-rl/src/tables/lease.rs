@@ -39,8 +39,8 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// The server's timeout for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Identifies a learner. Of two learners, the one with the greater mark stays: the later one, or either if both started
-/// at the same moment.
+/// Identifies a learner. Of two learners, the one with the greater mark continues: the one that started later, or
+/// either of them if both started at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Term {
     generation: u64,

@@ -1,4 +1,4 @@
-//! The tables of a server, compared with those that a run wants.
+//! The tables of a server, compared with the tables that a run needs.
 
 use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, TableConfig};

@@ -1,4 +1,4 @@
-//! Logs what a process of a run is waiting for: a silent server or driver.
+//! Logs the reason why a process of a run is waiting: a silent server or driver.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::scope;
@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The server's timeout for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The process whose silence is logged.
+/// The silent process that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
     /// The driver of the run; used by its workers.
@@ -26,7 +26,7 @@ pub(crate) enum WatchTarget {
     Server,
 }
 
-/// Runs `work`, and meanwhile logs what it is waiting for: a server that does not answer, or the driver of the run.
+/// Runs `work`, and meanwhile logs the reason for waiting: a server that does not answer, or the driver of the run.
 pub(crate) fn watched<T>(client: &Client, target: WatchTarget, work: impl FnOnce() -> T) -> T {
     scope(|threads| {
         let (going_on, ended) = channel::<()>();
@@ -68,7 +68,7 @@ impl SilenceWatch {
         heartbeat.ok().flatten().filter(|heartbeat| !heartbeat.has_ended)
     }
 
-    /// Notes the heartbeat that was read; `None` if the server did not answer.
+    /// Records the heartbeat that was read; `None` if the server did not answer.
     fn note_answer(&mut self, answer: Option<Option<DriverHeartbeat>>, now: Instant) {
         let Some(seen) = answer else {
             return self.log_change(Some(SilentParty::Server));

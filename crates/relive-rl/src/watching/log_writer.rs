@@ -1,4 +1,4 @@
-//! Writes the log of a process of a run to a table of the run, for [`LogReader`](super::LogReader).
+//! Writes the log of a run's process to a table of the run, for [`LogReader`](super::LogReader).
 
 use std::ops::Range;
 use std::sync::Arc;

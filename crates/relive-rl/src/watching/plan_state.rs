@@ -182,7 +182,7 @@ impl PlanStateWriter {
 /// All texts are [printable](super::printable). Returns `None` if there is no run.
 ///
 /// # Errors
-/// The server is lost, or the table's item is not such an object.
+/// The server is lost, or the table's item is not an object with these fields.
 pub fn look(client: &Client) -> Result<Option<String>> {
     let client = client.with_timeout(TIMEOUT);
     let info = client.server_info()?;

@@ -42,7 +42,7 @@ pub(crate) struct StopOrders {
 impl StopOrders {
     /// Creates the orders for this driver, with a unique id.
     pub(crate) fn new(client: &Client) -> StopOrders {
-        // The id must be exact as a float64, as which JavaScript and other languages read it from JSON.
+        // The id must be exact as a float64, the type with which JavaScript and other languages read it from JSON.
         let id = RandomState::new().hash_one(std::process::id()) >> 11;
         StopOrders { client: client.clone(), id, inserts: 0 }
     }
@@ -52,7 +52,7 @@ impl StopOrders {
         self.id
     }
 
-    /// Whether the driver should stop the run.
+    /// Returns whether the driver should stop the run.
     ///
     /// # Errors
     /// The server is lost, or the item is not an order.

@@ -1,9 +1,9 @@
-"""Makes the files of D4RL's layout that the tests read: `python make_dataset.py`."""
+"""Creates the tests' files in D4RL's layout: `python make_dataset.py`."""
 
 import numpy as np
 
-# Two episodes of CartPole's shape, of three and two steps: one ends with a terminal, one with a timeout; a last row
-# goes nowhere.
+# Two episodes of CartPole's shape, with three and two steps: one ends with a terminal, the other with a timeout. The
+# last row belongs to an unfinished episode.
 observations = np.arange(24, dtype=np.float64).reshape(6, 4) / 8
 arrays = {
     "observations": observations,

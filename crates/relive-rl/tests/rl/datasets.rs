@@ -33,7 +33,7 @@ fn episodes_end_with_terminals_and_timeouts() {
     let episodes: Vec<_> = written("cartpole.npz").iter().map(contents).collect();
     let first =
         (vec![0, 1, 1], vec![0.0, 0.5, 1.0, 1.0], vec![(Mid, 1.0, 1.0), (Mid, 2.0, 1.0), (Last, 3.0, 0.0)]);
-    // The outcome of its last row is unknown, and so is that of the next row.
+    // The outcome of its last row is unknown, and so is the outcome of the next row.
     let second = (vec![0], vec![1.5, 2.0], vec![(Last, 4.0, 1.0)]);
     assert_eq!(episodes, [first, second]);
 }

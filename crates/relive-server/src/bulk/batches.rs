@@ -82,7 +82,7 @@ impl Sender {
         }
     }
 
-    /// The structure of `table`'s items, if the client does not know the structure yet.
+    /// The structure of `table`'s items, if the client has not received the structure yet.
     fn take_update(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
         self.structure_tracker.take_update(table).map(|structure| structure::of_items(structure.as_deref()))
     }
@@ -225,7 +225,7 @@ impl Sender {
         self.send_held(frames).await
     }
 
-    /// Whether frames are held.
+    /// Returns whether frames are held.
     pub(super) fn holds(&self) -> bool {
         !self.held.frames.is_empty()
     }
@@ -240,7 +240,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Lends a batch in shared memory to the client; its frame is held.
+    /// Makes a batch in shared memory available to the client, and holds its frame.
     async fn lend(&mut self, frames: &Frames, mut head: BatchHead, mut slot: Slot) -> Result<(), Failure> {
         head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {

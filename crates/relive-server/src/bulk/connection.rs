@@ -16,7 +16,7 @@ use crate::limits::{MAX_OPENING_BYTES, PREFACE_TIMEOUT};
 use crate::services::Services;
 use crate::traffic::ConnectionBudget;
 
-/// Whether these first bytes open a bulk connection.
+/// Returns whether these first bytes open a bulk connection.
 pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
     first_bytes.starts_with(MAGIC)
 }

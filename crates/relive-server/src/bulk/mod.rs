@@ -1,4 +1,5 @@
-//! The bulk path: connections that send batches and receive items, beside gRPC on the same port (`docs/protocol.md`).
+//! The bulk path: connections that send batches and receive items, alongside gRPC on the same port
+//! (`docs/protocol.md`).
 
 mod batches;
 mod connection;

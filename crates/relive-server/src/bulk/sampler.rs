@@ -179,8 +179,8 @@ impl Reader {
         }
     }
 
-    /// Takes some or all of the samples that the batch still needs, and listens to the client in the meantime. If the
-    /// client ends the connection, no samples are taken.
+    /// Takes some or all of the samples that the batch still needs, and handles messages from the client in the
+    /// meantime. If the client ends the connection, no samples are taken.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, ClientGone>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);

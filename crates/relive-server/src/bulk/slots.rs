@@ -8,7 +8,7 @@ use relive_transport::shared::SharedMemory;
 
 use crate::limits::{MAX_SHARED_BYTES_PER_CONNECTION, MAX_SHARED_PIECES_PER_CONNECTION};
 
-/// The pieces, either lent to the client or free.
+/// The pieces, either in use by the client or free.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     free: HashMap<u32, SharedMemory>,
@@ -66,7 +66,7 @@ impl Slots {
     pub(super) fn put_back(&mut self, slot: Slot) {
         match slot.descriptor {
             None => drop(self.free.insert(slot.number, slot.memory)),
-            // Without the descriptor, the client does not know the piece, so it is dropped without notification.
+            // Without the descriptor, the client cannot use the piece, so the piece is dropped without notification.
             Some(_) => self.bytes -= slot.memory.len(),
         }
     }

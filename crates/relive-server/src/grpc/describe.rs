@@ -116,7 +116,7 @@ fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Always answers that the client is in another process, regardless of the process id that the client sends: process
+/// Always responds that the client is in another process, regardless of the process id that the client sends: process
 /// ids of containers collide, and the client would dereference an address of this process. The call is a stream with
 /// one message each way.
 pub(super) fn initialize(

@@ -1,6 +1,6 @@
 //! InsertStream: receives chunks and items, sends confirmations.
 //!
-//! A session is one state machine, polled by its connection's task; it has no task or channel of its own.
+//! A session is one state machine, polled by its connection's task; it has neither its own task nor its own channel.
 
 use std::pin::Pin;
 use std::sync::Arc;

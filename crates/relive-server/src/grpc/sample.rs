@@ -1,6 +1,6 @@
 //! SampleStream: receives requests, and sends samples in messages that share the bytes of stored chunks.
 //!
-//! The response body is written by hand instead of by a codec, so that a large chunk is sent from the table to the
+//! The response body is written directly instead of by a codec, so that a large chunk is sent from the table to the
 //! socket without a copy.
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(super) struct SampleSession {
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
-    /// Whether the client wants only the samples that were already taken for it.
+    /// Whether the client requests only the samples that were already taken for it.
     is_taken_back: bool,
     structure_tracker: StructureTracker,
     work: Work,

@@ -57,7 +57,7 @@ impl Inserter {
         &mut self.arrivals
     }
 
-    /// Whether a request has a reservation of memory.
+    /// Returns whether a request has a reservation of memory.
     pub(crate) fn has_reserved(&self) -> bool {
         self.gate.has_reserved()
     }

@@ -18,7 +18,7 @@ pub(crate) struct ItemsInFlight {
     confirmations: Arc<Confirmations>,
     /// Keys to confirm.
     confirmed: Vec<u64>,
-    /// Whether a table asked the stream to wait until one of its inserts is settled.
+    /// Whether a table requires the stream to wait until one of its inserts is settled.
     is_paused: bool,
 }
 
@@ -33,7 +33,7 @@ impl ItemsInFlight {
         }
     }
 
-    /// Whether the stream must not read before an insert is settled.
+    /// Returns whether the stream must not read before an insert is settled.
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused
     }

@@ -26,7 +26,7 @@ pub(super) async fn events(State(view): State<View>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let mut ticks = tokio::time::interval(EVENT_INTERVAL);
-    // A slow reader gets the current facts, not the missed ones.
+    // A slow reader gets the current facts, and misses older ones.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     Sse::new(Events { view, ticks, is_begun: false, _slot: slot }).into_response()
 }

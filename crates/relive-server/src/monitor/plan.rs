@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Monitor;
 use super::view::View;
 
-/// The table whose newest item is the plan: an identity, and the plan as JSON, both as bytes.
+/// The table with the plan as its newest item: an identity, and the plan as JSON, both as bytes.
 pub(super) const TABLE: &str = "plan";
 const COLUMN: usize = 1;
 

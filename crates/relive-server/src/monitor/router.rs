@@ -32,7 +32,7 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether clients are served: they are not while a checkpoint is loaded or after the server has begun to stop.
+/// Returns whether clients are served: they are not while a checkpoint is loaded or after the server has begun to stop.
 async fn readyz(State(view): State<View>) -> (StatusCode, String) {
     let phase = view.monitor.phase();
     let code = if phase == Phase::Serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -25,7 +25,7 @@ use super::history::History;
 use super::router;
 use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES};
 
-/// Metrics, health and the dashboard of a server, on a thread of its own. Dropping it ends them.
+/// Metrics, health and the dashboard of a server, on its own thread. Dropping it ends them.
 ///
 /// It has no access control: every client that reaches the address can read the names and numbers of the tables, but
 /// not their contents. It cannot change anything.

@@ -108,7 +108,7 @@ async fn serve_until_cut(
     Ok(connection.await?)
 }
 
-/// A connection whose protocol is known.
+/// A connection with a known protocol.
 async fn open(socket: Accepted) -> Result<(Socket, Greeting), ConnectionError> {
     let socket = socket.into_socket().await?;
     let greeting = tokio::time::timeout(PREFACE_TIMEOUT, read_greeting(&socket)).await;
@@ -171,7 +171,7 @@ async fn read_greeting(socket: &Socket) -> io::Result<Greeting> {
     }
 }
 
-/// Whether the other side has closed its half: no more data will arrive.
+/// Returns whether the other side has closed its half: no more data will arrive.
 async fn is_closed(socket: &Socket) -> io::Result<bool> {
     Ok(socket.ready().await?.is_read_closed())
 }
@@ -219,7 +219,7 @@ mod tests {
         engine
     }
 
-    /// A server whose connections the tests create.
+    /// A server that gets its connections from the tests.
     struct Served {
         services: Services,
         stopping: watch::Receiver<bool>,

@@ -37,7 +37,7 @@ use crate::services::{LocalSocket, Services};
 /// The connection broke, or its protocol is neither HTTP/2 nor the bulk path.
 pub async fn serve_connection(socket: UnixStream, engine: Engine, access: Access) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // The sender is dropped only after the connection has ended, so the connection is never told to stop.
+    // The sender is dropped only after the connection has ended, so the connection never receives the signal to stop.
     let (_stop, stopping) = watch::channel(false);
     let services = Services::new(engine, LocalSocket::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
     let incoming =

@@ -21,7 +21,8 @@ use crate::log_throttle::LogThrottle;
 use crate::options::ServerOptions;
 use crate::services::{LocalSocket, Services};
 
-/// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, then shuts down in order.
+/// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, then shuts down in an orderly
+/// way.
 ///
 /// The server's own threads ([`ServerOptions::workers`]) serve the connections; the calling task only accepts them. At
 /// the end, the engine is [shut down](Engine::shut_down) and writes a last checkpoint if it is configured to; its

@@ -27,8 +27,8 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// Changes with every start, and when a table is added or dropped, so that clients know when to request signatures
-    /// again.
+    /// Changes with every start, and when a table is added or dropped, so that clients notice when they must request
+    /// signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// The socket for processes on this machine.

@@ -20,7 +20,7 @@ pub(crate) struct Traffic {
     max_bytes: u64,
     /// The bytes of all loads.
     bytes: AtomicU64,
-    /// The number of all waiting streams. Those whose request has begun and that were not woken yet are also counted
+    /// The number of all waiting streams. Streams that have begun a request and were not woken yet are also counted
     /// separately, because they take precedence.
     waiting: AtomicU64,
     growing: AtomicU64,
@@ -38,11 +38,11 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// The waiting streams: those whose request has begun, ordered by stream number, and the others, in order of
+    /// The waiting streams: streams that have begun a request, ordered by stream number, and the others, in order of
     /// arrival.
     growing: BTreeMap<u64, Waker>,
     beginning: BTreeMap<u64, Waker>,
-    /// The stream whose load may exceed the bound.
+    /// The stream with the load that may exceed the bound.
     beyond: Option<u64>,
     contention: Contention,
     log_throttle: LogThrottle,
@@ -179,8 +179,8 @@ impl Traffic {
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
-    /// Wakes `wakers` and, if there is room, some waiting streams: first those whose request has begun, then the
-    /// others.
+    /// Wakes `wakers` and, if there is room, some waiting streams: first the streams that have begun a request, then
+    /// the others.
     fn wake(&self, mut state: MutexGuard<'_, State>, mut wakers: Vec<Waker>, most: usize) {
         let has_begun = !state.growing.is_empty();
         while self.has_room()
@@ -193,7 +193,7 @@ impl Traffic {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets the first stream whose request has begun exceed the bound.
+    /// Lets the first stream that has begun a request exceed the bound.
     fn next_beyond(&self, state: &mut State) -> Option<Waker> {
         let (id, waker) = state.growing.pop_first()?;
         self.growing.fetch_sub(1, Ordering::SeqCst);
@@ -287,7 +287,7 @@ impl Traffic {
         }
     }
 
-    /// Whether a check is due; if so, the caller must perform it.
+    /// Returns whether a check is due; if so, the caller must perform it.
     pub(super) fn claim_check(&self, now_ms: u64) -> bool {
         let is_due = |last: u64| u128::from(now_ms.saturating_sub(last)) >= ROOM_RECHECK.as_millis();
         let look = |last: u64| is_due(last).then_some(now_ms);

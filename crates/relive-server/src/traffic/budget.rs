@@ -70,7 +70,7 @@ impl StreamBudget {
         })
     }
 
-    /// As [`poll_take`](Self::poll_take). Dropping the future ends the wait.
+    /// Like [`poll_take`](Self::poll_take). Dropping the future ends the wait.
     pub(crate) async fn take(&mut self, bytes: u64) -> Load {
         let attempt = Attempt(self);
         poll_fn(|cx| attempt.0.poll_take(bytes, cx)).await

@@ -38,7 +38,7 @@ impl Host {
         self.wasted_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether the time was wasted in the contention that began at `since_ms`.
+    /// Returns whether the time was wasted in the contention that began at `since_ms`.
     pub(super) fn is_charged_for(&self, since_ms: u64) -> bool {
         self.wasted_since_ms.load(Ordering::Relaxed) == since_ms
     }

@@ -120,7 +120,7 @@ impl Meter {
         self.is_beyond.store(is_beyond, Ordering::Relaxed);
     }
 
-    /// Whether the load may exceed the bound.
+    /// Returns whether the load may exceed the bound.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond.load(Ordering::Relaxed)
     }
@@ -141,7 +141,7 @@ impl Meter {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the client has transferred less than required since `since_ms`, when others began to wait.
+    /// Returns whether the client has transferred less than required since `since_ms`, when others began to wait.
     pub(super) fn is_stalled(&self, since_ms: u64, now_ms: u64) -> bool {
         self.bytes() > 0 && u128::from(self.wasted_ms(since_ms, now_ms)) > STALLED_AFTER.as_millis()
     }

@@ -33,7 +33,7 @@ pub(crate) struct Metered {
     window: Arc<Window>,
     incoming: Scanner,
     outgoing: Scanner,
-    /// Open streams, whose data is read or dropped with them. Data of other streams does not count.
+    /// Open streams. Their data is read or dropped with them; data of other streams does not count.
     open: HashSet<u32>,
     /// Whether the current data belongs to an open stream.
     counts: bool,
@@ -129,7 +129,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Parses the frames of one direction. Data that is not HTTP/2 makes other code end the connection.
+/// Parses the frames of one direction. If data is not HTTP/2, other code ends the connection.
 #[derive(Debug)]
 struct Scanner {
     /// Bytes left of the preface, or of a frame's payload.

@@ -37,7 +37,7 @@ fn waiting(connection_budget: &ConnectionBudget, bytes: u64) -> JoinHandle<Load>
     tokio::spawn(async move { budget.take(bytes).await })
 }
 
-/// Whether the connection is dropped within `time`.
+/// Returns whether the connection is dropped within `time`.
 async fn is_cut(connection_budget: &ConnectionBudget, time: Duration) -> bool {
     timeout(time, connection_budget.cut()).await.is_ok()
 }

@@ -181,7 +181,7 @@ pub fn chunk_of(key: u64, values: &[f32]) -> bytes::Bytes {
     chunk_under(Codec::Snappy, key, values)
 }
 
-/// As [`chunk_of`], with a codec.
+/// Like [`chunk_of`], but with a codec.
 pub fn chunk_under(codec: Codec, key: u64, values: &[f32]) -> bytes::Bytes {
     let rows = Tensor::from_slice(values, [u32::try_from(values.len()).unwrap()]).unwrap();
     let end = i32::try_from(values.len()).unwrap() - 1;
@@ -211,7 +211,7 @@ pub fn step(table: &str, key: u64) -> InsertStreamRequest {
     }
 }
 
-/// As [`step`], for the bulk path.
+/// Like [`step`], but for the bulk path.
 pub fn step_in_run(table: &str, key: u64) -> InsertItems {
     let mut run = ItemRun::new(table, [false].into_iter());
     run.begin_item(key, 1.0);

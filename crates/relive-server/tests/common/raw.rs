@@ -1,4 +1,4 @@
-//! Frames of the bulk path, written by hand.
+//! Hand-written frames of the bulk path.
 
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, HEADER_BYTES, MAGIC};
@@ -10,7 +10,7 @@ use tonic::Code;
 
 use super::{DUE, TestServer};
 
-/// A connection whose frames are written by hand.
+/// A connection on which a test writes raw frames.
 pub struct Raw(pub TcpStream);
 
 impl Raw {

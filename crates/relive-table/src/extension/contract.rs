@@ -1,4 +1,4 @@
-//! The trait of extensions, and what they can request.
+//! The trait of extensions, and the requests that they can make.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl<'a> Context<'a> {
         self.requests.priorities.push(PriorityRequest { key, priority, only_raise: false });
     }
 
-    /// As [`update_priority`](Self::update_priority), but only raises the item's priority.
+    /// Like [`update_priority`](Self::update_priority), but only raises the item's priority.
     pub fn raise_priority(&mut self, key: u64, at_least: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority: at_least, only_raise: true });
     }

@@ -191,8 +191,8 @@ impl RateLimiterConfig {
         Self::queue(size)
     }
 
-    /// Whether both inserts and samples may block. That is possible if `max_diff` is below the cursor at which sampling
-    /// begins: after deletions, inserts then block before the table reaches `min_size_to_sample` again.
+    /// Returns whether both inserts and samples may block. That is possible if `max_diff` is below the cursor at which
+    /// sampling begins: after deletions, inserts then block before the table reaches `min_size_to_sample` again.
     pub fn may_deadlock(&self) -> bool {
         self.max_diff < self.samples_per_insert * as_f64(self.min_size_to_sample)
     }

@@ -5,7 +5,7 @@ use super::shortfall::Shortfall;
 use super::state::RateLimiter;
 
 impl RateLimiter {
-    /// Returns what one insert waits for; `None` if it may proceed.
+    /// Returns the condition that one insert waits for; `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         if self.allows_inserts(1) {
             return None;
@@ -19,7 +19,7 @@ impl RateLimiter {
         Some(Shortfall::MaxDiff { cursor, max_diff, missing_samples })
     }
 
-    /// Returns what one sample waits for; `None` if it may proceed.
+    /// Returns the condition that one sample waits for; `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         if self.allows_samples(1) {
             return None;

@@ -119,8 +119,8 @@ impl RateLimiter {
         self.samples.saturating_sub(carried).max(0)
     }
 
-    /// Whether `count` inserts in a row may proceed now. This ignores evictions between these inserts, which lower the
-    /// size of a full table.
+    /// Returns whether `count` inserts in a row may proceed now. This ignores evictions between these inserts, which
+    /// lower the size of a full table.
     ///
     /// # Errors
     /// A count below 1.
@@ -128,7 +128,7 @@ impl RateLimiter {
         check_count(count).map(|()| self.allows_inserts(count))
     }
 
-    /// Whether `count` samples in a row may proceed now. This does not account for removals because of
+    /// Returns whether `count` samples in a row may proceed now. This does not account for removals because of
     /// `max_times_sampled`.
     ///
     /// # Errors

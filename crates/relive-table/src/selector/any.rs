@@ -44,8 +44,8 @@ impl SelectorKind {
     /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept all of them.
     ///
     /// # Errors
-    /// NaN for a heap; for a prioritized selector also a negative or infinite priority, and one whose weight is not
-    /// finite.
+    /// NaN for a heap; for a prioritized selector, also a negative or infinite priority, and a priority with a weight
+    /// that is not finite.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         match *self {
             Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),

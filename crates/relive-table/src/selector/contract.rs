@@ -38,7 +38,7 @@ pub trait Select {
     /// Returns the number of slots in the set.
     fn len(&self) -> usize;
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -32,7 +32,7 @@ use core::fmt;
 /// # Priorities
 ///
 /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept any value. The heaps refuse NaN.
-/// `Prioritized` refuses priorities that are negative, NaN or infinite, and those whose weights exceed the range of
+/// `Prioritized` refuses priorities that are negative, NaN or infinite, and priorities with weights beyond the range of
 /// `f64`. A refused insert or update fails with [`PriorityError`](crate::PriorityError) and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SelectorKind {
@@ -61,7 +61,7 @@ pub enum SelectorKind {
 }
 
 impl SelectorKind {
-    /// Whether two tables with the same items always choose the same one.
+    /// Returns whether two tables with the same items always choose the same one.
     pub fn is_deterministic(&self) -> bool {
         match self {
             Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,

@@ -10,7 +10,7 @@ use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
 use crate::random::{index_below, unit};
 
 /// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so rounding
-/// cannot make the sum infinite, whatever the order of the additions.
+/// cannot make the sum infinite, regardless of the order of the additions.
 pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
 
 /// The number of picks that descend the tree together: enough to overlap the processor's memory requests.

@@ -112,7 +112,7 @@ impl SumTree {
         Some(descents[0].index)
     }
 
-    /// As [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
+    /// Like [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
     /// descends the next, so their memory latencies overlap.
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {

@@ -26,7 +26,7 @@ pub struct Capture {
     slots: usize,
     /// Where the walk continues. Items before it need not be saved.
     next: usize,
-    /// A bit set of the slots, from `next` on, whose items were saved.
+    /// A bit set of the slots, from `next` on, with saved items.
     saved_slots: Vec<u64>,
     /// Saved items that have not been fetched yet.
     saved: Vec<StoredItem>,

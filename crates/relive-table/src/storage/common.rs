@@ -30,7 +30,8 @@ pub(crate) struct Sequence {
     shared: Option<Arc<AtomicU64>>,
 }
 
-/// The number of sequence numbers that a shard gets at once: few, so that they closely follow the order of inserts.
+/// The number of sequence numbers that a shard gets at once: few, so that the numbers closely follow the order of
+/// inserts.
 const NUMBERS_AT_ONCE: u64 = 16;
 
 impl Common {
@@ -52,8 +53,8 @@ impl Common {
         Account::snapshot_of(&self.accounts)
     }
 
-    /// Returns the account of a shard. For an unknown shard, returns that of the first shard, which gives the same
-    /// totals.
+    /// Returns the account of a shard. For an unknown shard, returns the account of the first shard, which gives the
+    /// same totals.
     pub(crate) fn account(&self, shard: usize) -> Arc<Account> {
         self.accounts
             .get(shard)

@@ -22,7 +22,7 @@ pub struct Freed {
 }
 
 impl Freed {
-    /// Whether there are no removed items.
+    /// Returns whether there are no removed items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -76,7 +76,7 @@ impl Items {
         self.hasher.hash_one(key)
     }
 
-    /// As [`find`](Self::find), for a key whose hash is known.
+    /// Like [`find`](Self::find), but for a key whose hash is known.
     pub(crate) fn find_hashed(&self, hash: u64, key: u64) -> Option<Slot> {
         let is_it = |&slot: &Slot| self.get(slot).is_some_and(|record| record.key == key);
         self.by_key.find(hash, is_it).copied()

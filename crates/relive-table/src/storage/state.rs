@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) ledger: Arc<Ledger>,
 }
 
-/// Counters since the last reset, besides those of the rate limiter.
+/// Counters since the last reset, besides the rate limiter's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) deleted_episodes: u64,

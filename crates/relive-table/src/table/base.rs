@@ -34,7 +34,7 @@ impl Table {
     /// they share.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn in_ledger(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -48,7 +48,7 @@ impl Table {
     /// is the shard's share.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn shard(config: TableConfig, common: &Common, shard: usize) -> Result<Self, ConfigError> {
         let contents = Contents::of_shard(&config, common, shard);
         Self::of(config, Vec::new(), Arc::clone(&common.ledger), contents, common.sequence())
@@ -82,7 +82,7 @@ impl Table {
     /// Validates a priority without an item. The sum of all weights is only checked by the insert or update itself.
     ///
     /// # Errors
-    /// As [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the remover.
+    /// Same as [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the remover.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         self.state.config.sampler.check_priority(priority)?;
         self.state.config.remover.check_priority(priority)

@@ -46,12 +46,12 @@ impl Table {
         self.state.contents.items.len() as u64
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the table has an item with this key.
+    /// Returns whether the table has an item with this key.
     pub fn contains(&self, key: u64) -> bool {
         self.state.contents.items.find(key).is_some()
     }
@@ -67,8 +67,8 @@ impl Table {
         self.state.contents.account.snapshot()
     }
 
-    /// Returns the sum of the sampler's weights: for a prioritized sampler, of the priorities raised to its exponent;
-    /// for others, the number of items.
+    /// Returns the sum of the sampler's weights: for a prioritized sampler, the sum of the priorities raised to its
+    /// exponent; for others, the number of items.
     pub fn total_weight(&self) -> f64 {
         self.state.contents.sampler.total_weight()
     }
@@ -105,7 +105,7 @@ impl Table {
         &self.state.limiter
     }
 
-    /// Whether the rate limiter allows `count` inserts now.
+    /// Returns whether the rate limiter allows `count` inserts now.
     ///
     /// # Errors
     /// A count below 1.
@@ -113,7 +113,7 @@ impl Table {
         self.state.limiter.can_insert(count)
     }
 
-    /// Whether the rate limiter allows `count` samples now.
+    /// Returns whether the rate limiter allows `count` samples now.
     ///
     /// # Errors
     /// A count below 1.
@@ -121,12 +121,12 @@ impl Table {
         self.state.limiter.can_sample(count)
     }
 
-    /// Returns what one insert waits for; `None` if it may proceed.
+    /// Returns the condition that one insert waits for; `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.insert_shortfall()
     }
 
-    /// Returns what one sample waits for; `None` if it may proceed.
+    /// Returns the condition that one sample waits for; `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.sample_shortfall()
     }

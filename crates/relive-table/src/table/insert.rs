@@ -76,8 +76,8 @@ impl Table {
         contents.items.touch_whole(&leaving);
     }
 
-    /// Checks that an item alone does not exceed the table's bound. An item whose key exists always passes, since only
-    /// its priority is used.
+    /// Checks that an item alone does not exceed the table's bound. An item with an existing key always passes, since
+    /// only its priority is used.
     ///
     /// # Errors
     /// [`InsertError::TooLarge`].
@@ -90,8 +90,7 @@ impl Table {
         Err(InsertError::TooLarge { table: self.state.config.name.clone(), key, size_bytes, limit })
     }
 
-    /// Asks the selectors to admit a new item. An item whose key exists gets its new priority, and the insert is
-    /// complete.
+    /// Has the selectors admit a new item. If the key exists, updates its priority instead, which completes the insert.
     fn admit(&mut self, item: &NewItem) -> Result<Option<Admitted>, InsertError> {
         let admitted = match self.state.contents.items.find(item.key) {
             Some(slot) => self.update_slot(slot, item.priority).map(|()| None),
@@ -121,7 +120,7 @@ impl Table {
 }
 
 impl State {
-    /// Whether the table exceeds its bounds.
+    /// Returns whether the table exceeds its bounds.
     pub(super) fn is_over(&self) -> bool {
         let Self { config, contents, .. } = self;
         contents.items.len() as u64 > config.max_size

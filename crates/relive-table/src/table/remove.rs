@@ -15,8 +15,8 @@ impl Table {
         }
     }
 
-    /// Empties the table and sets all its counters to 0, including those of the rate limiter. Sampled items stay alive
-    /// with their readers.
+    /// Empties the table and sets all its counters to 0, including the rate limiter's. Sampled items stay alive with
+    /// their readers.
     ///
     /// This takes the same short time for any number of items, which are removed as a whole.
     pub fn reset(&mut self, freed: &mut Freed) {

@@ -88,8 +88,8 @@ impl Table {
         TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items, structure: None }
     }
 
-    /// Creates a table with the rules `config` and the items and counters of `snapshot`, whose own rules are ignored.
-    /// `ledger` counts the chunks.
+    /// Creates a table with the rules `config`, and the items and counters of `snapshot`. The snapshot's own rules are
+    /// ignored. `ledger` counts the chunks.
     ///
     /// The rate limiter is not consulted. Items that alone exceed `config.max_bytes` are removed. Then the remover
     /// evicts items until the table is within `config.max_bytes` and `config.max_size`. [`Extension::on_restore`] is
@@ -113,10 +113,10 @@ impl Table {
         Ok(table)
     }
 
-    /// As [`restored`](Self::restored), for a [shard](Self::shard).
+    /// Like [`restored`](Self::restored), but for a [shard](Self::shard).
     ///
     /// # Errors
-    /// As [`restored`](Self::restored).
+    /// Same as [`restored`](Self::restored).
     pub fn restored_shard<R: Rng + ?Sized>(
         config: TableConfig,
         common: &Common,

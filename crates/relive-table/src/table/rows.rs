@@ -32,8 +32,8 @@ impl Table {
     /// allows `count` samples, that all sampled items are rows with these columns, that there are no extensions, and
     /// that no sample removes its item.
     ///
-    /// Otherwise `others` receives the samples, as from [`sample_many`](Self::sample_many), which may return fewer than
-    /// `count`, and the returned value is empty.
+    /// Otherwise, `others` receives the samples, as from [`sample_many`](Self::sample_many), which may return fewer
+    /// than `count`, and the returned value is empty.
     ///
     /// The table decides at the insert whether an item can be copied, and does not recognize every item that could be.
     pub fn sample_rows<R: Rng + ?Sized>(

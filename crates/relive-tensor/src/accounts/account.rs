@@ -20,7 +20,7 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
-    /// The account of which this is a part. It holds the counts of the account as a whole.
+    /// The account that this is a part of. It holds the total counts of the account.
     whole: Option<Arc<Account>>,
 }
 

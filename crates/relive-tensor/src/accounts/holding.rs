@@ -121,7 +121,8 @@ impl Counted<'_> {
         }
     }
 
-    /// Moves the frame out of memory or back, if `change` does so, and records the move in the accounts of all holders.
+    /// Moves the frame out of memory or back, if `change` moves it, and records the move in the accounts of all
+    /// holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change
     /// together. Holders change the word without the lock; each change of the word counts the state that it finds, so

@@ -81,7 +81,7 @@ impl Ledger {
         Self { movable: true, ..Self::default() }
     }
 
-    /// Creates an account whose chunks count in this ledger.
+    /// Creates an account for chunks that count in this ledger.
     #[must_use]
     pub fn open_account(&self) -> Arc<Account> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
@@ -109,7 +109,7 @@ impl Ledger {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a frame of this size is movable.
+    /// Returns whether a frame of this size is movable.
     pub(crate) fn moves(&self, size_bytes: usize) -> bool {
         self.movable && size_bytes >= MIN_MOVABLE_BYTES
     }

@@ -97,7 +97,7 @@ impl FrameStorage {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // A copy, whose reference count shows whether others use it.
+                // A copy with a reference count that shows whether others use it.
                 let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -122,7 +122,7 @@ impl Movable {
         self.lock().in_memory.clone()
     }
 
-    /// Whether a reader uses the frame in memory.
+    /// Returns whether a reader uses the frame in memory.
     pub(super) fn is_frame_in_use(&self) -> bool {
         self.lock().in_memory.as_ref().is_some_and(|in_memory| !in_memory.is_unique())
     }

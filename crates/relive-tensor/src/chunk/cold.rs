@@ -20,17 +20,17 @@ pub trait ColdStore: Send + Sync {
     fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError>;
 
     /// Reads the frames of chunks that are not in memory, all at once, verifies them and makes them [come
-    /// back](Chunk::restore_frame). Returns the frames, which stay in memory while they are held. Ignores chunks that it
-    /// does not have.
+    /// back](Chunk::restore_frame). Returns the frames, which stay in memory while they are held. Ignores chunks that
+    /// it does not have.
     ///
     /// # Errors
     /// A frame cannot be read or differs from what was stored. Other frames may have come back.
     fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError>;
 
-    /// Whether so much of the occupied space belonged to dropped chunks that it is worth storing the remaining chunks
-    /// again.
+    /// Returns whether so much of the occupied space belonged to dropped chunks that it is worth storing the remaining
+    /// chunks again.
     fn is_sparse(&self) -> bool;
 
-    /// Whether most of the space around a chunk's place belonged to chunks that are now dropped.
+    /// Returns whether most of the space around a chunk's place belonged to chunks that are now dropped.
     fn is_sparse_around(&self, chunk: &Chunk) -> bool;
 }

@@ -43,8 +43,8 @@ impl Chunk {
     }
 
     /// Returns rows of a column in place, each of `row_bytes` bytes. They stay valid while the chunk is alive. `None`
-    /// if a column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools, whose
-    /// bytes have to be checked.
+    /// if a column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools, because
+    /// their bytes have to be checked.
     #[must_use]
     pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
         let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
@@ -85,8 +85,8 @@ impl EncodedTensor<'_> {
         Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
     }
 
-    /// Returns rows in place, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools,
-    /// whose bytes have to be checked.
+    /// Returns rows in place, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. Also returns `None` for
+    /// bools, because their bytes have to be checked.
     #[must_use]
     pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
         self.plain_rows_of(&self.payload, first, rows)

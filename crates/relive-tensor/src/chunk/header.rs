@@ -46,21 +46,21 @@ impl ColumnHeader {
         self.shape.cell_dims()
     }
 
-    /// Whether rows of both have the same type and shape.
+    /// Returns whether the rows of both columns have the same type and shape.
     #[must_use]
     pub fn has_rows_like(&self, other: &Self) -> bool {
         self.dtype == other.dtype && are_same(self.cell_dims(), other.cell_dims())
     }
 
-    /// Whether the payload has the length of uncompressed elements. A payload with another length is compressed or in
-    /// several pieces.
+    /// Returns whether the payload has the length of uncompressed elements. A payload with another length is compressed
+    /// or in several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));
         self.fixed_size().is_some_and(|size| self.codec.plain_len(size) == Some(len))
     }
 
-    /// Whether the payload is the uncompressed elements, after a header if the codec has one.
+    /// Returns whether the payload is the uncompressed elements, after a header if the codec has one.
     pub(super) fn is_plain(&self, frame: &[u8]) -> bool {
         let payload = self.span_usize().and_then(|span| frame.get(span));
         let size = self.fixed_size().and_then(|size| usize::try_from(size).ok());

@@ -49,19 +49,19 @@ impl ResidenceGuard {
 }
 
 impl Chunk {
-    /// Whether the frame is movable.
+    /// Returns whether the frame is movable.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.movable().is_some()
     }
 
-    /// Whether the frame is in this process's own memory.
+    /// Returns whether the frame is in this process's own memory.
     #[must_use]
     pub fn is_resident(&self) -> bool {
         !self.state().get().is_moved()
     }
 
-    /// Whether the frame has a [place](Self::set_place) outside this process's own memory, so it can
+    /// Returns whether the frame has a [place](Self::set_place) outside this process's own memory, so it can
     /// [leave](Self::evict_frame).
     #[must_use]
     pub fn is_stored(&self) -> bool {
@@ -75,13 +75,13 @@ impl Chunk {
         self.movable()?.in_memory()
     }
 
-    /// Whether a reader uses the frame, so it cannot leave memory. Only for movable frames.
+    /// Returns whether a reader uses the frame, so it cannot leave memory. Only for movable frames.
     #[must_use]
     pub fn is_frame_in_use(&self) -> bool {
         self.movable().is_some_and(super::bytes::Movable::is_frame_in_use)
     }
 
-    /// Whether the frame was read since the last call. Only for movable frames.
+    /// Returns whether the frame was read since the last call. Only for movable frames.
     #[must_use]
     pub fn take_touched(&self) -> bool {
         self.state().take_touched()

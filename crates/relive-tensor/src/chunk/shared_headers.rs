@@ -41,8 +41,8 @@ impl SharedHeaders {
 }
 
 impl Chunk {
-    /// Whether the headers of both chunks are equal, as far as that can be checked quickly: for one column, or for
-    /// several with [shared](SharedHeaders::share) headers.
+    /// Returns whether the headers of both chunks are equal, as far as that can be checked quickly: for one column, or
+    /// for several with [shared](SharedHeaders::share) headers.
     #[must_use]
     pub fn is_clearly_like(&self, other: &Self) -> bool {
         let is_same = match (self.headers(), other.headers()) {

@@ -163,13 +163,13 @@ impl Chunk {
         self.frame().slice(self.column(index)?.span_usize()?)
     }
 
-    /// Whether delta coding was applied to the columns to which it is applicable.
+    /// Returns whether delta coding was applied to the columns to which it is applicable.
     #[must_use]
     pub fn is_delta_encoded(&self) -> bool {
         self.delta_encoded
     }
 
-    /// Whether all columns are uncompressed: each payload ends with its elements.
+    /// Returns whether all columns are uncompressed: each payload ends with its elements.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain
@@ -215,7 +215,7 @@ impl Chunk {
         self.state.set_store_tag(tag);
     }
 
-    /// Whether the frame is a client's message verbatim.
+    /// Returns whether the frame is a client's message verbatim.
     #[must_use]
     pub fn is_verbatim(&self) -> bool {
         self.verbatim
@@ -269,7 +269,7 @@ impl Chunk {
         accounts::release(&self.state, account, || (self.counted(), self.holders_ledger()));
     }
 
-    /// Whether an item of any account refers to this chunk.
+    /// Returns whether an item of any account refers to this chunk.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state.get().holder() != 0

@@ -13,10 +13,10 @@ use crate::tensor::{Tensor, TensorError};
 /// cut. For smaller pieces, tracking costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
-/// The largest tail whose memory is kept for the next chunk, in bytes.
+/// The largest tail that keeps its memory for the next chunk, in bytes.
 const MAX_KEPT_BYTES: usize = 64 << 10;
 
-/// The rows of the pieces in order, followed by those of the tail.
+/// The rows of the pieces in order, followed by the rows of the tail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
     rows: u32,

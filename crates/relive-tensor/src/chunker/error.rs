@@ -19,7 +19,7 @@ pub enum ChunkerError {
     /// A weight that is negative, infinite or NaN.
     #[error("throughput_weight must be finite and not negative, got {throughput_weight}")]
     Weight { throughput_weight: f64 },
-    /// A cell of another type or shape than the first cell of the column.
+    /// A cell with a type or shape that differs from the column's first cell.
     #[error("the column holds {dtype}{shape}, got {actual_dtype}{actual_shape}")]
     Cell { dtype: DType, shape: Shape, actual_dtype: DType, actual_shape: Shape },
     /// A cell with so many dimensions that a leading one cannot be added.

@@ -21,7 +21,7 @@ impl Open {
         Self { key, range, steps: 0, columns: 0, size_bytes: 0, is_awaited: false }
     }
 
-    /// Whether a row of `step` belongs to an existing step.
+    /// Returns whether a row of `step` belongs to an existing step.
     pub(super) fn continues(&self, step: i32) -> bool {
         self.steps > 0 && self.range.end == step
     }

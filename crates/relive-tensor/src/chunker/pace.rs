@@ -5,7 +5,7 @@ use crate::limits::PACED_CHUNK_BYTES;
 /// Counts the steps between items.
 ///
 /// Items of sequences are created every few steps. For such an item, a chunk that ends where the item ends is as
-/// suitable as one chunk per step, and it is looked up, counted and described only once. Chunks therefore have as many
+/// suitable as one chunk per step, and is looked up, counted and described only once. Chunks therefore have as many
 /// steps as there are between the last two items, and the rows of one call need not be divided among chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {

@@ -1,4 +1,4 @@
-//! An uncompressed chunk, whose sizes are known before it is written.
+//! An uncompressed chunk with sizes that are known before it is written.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::limits::MAX_CHUNK_BYTES;
 use crate::shape::Shape;
 use crate::tensor::to_u64;
 
-/// A [`Cut`](super::Cut) whose columns are all uncompressed.
+/// A [`Cut`](super::Cut) with only uncompressed columns.
 #[derive(Debug)]
 pub struct PlainCut<'a> {
     key: u64,

@@ -107,8 +107,8 @@ impl Codec {
         }
     }
 
-    /// Whether compressing `len` bytes to `encoded` bytes pays off. Uncompressed bytes are cheaper to read: readers
-    /// copy them or use them in place.
+    /// Returns whether compressing `len` bytes to `encoded` bytes pays off. Uncompressed bytes are cheaper to read:
+    /// readers copy them or use them in place.
     pub(crate) const fn is_worthwhile(encoded: usize, len: usize) -> bool {
         encoded <= len - len / MIN_SAVED_PART
     }

@@ -16,7 +16,7 @@
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// Whether delta coding applies to tensors of this type and shape.
+/// Returns whether delta coding applies to tensors of this type and shape.
 #[must_use]
 pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2

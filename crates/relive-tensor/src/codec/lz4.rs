@@ -1,7 +1,7 @@
 //! Raw LZ4 blocks.
 //!
-//! A block is a list of sequences: a token, whose upper four bits are the number of literals and whose lower four bits
-//! are the match length - 4 (15: further bytes are added to the length; each of them except the last is 255), the
+//! A block is a list of sequences: a token, with the number of literals in its upper four bits and the match length - 4
+//! in its lower four bits (15: further bytes are added to the length; each of them except the last is 255), the
 //! literals, and a 16-bit offset of the match. The last sequence ends after its literals.
 
 use super::{BlockFault, Codec, CodecError};

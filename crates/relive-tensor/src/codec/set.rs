@@ -32,13 +32,13 @@ impl CodecSet {
         Self(self.0 | 1 << codec as u8)
     }
 
-    /// Whether the set contains `codec`.
+    /// Returns whether the set contains `codec`.
     #[must_use]
     pub const fn contains(self, codec: Codec) -> bool {
         self.0 & 1 << codec as u8 != 0
     }
 
-    /// Whether the set contains all of `others`.
+    /// Returns whether the set contains all of `others`.
     #[must_use]
     pub const fn includes(self, others: Self) -> bool {
         self.0 & others.0 == others.0

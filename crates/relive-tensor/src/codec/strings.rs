@@ -51,7 +51,7 @@ pub fn validate(src: &[u8], count: u64) -> Result<u64, CodecError> {
 /// Decodes the `count` strings of a payload. They share one copy of the characters.
 ///
 /// # Errors
-/// As [`validate`]. All errors are detected before anything is allocated.
+/// Same as [`validate`]. All errors are detected before anything is allocated.
 pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     let total = validate(src, count)?;
     let (mut lengths, characters) =
@@ -65,7 +65,7 @@ pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     Ok(values)
 }
 
-/// Reads a varint of at most five bytes whose value fits 32 bits. Returns it and the rest.
+/// Reads a varint of at most five bytes that fits 32 bits. Returns its value and the rest of the bytes.
 #[inline]
 pub(super) fn read_varint32(src: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0_u64;

@@ -63,7 +63,7 @@ fn decode_at_once(src: &[u8], dst: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Decodes small payloads into a reused buffer, and others in pieces through a small buffer. The library refuses frames
-/// whose window exceeds 128 MiB.
+/// with windows above 128 MiB.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     check_not_empty(src)?;
     if expected_len > MAX_BLOCK_BYTES {

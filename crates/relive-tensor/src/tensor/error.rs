@@ -23,7 +23,7 @@ pub enum TensorError {
     /// Bytes were given for, or requested from, a string tensor.
     #[error("string tensors have no bytes of fixed size; use from_strings and strings")]
     Strings,
-    /// The tensor has another element type than requested.
+    /// The tensor's element type is not the requested one.
     #[error("tensor has dtype {actual}, not {expected}")]
     DType { expected: DType, actual: DType },
     /// Tensors to be joined differ in shape.

@@ -74,7 +74,7 @@ impl Tensor {
     /// Creates a tensor with a copy of the row-major `values`.
     ///
     /// # Errors
-    /// If the number of elements of `shape` differs from that of `values`.
+    /// If `shape` and `values` differ in their number of elements.
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(T::DTYPE, shape, Bytes::copy_from_slice(bytemuck::cast_slice(values)))
     }
@@ -89,7 +89,7 @@ impl Tensor {
     /// Creates a string tensor from row-major elements, which may be any bytes.
     ///
     /// # Errors
-    /// If the number of elements of `shape` differs from that of `values`.
+    /// If `shape` and `values` differ in their number of elements.
     pub fn from_strings<S: Into<Bytes>>(
         values: impl IntoIterator<Item = S>,
         shape: impl Into<Shape>,
@@ -107,7 +107,7 @@ impl Tensor {
     /// Creates a bool tensor, with one byte per element.
     ///
     /// # Errors
-    /// If the number of elements of `shape` differs from that of `values`.
+    /// If `shape` and `values` differ in their number of elements.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(DType::Bool, shape, values.iter().map(|&value| u8::from(value)).collect())
     }

@@ -32,7 +32,7 @@ impl Trajectory {
     /// Decodes one column.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode), and if there is no such column.
+    /// Same as [`decode`](Self::decode); also if there is no such column.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, TrajectoryError> {
         let columns = self.num_columns();
         let column = self.column(index).ok_or(TrajectoryError::NoSuchColumn { column: index, columns })?;

@@ -1,6 +1,6 @@
-//! Items as rows: small items whose columns are in one block of memory.
+//! Items as rows: small items with their columns in one block of memory.
 //!
-//! Otherwise, reading an item follows pointers to its description, its chunks and their descriptions. A row is only the
+//! Reading any other item follows pointers to its description, its chunks and their descriptions. A row is only the
 //! location of its bytes, which takes two numbers; the rest of its description is stored once for many rows.
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::shape::Shape;
 /// The data of an item: for every column, slices of chunks to be concatenated.
 /// [`TrajectoryBuilder`](super::TrajectoryBuilder) creates it and checks that every slice exists.
 ///
-/// An item of one column and one slice needs no heap memory of its own, and items of one builder share their slicing
+/// An item of one column and one slice needs no additional heap memory, and items of one builder share their slicing
 /// patterns.
 #[derive(Clone, Debug)]
 pub struct Trajectory {
@@ -51,7 +51,8 @@ impl Trajectory {
         self.pattern.slices().len()
     }
 
-    /// Whether the trajectory has the same slicing pattern as `other`, apart from the [first rows](Self::first_row).
+    /// Returns whether the trajectory has the same slicing pattern as `other`, apart from the [first
+    /// rows](Self::first_row).
     #[must_use]
     pub fn is_cut_like(&self, other: &Self) -> bool {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
@@ -140,7 +141,7 @@ impl<'a> Columns<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Whether the leading dimension, which is then 1, is dropped.
+    /// Returns whether the leading dimension, which is then 1, is dropped.
     #[must_use]
     pub fn squeeze(&self) -> bool {
         self.squeeze
@@ -174,7 +175,7 @@ impl<'a> Column<'a> {
         self.header().map(ColumnHeader::cell_dims).unwrap_or_default()
     }
 
-    /// Shape of the decoded column: `[rows, *cell]`, or that of the cell if it is squeezed.
+    /// Shape of the decoded column: `[rows, *cell]`, or the shape of the cell if the column is squeezed.
     #[must_use]
     pub fn shape(&self) -> Shape {
         if self.squeeze {

@@ -121,7 +121,7 @@ proptest! {
             if step % 2 == 0 {
                 chunker.append(9, step, &cells, &mut output).unwrap();
             } else {
-                // In two parts, of which the second belongs to the same step.
+                // In two parts; the second one belongs to the same step.
                 let (some, others) = cells.split_at(cells.len() / 2);
                 chunker.append(9, step, some, &mut output).unwrap();
                 let first = others.first().map_or(step, |_| step + i32::try_from(if some.is_empty() { 0 } else { count - 1 }).unwrap());

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use relive_tensor::codec::strings;
 use relive_tensor::{Codec, CodecError};
 
-/// Whether the library decodes a block to exactly `len` bytes.
+/// Returns whether the library decodes a block to exactly `len` bytes.
 fn snap_decodes(block: &[u8], len: usize) -> bool {
     let mut out = vec![0; len];
     snap::raw::Decoder::new().decompress(block, &mut out) == Ok(len)

@@ -33,12 +33,12 @@ impl NaiveSelector {
         self.members.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Whether a member may have this priority, in place of `replaced` if it is already present.
+    /// Returns whether a member may have this priority, in place of `replaced` if it is already present.
     pub fn accepts(&self, replaced: Option<u64>, priority: f64) -> bool {
         match self.kind {
             SelectorKind::Fifo

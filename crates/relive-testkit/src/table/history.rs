@@ -116,7 +116,7 @@ pub fn configs() -> impl Strategy<Value = TableConfig> {
     (kind(), kind(), 1_u64..9, max_bytes, -1..4, limiters()).prop_map(
         |(sampler, remover, size, max_bytes, times, limiter)| {
             let config = TableConfig::new("random").sampler(sampler).remover(remover).max_size(size);
-            // Rules under which no item is ever sampled are tested, too.
+            // Rules under which no item is ever sampled are also tested.
             let config = config.allow_never_sampled(true);
             let config = config.max_times_sampled(times).rate_limiter(limiter);
             TableConfig { max_bytes, ..config }
@@ -161,7 +161,7 @@ fn step(
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
-            // The call must not affect the table, whatever the keys are.
+            // The call must not affect the table, regardless of the keys.
             table.expect_inserts(&[key, key.wrapping_add(1), key]);
             let outcome = table.insert(item.clone(), now, rng, freed);
             model.insert(&item, now, outcome);

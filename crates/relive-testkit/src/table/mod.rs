@@ -1,4 +1,4 @@
-//! A model of tables, and random histories to run it beside a real one.
+//! A model of tables, and random histories that run it alongside a real table.
 
 mod history;
 mod naive;

@@ -61,7 +61,7 @@ impl NaiveTable {
         }
     }
 
-    /// Whether the rate limiter allows this many inserts.
+    /// Returns whether the rate limiter allows this many inserts.
     pub fn can_insert(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts + float(count) * limits.samples_per_insert - float(self.samples);
@@ -69,7 +69,7 @@ impl NaiveTable {
         !self.paused.inserts && (fits || cursor <= limits.max_diff)
     }
 
-    /// Whether the rate limiter allows this many samples.
+    /// Returns whether the rate limiter allows this many samples.
     pub fn can_sample(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts - float(self.samples);

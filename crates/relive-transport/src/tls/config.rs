@@ -132,10 +132,10 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// As [`new`](Self::new), with the clients' authorities, if any, in a file.
+    /// Like [`new`](Self::new), but with the clients' authorities, if any, in a file.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or the file cannot be read.
+    /// Same as [`new`](Self::new); also if the file cannot be read.
     pub fn with_files(identity: Identity, client_authorities: Option<&Path>) -> Result<Self, TlsError> {
         let Some(path) = client_authorities else { return Self::new(identity, None) };
         Self::new(identity, Some(&file(path)?)).map_err(in_file(path))
@@ -181,10 +181,10 @@ impl ClientTls {
         Ok(Self { http2: Arc::new(http2), bulk: Arc::new(bulk), certificate_requested, name: None })
     }
 
-    /// As [`new`](Self::new), with the authorities in a file.
+    /// Like [`new`](Self::new), but with the authorities in a file.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or the file cannot be read.
+    /// Same as [`new`](Self::new); also if the file cannot be read.
     pub fn with_files(authorities: Option<&Path>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let Some(path) = authorities else { return Self::new(None, identity) };
         Self::new(Some(&file(path)?), identity).map_err(in_file(path))

@@ -208,7 +208,7 @@ impl Session {
         self.tls.reader().fill_buf().is_ok_and(|bytes| !bytes.is_empty())
     }
 
-    /// Whether a read may return bytes without waiting for the peer.
+    /// Returns whether a read may return bytes without waiting for the peer.
     fn has_data(&mut self) -> bool {
         self.taken < self.received.len() || self.has_plaintext()
     }

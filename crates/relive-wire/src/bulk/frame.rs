@@ -41,9 +41,9 @@ pub enum FrameKind {
     PinnedRows = 14,
     /// Client: requests steps. Head: windows; body: trajectories and their current steps.
     ReadRows = 15,
-    /// Server: the steps. Body: the steps of the first window, row by row, then those of the next window.
+    /// Server: the steps. Body: the steps of the first window, row by row, then the steps of the next window.
     Rows = 16,
-    /// Client: releases trajectories. Head: which of the client's pins.
+    /// Client: releases trajectories. Head: which of the client's pins to release.
     ReleaseRows = 17,
     /// Server: a request was refused. Head: kind and text.
     RowsRefused = 18,

@@ -1,4 +1,4 @@
-//! The bulk path: Relive's own frames, beside gRPC on the same port. `docs/protocol.md` specifies it.
+//! The bulk path: Relive's own frames, alongside gRPC on the same port. `docs/protocol.md` specifies it.
 //!
 //! A connection begins with [`MAGIC`] and has one purpose, which its first frame defines. A frame is a [`FrameHeader`],
 //! a head (a message of `bulk.proto`), and a body of plain bytes.

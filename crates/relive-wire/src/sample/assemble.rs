@@ -83,7 +83,7 @@ impl Assembler {
         Ok(None)
     }
 
-    /// Whether a sample has begun and is not complete yet.
+    /// Returns whether a sample has begun and is not complete yet.
     #[must_use]
     pub fn is_mid_sample(&self) -> bool {
         self.begun.is_some()

@@ -74,7 +74,7 @@ impl ReceivedSample {
         self.rest.push(entry);
     }
 
-    /// Returns the sampling information: key, priority and further facts.
+    /// Returns the sampling information: key, priority and further details.
     #[must_use]
     pub fn info(&self) -> &ReceivedInfo {
         &self.info
@@ -139,11 +139,11 @@ impl ReceivedSample {
         self.trajectory_beside(&mut HashMap::new())
     }
 
-    /// As [`trajectory`](Self::trajectory), for one of several samples. `known` holds their chunks by key, so that
-    /// shared chunks are parsed once. Adds this sample's chunks.
+    /// Like [`trajectory`](Self::trajectory), but for one of several samples. `known` holds their chunks by key, so
+    /// that shared chunks are parsed once. Adds this sample's chunks.
     ///
     /// # Errors
-    /// As [`trajectory`](Self::trajectory).
+    /// Same as [`trajectory`](Self::trajectory).
     pub fn trajectory_beside(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Trajectory, WireError> {
         let mut layout = TrajectoryLayout::default();
         self.read_layout(&mut layout)?;

@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// Writes a nested message, whose content `body` writes.
+    /// Writes a nested message; `body` writes its content.
     pub(super) fn message(&mut self, number: u32, body: impl FnOnce(&mut Self)) {
         self.key(number, 2);
         let start = self.out.len();

@@ -143,7 +143,7 @@ pub(crate) struct Compressibility {
 }
 
 impl Compressibility {
-    /// Whether to compress the next chunk.
+    /// Returns whether to compress the next chunk.
     pub(crate) fn tries(&mut self) -> bool {
         self.is_trying = self.left == 0;
         self.left = self.left.saturating_sub(1);

@@ -75,7 +75,7 @@ impl ChunkSlot {
         self.key
     }
 
-    /// Whether the chunk is cut.
+    /// Returns whether the chunk is cut.
     pub(crate) fn is_cut(&self) -> bool {
         self.content.get().is_some()
     }
@@ -223,7 +223,7 @@ impl ChunkRef {
         self.index
     }
 
-    /// Whether both references are to the same tensor of the same chunk.
+    /// Returns whether both references are to the same tensor of the same chunk.
     pub(crate) fn is(&self, other: &ChunkRef) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
     }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     impl ChunkSlot {
-        /// A slot whose chunk never has rows.
+        /// A slot with a chunk that never has rows.
         pub(crate) fn unfilled(key: u64) -> ChunkSlot {
             let length = ChunkLength::constant(1, 1).expect("both are 1");
             let chunker = Chunker::new(length, false).expect("the length is valid");

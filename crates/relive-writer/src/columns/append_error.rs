@@ -24,7 +24,7 @@ pub struct AppendMismatch {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AppendFault {
-    /// Another element type than before.
+    /// A different element type than before.
     #[error(
         "got dtype {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
@@ -62,14 +62,14 @@ pub enum AppendFault {
     /// A sequence without a leading dimension.
     #[error("is a scalar, but the values of a sequence must have a leading dimension, the steps")]
     NoSteps,
-    /// A sequence of another length than the columns before it.
+    /// A sequence with a different length than the preceding columns.
     #[error(
         "has {got} steps, but other columns have {expected}; all columns of a sequence must have the same length"
     )]
     Steps {
         /// Steps of this column.
         got: u32,
-        /// Steps of the first column.
+        /// The number of steps of the first column.
         expected: u32,
     },
 }

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::chunks::ChunkSlot;
 
-    /// Whether `chunk` is still the chunk of some cell.
+    /// Returns whether `chunk` is still the chunk of some cell.
     fn holds(cells: &KeptCells, chunk: &Arc<ChunkSlot>) -> bool {
         cells.stretches.iter().any(|stretch| Arc::ptr_eq(stretch.chunk.slot(), chunk))
     }

@@ -177,8 +177,8 @@ impl Column {
         None
     }
 
-    /// Returns the data as a reader of an item with this column would get it. Steps whose chunk is not cut yet are read
-    /// from the writer's buffer.
+    /// Returns the data as a reader of an item with this column would get it. Steps in a chunk that is not cut yet are
+    /// read from the writer's buffer.
     ///
     /// # Errors
     /// `DataLoss` for a chunk that cannot be decoded.
@@ -204,7 +204,7 @@ impl Column {
         usize::try_from(cells).unwrap_or(usize::MAX)
     }
 
-    /// Whether the column has no leading dimension.
+    /// Returns whether the column has no leading dimension.
     pub fn is_squeezed(&self) -> bool {
         self.squeeze
     }

@@ -1,4 +1,4 @@
-//! Columns whose chunks are cut together.
+//! Columns with chunks that are cut together.
 //!
 //! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
 //! step are then adjacent in one block of memory with one description, regardless of the number of columns. A large
@@ -73,7 +73,7 @@ impl ChunkGroup {
         })
     }
 
-    /// Whether a column with this chunk length and values like `rows` belongs to this group.
+    /// Returns whether a column with this chunk length and values like `rows` belongs to this group.
     pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
         let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);
@@ -124,7 +124,7 @@ impl ChunkGroup {
         self.lock().buffered_rows(place)
     }
 
-    /// Records that items were created. Returns whether one needs the open chunk.
+    /// Records that items were created. Returns whether any of them needs the open chunk.
     pub(crate) fn note_items(&self) -> bool {
         let is_awaited = self.open().is_some_and(|slot| slot.has_pending_items());
         self.lock().note_items(is_awaited)

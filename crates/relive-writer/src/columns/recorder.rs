@@ -66,7 +66,7 @@ impl Recorder {
         &self.columns
     }
 
-    /// Returns the bytes of those chunks of the history that no table of this process holds.
+    /// Returns the total size in bytes of the history's chunks that no table of this process holds.
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
@@ -113,7 +113,7 @@ impl Recorder {
         self.add_named_columns(names)
     }
 
-    /// Appends columns for which callers use other numbers.
+    /// Appends columns that callers identify by other numbers.
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
@@ -128,7 +128,7 @@ impl Recorder {
         cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
     }
 
-    /// As [`check`](Self::check), for the values of several steps. Returns their number; `None` without columns.
+    /// Like [`check`](Self::check), but for several steps. Returns the number of steps; `None` if there are no columns.
     pub(crate) fn check_sequence(&self, cells: &[Cell<'_>]) -> Result<Option<u32>> {
         let expected = cells.first().map(|(_, rows)| rows.rows());
         for (column, rows) in cells {
@@ -167,7 +167,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the name in errors of a column, which may not exist yet.
+    /// Returns the name of a column in errors; the column may not exist yet.
     fn name(&self, column: usize) -> ColumnName {
         let known = self.columns.get(column).map(|state| state.name().clone());
         known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })
@@ -316,7 +316,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether the chunk length of any column is tuned.
+    /// Returns whether the chunk length of any column is tuned.
     pub(crate) fn is_tuned(&self) -> bool {
         self.columns.iter().any(ColumnState::is_tuned)
     }

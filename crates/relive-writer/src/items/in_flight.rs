@@ -7,8 +7,8 @@ use super::item::PendingItem;
 /// The number of gaps that are kept beyond the number of items. Closing gaps costs a pass over all items.
 const SPARE_GAPS: usize = 64;
 
-/// Items in the order in which they were sent. Confirmations of one table arrive in this order; those of several tables
-/// are interleaved. The search for each item therefore starts after the previously confirmed one.
+/// Items in the order in which they were sent. Confirmations of one table arrive in this order; confirmations of
+/// several tables are interleaved. The search for each item therefore starts after the previously confirmed one.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     items: VecDeque<Option<PendingItem>>,

@@ -1,4 +1,4 @@
-//! Items that are to be sent or inserted.
+//! Items that will be sent or inserted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl PendingItem {
         &self.chunks
     }
 
-    /// Whether all chunks are cut, so that the item can be sent.
+    /// Returns whether all chunks are cut, so that the item can be sent.
     pub(crate) fn is_ready(&self) -> bool {
         self.chunks.iter().all(|chunk| chunk.is_cut())
     }
@@ -215,8 +215,8 @@ impl PendingItem {
 }
 
 impl CellRun {
-    /// Whether `next` is the row right after this run. Rows that are not consecutive are separate runs, since a slice
-    /// has no stride.
+    /// Returns whether `next` is the row right after this run. Rows that are not consecutive are separate runs, since a
+    /// slice has no stride.
     fn continues_with(self, next: CellRun) -> bool {
         (self.chunk, self.index) == (next.chunk, next.index) && self.offset + self.length == next.offset
     }

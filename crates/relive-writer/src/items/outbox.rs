@@ -43,7 +43,7 @@ impl Outbox {
         self.in_flight.iter().chain(&self.queue)
     }
 
-    /// Whether any item is in flight or could be sent. Other items wait for further steps of the writer.
+    /// Returns whether any item is in flight or could be sent. Other items wait for further steps of the writer.
     pub(crate) fn is_held_up(&self) -> bool {
         self.in_flight.len() > 0 || self.has_work()
     }
@@ -53,7 +53,7 @@ impl Outbox {
         self.pending_bytes
     }
 
-    /// Whether there is a request to send.
+    /// Returns whether there is a request to send.
     pub(crate) fn has_work(&self) -> bool {
         self.queue.front().is_some_and(PendingItem::is_ready)
     }

@@ -28,13 +28,13 @@ impl ItemConnection {
         Ok(ItemConnection { frames, has_answered: false })
     }
 
-    /// Whether a server that supports this protocol has answered.
+    /// Returns whether a server that supports this protocol has answered.
     pub(crate) fn has_answered(&self) -> bool {
         self.has_answered
     }
 
     /// Sends all `requests` and passes on the confirmed keys, until the server has confirmed the last one. Sending and
-    /// receiving are concurrent, because a server whose output is not read stops reading.
+    /// receiving are concurrent, because a server stops reading if its output is not read.
     pub(crate) async fn run(
         &mut self,
         requests: impl Stream<Item = InsertItems>,

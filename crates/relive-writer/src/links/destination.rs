@@ -11,7 +11,7 @@ use super::remote::RemoteLink;
 
 /// The destination of successive streams.
 pub(super) enum Destination {
-    /// One server, with the backend, which stores the writers' proposals.
+    /// One server, and the backend that stores the writers' proposals.
     One {
         backend: Backend,
         connection: Connection,

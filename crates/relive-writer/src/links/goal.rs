@@ -11,8 +11,8 @@ use crate::items::PendingItem;
 /// The largest number of tables that messages about pending items name.
 const MAX_TABLES_IN_ERROR: usize = 8;
 
-/// How long the first items of a table wait for the server to receive their names: far longer than a server needs, and
-/// short enough if it does not answer.
+/// How long the first items of a table wait for the server to receive their names: far longer than a server needs, but
+/// short enough to be acceptable if the server does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
 /// Limits on unconfirmed items.
@@ -64,7 +64,7 @@ pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Stri
 }
 
 impl Limits {
-    /// Whether another item may be added. If nothing is pending, an item of any size may be added.
+    /// Returns whether another item may be added. If nothing is pending, an item of any size may be added.
     pub(crate) fn have_room(self, pending: Pending) -> bool {
         pending.items == 0 || pending.items < self.items && pending.bytes < self.bytes
     }

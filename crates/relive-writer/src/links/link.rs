@@ -19,7 +19,7 @@ use super::stream;
 use crate::chunks::{ChunkForm, ChunkSlot};
 use crate::items::PendingItem;
 
-/// Returns the error for items whose names differ from those of their table.
+/// Returns the error for items with names that differ from the names of their table.
 pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
 }
@@ -76,8 +76,8 @@ impl Link {
         }
     }
 
-    /// Whether items may be pushed now without waiting. `own_bytes` is the size of the writer's chunks that are in no
-    /// table of this process.
+    /// Returns whether items may be pushed now without waiting. `own_bytes` is the size of the writer's chunks that are
+    /// in no table of this process.
     pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),
@@ -115,8 +115,8 @@ impl Link {
         }
     }
 
-    /// Asks whether items of a table may have this structure, without waiting. Items for a server are held back until
-    /// it has answered.
+    /// Requests a check that a table's items may have this structure, without waiting. Items for a server are held back
+    /// until it has answered.
     pub(crate) fn agree(&self, backend: &Backend, proposal: Proposal) {
         let Link::Remote { link, runtime, .. } = self else { return };
         let (backend, link, hold) = (backend.clone(), Arc::clone(link), RemoteLink::hold(link));
@@ -135,7 +135,7 @@ impl Link {
         });
     }
 
-    /// Returns the chunks that items wait for, except those of the newest `spared` items.
+    /// Returns the chunks that items wait for, except the chunks of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         match self {
             Link::Remote { link, .. } => link.awaited_chunks(spared),

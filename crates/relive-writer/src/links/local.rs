@@ -1,7 +1,8 @@
 //! Inserting items into tables of this process.
 //!
-//! There is no task: the call that creates an item, or that cuts the chunk that an item waits for, inserts it. If the
-//! rate limiter holds an insert back, the table makes it in its turn and reports it through [`Confirmations`].
+//! There is no task: the call that creates an item, or that cuts the chunk that an item waits for, inserts the item. If
+//! the rate limiter holds an insert back, the table performs it when its turn comes, and reports it through
+//! [`Confirmations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -57,7 +58,7 @@ pub(crate) struct LocalLink {
 struct Unsettled {
     /// Items that are not inserted yet, oldest first. The first item waits for a chunk to be cut.
     queue: VecDeque<PendingItem>,
-    /// Items whose inserts wait in their tables.
+    /// Items with inserts that wait in their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
     /// Bytes of the chunks and messages of queued and deferred items. A chunk counts once.
     pending_bytes: usize,
@@ -251,7 +252,7 @@ impl Unsettled {
         Pending { items: queued + self.deferred.len(), queued, bytes: self.pending_bytes }
     }
 
-    /// Inserts `run`, which holds items of one table whose chunks are all cut, and empties it.
+    /// Inserts `run` and empties it. All its items are for one table, and all their chunks are cut.
     fn insert(
         &mut self,
         run: &mut Vec<PendingItem>,

@@ -45,7 +45,7 @@ struct Queue {
     idle_stream: Option<Waker>,
     /// Whether the idle stream checks the queue again within a millisecond, without being woken.
     lingering: bool,
-    /// Number of reasons to send nothing yet.
+    /// Number of reasons not to send yet.
     holds: usize,
     waiting_for: Option<Goal>,
     /// How many items the server has confirmed.
@@ -66,7 +66,7 @@ impl RemoteLink {
         self.state.lock().check()
     }
 
-    /// Whether items may be pushed now.
+    /// Returns whether items may be pushed now.
     pub(crate) fn has_room(&self) -> Result<bool> {
         let state = self.state.lock();
         state.check()?;
@@ -86,7 +86,7 @@ impl RemoteLink {
         Ok(())
     }
 
-    /// Returns the chunks that items wait for, except those of the newest `spared` items.
+    /// Returns the chunks that items wait for, except the chunks of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         self.state.lock().outbox.awaited_chunks(spared)
     }
@@ -171,7 +171,7 @@ impl RemoteLink {
         std::mem::take(&mut self.state.lock().confirmed)
     }
 
-    /// Returns the total number of confirmed items if any item waits for the server, and not only for further steps.
+    /// Returns the total number of confirmed items if any item waits for the server, not only for further steps.
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
         state.outbox.is_held_up().then_some(state.num_confirmed)
@@ -195,7 +195,7 @@ impl RemoteLink {
     }
 
     /// Ends the stream now. While its sending half is open, the transport keeps the stream, and the server does not
-    /// learn that its writer is gone.
+    /// notice that the writer is gone.
     pub(crate) fn abandon(&self) {
         let waker = {
             let mut state = self.state.lock();
@@ -306,7 +306,7 @@ impl RemoteLink {
     }
 }
 
-/// A reason to send nothing yet.
+/// A reason not to send yet.
 #[derive(Debug)]
 pub(crate) struct Hold(Arc<RemoteLink>);
 

@@ -34,8 +34,8 @@ impl From<Status> for StreamEnd {
     }
 }
 
-/// The log target for unconfirmed items. It is separate so that programs whose writers end in the middle of episodes
-/// can filter it.
+/// The log target for unconfirmed items. It is separate so that programs can filter it if their writers end in the
+/// middle of episodes.
 pub(crate) const LOG: &str = "relive::writer";
 
 /// How long small items are collected after a request. Tokio's timers have a resolution of one millisecond.
@@ -198,8 +198,8 @@ fn confirm(link: &RemoteLink, target: &StreamTarget, keys: &[u64]) {
 
 /// The sending half: requests are created when the connection has room for them.
 ///
-/// When the queue is empty, it lingers: for [`LINGER`], it collects small items instead of being woken for each. A
-/// caller that waits for a confirmation wakes it immediately.
+/// When the queue is empty, the sending half lingers: for [`LINGER`], it collects small items instead of being woken
+/// for each. A caller that waits for a confirmation wakes it immediately.
 struct Requests<R> {
     link: Arc<RemoteLink>,
     stream: u64,
@@ -227,7 +227,7 @@ impl<R: Request> Requests<R> {
         Requests { link, stream, linger, state: Activity::Idle, assignment, kind: PhantomData }
     }
 
-    /// Whether the timer will wake this stream again.
+    /// Returns whether the timer will wake this stream again.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> bool {
         if self.state == Activity::Sending {
             self.linger.as_mut().reset(Instant::now() + LINGER);

@@ -131,7 +131,7 @@ impl StructuredConfig {
     }
 }
 
-/// Validates all configurations of a writer. An error says which one is invalid.
+/// Validates all configurations of a writer. An error states which one is invalid.
 pub(crate) fn validate_all(configs: Vec<StructuredConfig>) -> Result<Vec<StructuredConfig>> {
     if configs.is_empty() {
         return Err(Error::invalid("a structured writer needs at least one configuration"));

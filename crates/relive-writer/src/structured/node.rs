@@ -34,7 +34,7 @@ impl PatternNode {
         }
     }
 
-    /// Whether the column is a single step without a leading dimension.
+    /// Returns whether the column is a single step without a leading dimension.
     pub fn is_squeezed(&self) -> bool {
         matches!(self.steps, Steps::One { .. })
     }
@@ -90,7 +90,7 @@ impl SourceColumn {
     /// Selects every `stride`th step of `range`, beginning with its first.
     ///
     /// # Errors
-    /// As [`slice`](Self::slice), and for a stride of 0.
+    /// The errors of [`slice`](Self::slice), and `InvalidArgument` for a stride of 0.
     pub fn strided(self, range: impl RangeBounds<i32>, stride: u32) -> Result<PatternNode> {
         let first_age = first_age(range.start_bound())?;
         let stop_age = stop_age(range.end_bound())?;

@@ -63,7 +63,7 @@ impl ReferenceStep {
         }
     }
 
-    /// Returns the part of the step at `path`, which has the form of [`column`](Self::column).
+    /// Returns the part of the step at `path`; [`column`](Self::column) describes the form of paths.
     ///
     /// ```
     /// use relive_client::{Nest, StructuredConfig, reference_step};

@@ -34,15 +34,15 @@ impl Default for StructuredWriterOptions {
 }
 
 impl StructuredWriterOptions {
-    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are held back until the server has
-    /// answered. If the names differ, no item is sent and the writer fails.
+    /// Like [`TrajectoryWriterOptions::check_names`], but for the names of patterns. Items are held back until the
+    /// server has answered. If the names differ, no item is sent and the writer fails.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
         self.check_names = check;
         self
     }
 
-    /// As [`TrajectoryWriterOptions::codec`].
+    /// Like [`TrajectoryWriterOptions::codec`].
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
         self.codec = Some(codec);
@@ -86,12 +86,12 @@ impl StructuredWriterOptions {
 /// # When patterns apply
 ///
 /// The writer tries the patterns in order after every append, including partial ones, and once more when the episode
-/// ends. Each pattern creates at most one item per step, and none as long as a step to which it refers does not exist.
+/// ends. Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
 ///
 /// # Errors
 ///
 /// A step that does not match the first one fails with `InvalidArgument`, and nothing is stored. The permanent errors
-/// are those of a [`TrajectoryWriter`].
+/// are the same as for a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
     writer: TrajectoryWriter,
@@ -109,7 +109,7 @@ struct Pattern {
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
-    /// Whether the comparison of its names with those of its table has started.
+    /// Whether the comparison of its names with the table's names has started.
     is_named: bool,
 }
 
@@ -154,8 +154,8 @@ impl StructuredWriter {
     /// # Errors
     /// `InvalidArgument` if the step does not match the first one, or if a priority cannot be computed; `Timeout` if
     /// there is no room for items within the client's timeout. After these errors, nothing has been stored. If a single
-    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also, the writer's
-    /// permanent error.
+    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also returns the
+    /// writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, false)
@@ -164,25 +164,25 @@ impl StructuredWriter {
     /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// As [`append`](Self::append); `FailedPrecondition` if a leaf was already set in this step.
+    /// Same as [`append`](Self::append); also `FailedPrecondition` if a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, true)
     }
 
-    /// As [`append`](Self::append), but does not wait: returns false and does nothing if there is no room for items.
+    /// Like [`append`](Self::append), but does not wait: returns false and does nothing if there is no room for items.
     /// [`make_way`](Self::make_way) waits for room.
     ///
     /// # Errors
-    /// As [`append`](Self::append), except `Timeout`.
+    /// Same as [`append`](Self::append), except `Timeout`.
     pub fn try_append(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, false)
     }
 
-    /// As [`append_partial`](Self::append_partial), but does not wait; see [`try_append`](Self::try_append).
+    /// Like [`append_partial`](Self::append_partial), but does not wait; see [`try_append`](Self::try_append).
     ///
     /// # Errors
-    /// As [`append_partial`](Self::append_partial), except `Timeout`.
+    /// Same as [`append_partial`](Self::append_partial), except `Timeout`.
     pub fn try_append_partial(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, true)
     }
@@ -197,7 +197,7 @@ impl StructuredWriter {
     /// Waits until there is room for items, at most for the client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with the reason of the wait; the writer's permanent error.
+    /// `Timeout`, with the reason for the wait; the writer's permanent error.
     pub async fn make_way(&mut self) -> Result<()> {
         self.writer.wait_for_room().await
     }
@@ -259,7 +259,7 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// Compares the column names of pattern `index` with those of its table, once.
+    /// Compares the column names of pattern `index` with its table's names, once.
     fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
         let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_named) else {
             return Ok(());
@@ -330,7 +330,7 @@ impl StructuredWriter {
         self.writer.episode_steps()
     }
 
-    /// Whether the last append left its step open.
+    /// Returns whether the last append left its step open.
     pub fn step_is_open(&self) -> bool {
         self.writer.step_is_open()
     }
@@ -343,7 +343,7 @@ impl StructuredWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// As [`TrajectoryWriter::flush`].
+    /// Same as [`TrajectoryWriter::flush`].
     pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.writer.flush(timeout).await
     }
@@ -351,7 +351,7 @@ impl StructuredWriter {
     /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
-    /// As [`TrajectoryWriter::flush`].
+    /// Same as [`TrajectoryWriter::flush`].
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.writer.flush_until(items, timeout).await
     }
@@ -359,7 +359,7 @@ impl StructuredWriter {
     /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
-    /// As [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
+    /// Same as [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
         if let Some(step) = steps.checked_sub(1) {
@@ -375,15 +375,15 @@ impl StructuredWriter {
     /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
-    /// As [`TrajectoryWriter::close`].
+    /// Same as [`TrajectoryWriter::close`].
     pub async fn close(&mut self) -> Result<()> {
         self.writer.close().await
     }
 
-    /// As [`close`](Self::close), with its own timeout.
+    /// Like [`close`](Self::close), but with its own timeout.
     ///
     /// # Errors
-    /// As [`close`](Self::close).
+    /// Same as [`close`](Self::close).
     pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.writer.close_with_timeout(timeout).await
     }
@@ -393,7 +393,7 @@ impl StructuredWriter {
         self.writer.close_now();
     }
 
-    /// Whether the writer was closed.
+    /// Returns whether the writer was closed.
     pub fn is_closed(&self) -> bool {
         self.writer.is_closed()
     }

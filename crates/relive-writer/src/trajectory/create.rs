@@ -15,7 +15,7 @@ use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
 /// The largest number of items of one call that are reported to the tuner of chunk lengths, evenly spread. The tuner
-/// only uses its newest ten.
+/// only uses the newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
 /// Numbers of an item's columns; most steps have few.
@@ -80,11 +80,11 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// * `InvalidArgument` for no columns, columns of another writer and a NaN priority. If items are validated, also
-    ///   for columns that the table's signature does not allow, or whose
-    ///   [names](crate::TrajectoryWriterOptions::check_names) differ from those of the table's signature or its first
-    ///   writer.
+    ///   for columns that the table's signature does not allow, or with
+    ///   [names](crate::TrajectoryWriterOptions::check_names) that differ from the names of the table's signature or
+    ///   first writer.
     /// * `NotFound` for an unknown table.
-    /// * `Timeout` if there is no room within the client's timeout. Then the item was not created.
+    /// * `Timeout` if there is no room within the client's timeout. In that case, the item was not created.
     /// * The writer's permanent error.
     pub async fn create_item(
         &mut self,
@@ -101,11 +101,12 @@ impl TrajectoryWriter {
         }
     }
 
-    /// As [`create_item`](Self::create_item), but does not wait: returns `None` and does nothing if there is no room,
-    /// or if the table's signature has to be requested. [`make_way`](Self::make_way) waits for both.
+    /// Like [`create_item`](Self::create_item), but does not wait: returns `None` and does nothing if there is no room,
+    /// or if the table's signature has to be requested. [`make_way`](Self::make_way) waits for room and for the
+    /// signature.
     ///
     /// # Errors
-    /// As [`create_item`](Self::create_item), except `Timeout`.
+    /// Same as [`create_item`](Self::create_item), except `Timeout`.
     pub fn try_create_item(
         &mut self,
         table: &str,
@@ -124,7 +125,7 @@ impl TrajectoryWriter {
         self.push_item(table, priority, columns).map(Some)
     }
 
-    /// Whether an item has no names, or its names are known to match those of its table.
+    /// Returns whether an item has no names, or its names are known to match the table's names.
     fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
         trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
     }
@@ -152,7 +153,8 @@ impl TrajectoryWriter {
     /// their keys. Creates all items or none. Together, they count as one item toward the writer's limits.
     ///
     /// # Errors
-    /// As [`create_item`](Self::create_item); `InvalidArgument` if the numbers of priorities and trajectories differ.
+    /// Same as [`create_item`](Self::create_item); also `InvalidArgument` if the numbers of priorities and trajectories
+    /// differ.
     pub async fn create_items(
         &mut self,
         table: &str,
@@ -167,10 +169,10 @@ impl TrajectoryWriter {
         }
     }
 
-    /// As [`create_items`](Self::create_items), but does not wait; see [`try_create_item`](Self::try_create_item).
+    /// Like [`create_items`](Self::create_items), but does not wait; see [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// As [`create_items`](Self::create_items), except `Timeout`.
+    /// Same as [`create_items`](Self::create_items), except `Timeout`.
     pub fn try_create_items(
         &mut self,
         table: &str,
@@ -229,8 +231,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`create_items`](Self::create_items); `InvalidArgument` for windows without steps, or with steps that are
-    /// outside the history, no longer kept, or without a value of one of the columns.
+    /// Same as [`create_items`](Self::create_items); also `InvalidArgument` for windows without steps, or with steps
+    /// that are outside the history, no longer kept, or without a value of one of the columns.
     pub async fn create_window_items(
         &mut self,
         table: &str,
@@ -245,11 +247,11 @@ impl TrajectoryWriter {
         }
     }
 
-    /// As [`create_window_items`](Self::create_window_items), but does not wait; see
+    /// Like [`create_window_items`](Self::create_window_items), but does not wait; see
     /// [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// As [`create_window_items`](Self::create_window_items), except `Timeout`.
+    /// Same as [`create_window_items`](Self::create_window_items), except `Timeout`.
     pub fn try_create_window_items(
         &mut self,
         table: &str,
@@ -287,14 +289,14 @@ impl TrajectoryWriter {
     /// client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with the reason of the wait; `NotFound` for an unknown table; the writer's permanent error.
+    /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; the writer's permanent error.
     pub async fn make_way(&mut self, table: &str) -> Result<()> {
         let timeout = self.backend.timeout();
         self.tables.learn(table, &self.backend, timeout).await?;
         self.wait_for_room().await
     }
 
-    /// Whether items may be created now without waiting.
+    /// Returns whether items may be created now without waiting.
     pub(crate) fn has_room(&mut self) -> Result<bool> {
         self.link.has_room(|| self.recorder.unheld_bytes())
     }

@@ -1,4 +1,4 @@
-//! Writing one step as one item with one call.
+//! Writes one step as one item with a single call.
 
 use std::time::Instant;
 

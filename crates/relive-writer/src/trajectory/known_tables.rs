@@ -22,7 +22,7 @@ pub(crate) struct KnownTables {
     /// Whether items must have the column names that their table keeps.
     check_names: bool,
     tables: Vec<KnownTable>,
-    /// A pending request: whether items of this table may have this structure.
+    /// A pending request that checks whether items of this table may have this structure.
     unresolved: Option<(Arc<str>, Nest<()>)>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct KnownTables {
 pub(crate) struct KnownTable {
     pub(crate) name: Arc<str>,
     pub(crate) signature: Option<Arc<TableSignature>>,
-    /// The structure of all its items, if names are checked and it was requested.
+    /// The structure of all its items, if names are checked and the structure was requested.
     pub(crate) structure: Option<Arc<ItemStructure>>,
     /// The number of step columns when windows of whole steps were last checked.
     pub(crate) checked_columns: usize,
@@ -43,7 +43,7 @@ pub(crate) struct KnownTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     NamesCheck,
-    /// The names are sent to the table, whose answer is ignored.
+    /// The names are sent to the table, and its answer is ignored.
     Sent,
     /// The server does not keep names.
     Unsupported,
@@ -96,8 +96,8 @@ impl KnownTables {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Checks whether items of the table `name` may have `structure`; `None` if the table's server has to be asked
-    /// first. If names are not checked, the caller sends them to the table.
+    /// Checks whether items of the table `name` may have `structure`; `None` if this requires a request to the table's
+    /// server. If names are not checked, the caller sends them to the table.
     pub(crate) fn check_names<T>(
         &mut self,
         name: &str,
@@ -155,14 +155,14 @@ impl KnownTables {
 /// The result of checking the names of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamesCheck {
-    /// The names match those of the table, or the table has none.
+    /// The names match the table's names, or the table has none.
     Fits,
     /// The names are not checked and may be sent to the table.
     Unsent,
 }
 
 impl KnownTable {
-    /// Whether the table's server keeps no names.
+    /// Returns whether the table's server keeps no names.
     pub(crate) fn is_unsupported(&self) -> bool {
         self.names == Names::Unsupported
     }
@@ -195,6 +195,6 @@ impl KnownTable {
     }
 }
 
-/// The tables whose columns this writer has named.
+/// The tables with columns that this writer has named.
 #[derive(Debug, Default)]
 pub(super) struct NamedTables(pub(super) Vec<Arc<str>>);

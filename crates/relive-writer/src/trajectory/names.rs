@@ -16,11 +16,11 @@ impl TrajectoryWriter {
     /// Without a signature or an earlier writer, this writer is the first. [`create_item`](Self::create_item) does this
     /// for a nest of columns.
     ///
-    /// Returns false if the server has to be asked first; [`make_way`](Self::make_way) waits for that. A writer that
-    /// [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the table.
+    /// Returns false if a request to the server is needed first; [`make_way`](Self::make_way) waits for that. A writer
+    /// that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the table.
     ///
     /// # Errors
-    /// `InvalidArgument` if the table keeps other names; `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` if the table has different names; `NotFound` for an unknown table of this process.
     pub fn agree_on_columns<T>(&mut self, table: &str, structure: &Nest<T>) -> Result<bool> {
         let checked = self.tables.check_names(table, structure, &self.backend)?;
         if checked == Some(NamesCheck::Unsent) {
@@ -29,11 +29,11 @@ impl TrajectoryWriter {
         Ok(checked.is_some())
     }
 
-    /// As [`agree_on_columns`](Self::agree_on_columns), for items of whole steps. `structure` is only called for the
-    /// first item and when steps have more columns than before.
+    /// Like [`agree_on_columns`](Self::agree_on_columns), but for items of whole steps. `structure` is only called for
+    /// the first item and when steps have more columns than before.
     ///
     /// # Errors
-    /// As [`agree_on_columns`](Self::agree_on_columns).
+    /// Same as [`agree_on_columns`](Self::agree_on_columns).
     pub fn agree_on_steps(
         &mut self,
         table: &str,
@@ -54,13 +54,14 @@ impl TrajectoryWriter {
         Ok(true)
     }
 
-    /// Returns the structure that items of `table` must have, once this writer knows it.
+    /// Returns the structure that items of `table` must have, once this writer has received it.
     pub fn agreed_columns(&self, table: &str) -> Option<&Arc<ItemStructure>> {
         self.tables.find(table)?.structure.as_ref()
     }
 
-    /// As [`agree_on_columns`](Self::agree_on_columns), for items that are created before the server has answered. They
-    /// are held back until then. If the server keeps other names, none of these items is sent, and the writer fails.
+    /// Like [`agree_on_columns`](Self::agree_on_columns), but for items that are created before the server has
+    /// answered. They are held back until then. If the server keeps other names, none of these items is sent, and the
+    /// writer fails.
     pub(crate) fn agree_unless_known(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
         let kept = match signature.as_ref().and_then(|signature| signature.structure().cloned()) {
@@ -92,13 +93,13 @@ impl TrajectoryWriter {
         self.name_columns_with(table, || Some(structure.clone()));
     }
 
-    /// Whether [`name_columns`](Self::name_columns) was already called for `table`.
+    /// Returns whether [`name_columns`](Self::name_columns) was already called for `table`.
     pub fn has_named_columns(&self, table: &str) -> bool {
         let is_unsupported = || self.tables.find(table).is_some_and(KnownTable::is_unsupported);
         self.named.0.iter().any(|named| **named == *table) || is_unsupported()
     }
 
-    /// As [`name_columns`](Self::name_columns), with a structure that is computed only if it is needed.
+    /// Like [`name_columns`](Self::name_columns), but with a structure that is computed only if it is needed.
     pub(crate) fn name_columns_with(&mut self, table: &str, structure: impl FnOnce() -> Option<Nest<()>>) {
         if self.has_named_columns(table) {
             return;

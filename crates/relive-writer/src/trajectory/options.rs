@@ -113,8 +113,8 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets whether [checked](Self::validate_items) items must also have the column names of their table: those of its
-    /// signature or, without one, of its first writer.
+    /// Sets whether [checked](Self::validate_items) items must also have the column names of their table: the names of
+    /// its signature or, without one, of its first writer.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
     /// checked, readers get the columns under the table's names, regardless of the writer's own names.
@@ -133,7 +133,7 @@ impl TrajectoryWriterOptions {
     }
 
     /// Sets whether items may also match a signature that describes each of their steps instead of the whole item.
-    /// Tables whose readers split items into steps have such signatures.
+    /// Tables have such signatures if their readers split items into steps.
     #[must_use]
     pub fn signature_per_step(mut self, per_step: bool) -> TrajectoryWriterOptions {
         self.signature_per_step = per_step;

@@ -15,7 +15,7 @@ use crate::columns::Recorder;
 /// measurement.
 const MAX_WAITING: usize = 256;
 
-/// Uses of items whose chunks are not all cut yet, oldest first.
+/// Uses of items with chunks that are not all cut yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
     waiting: VecDeque<GroupUse>,
@@ -72,7 +72,7 @@ impl Tuning {
         }
     }
 
-    /// Reports the items whose chunks are cut to the tuner.
+    /// Reports the items with cut chunks to the tuner.
     pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
         while let Some(statistics) = self.waiting.front().and_then(GroupUse::statistics) {
             if let Some(used) = self.waiting.pop_front() {

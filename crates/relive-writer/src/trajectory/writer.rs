@@ -117,7 +117,7 @@ impl TrajectoryWriter {
     /// # Errors
     /// `InvalidArgument` if a leaf has another type or shape than before, or is now a container. Then nothing is
     /// stored. For a leaf, the [`source`](std::error::Error::source) is an [`AppendMismatch`](crate::AppendMismatch).
-    /// Also, the writer's permanent error.
+    /// Also returns the writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
@@ -125,7 +125,7 @@ impl TrajectoryWriter {
     /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// As [`append`](Self::append); `InvalidArgument` if a leaf was already set in this step.
+    /// Same as [`append`](Self::append); also `InvalidArgument` if a leaf was already set in this step.
     pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, true)
     }
@@ -145,8 +145,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// As [`append`](Self::append); `InvalidArgument` for leaves without a leading dimension or with different leading
-    /// dimensions. Then nothing is stored.
+    /// Same as [`append`](Self::append); also `InvalidArgument` for leaves without a leading dimension or with
+    /// different leading dimensions. Then nothing is stored.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
@@ -207,7 +207,7 @@ impl TrajectoryWriter {
     /// not exist yet. Stores nothing.
     ///
     /// # Errors
-    /// As [`append_cells`](Self::append_cells).
+    /// Same as [`append_cells`](Self::append_cells).
     pub fn check_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check(cells)
@@ -217,25 +217,25 @@ impl TrajectoryWriter {
     /// [`check_cells`](Self::check_cells).
     ///
     /// # Errors
-    /// As [`append_sequence_cells`](Self::append_sequence_cells).
+    /// Same as [`append_sequence_cells`](Self::append_sequence_cells).
     pub fn check_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check_sequence(cells).map(drop)
     }
 
-    /// As [`append`](Self::append), with values by column number. `partial` leaves the step open.
+    /// Like [`append`](Self::append), but with values by column number. `partial` leaves the step open.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// Same as [`append`](Self::append).
     pub fn append_cells(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
         self.check_cells(cells)?;
         self.store(cells, partial)
     }
 
-    /// As [`append_sequence`](Self::append_sequence), with values by column number.
+    /// Like [`append_sequence`](Self::append_sequence), but with values by column number.
     ///
     /// # Errors
-    /// As [`append_sequence`](Self::append_sequence).
+    /// Same as [`append_sequence`](Self::append_sequence).
     pub fn append_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
@@ -272,7 +272,7 @@ impl TrajectoryWriter {
         self.recorder.episode_steps()
     }
 
-    /// Whether the last append left its step open.
+    /// Returns whether the last append left its step open.
     pub fn step_is_open(&self) -> bool {
         self.recorder.step_is_open()
     }
@@ -292,7 +292,7 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// `Timeout` after `timeout`, with the reason of the wait; the writer's permanent error.
+    /// `Timeout` after `timeout`, with the reason for the wait; the writer's permanent error.
     pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.flush_until(0, timeout).await
     }
@@ -300,7 +300,7 @@ impl TrajectoryWriter {
     /// Waits until at most `items` items are unconfirmed. Cuts chunks only for items before the newest `items`.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// Same as [`flush`](Self::flush).
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.link.check()?;
         if self.link.pending_items() > items {
@@ -309,7 +309,7 @@ impl TrajectoryWriter {
         self.link.wait_for_pending(items, timeout).await
     }
 
-    /// Cuts the chunks that items wait for, except those of the newest `spared` items.
+    /// Cuts the chunks that items wait for, except the chunks of the newest `spared` items.
     pub(crate) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
         let finished = if spared == 0 {
             self.recorder.finish_where(ChunkSlot::has_pending_items)
@@ -324,7 +324,7 @@ impl TrajectoryWriter {
     /// old one.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush). The episode then continues, and the call can be repeated.
+    /// Same as [`flush`](Self::flush). The episode then continues, and the call can be repeated.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.link.check()?;
         let finished = self.recorder.finish_all();
@@ -353,15 +353,15 @@ impl TrajectoryWriter {
     /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush). The writer is then not closed, and the call can be repeated.
+    /// Same as [`flush`](Self::flush). The writer is then not closed, and the call can be repeated.
     pub async fn close(&mut self) -> Result<()> {
         self.close_with_timeout(self.backend.timeout()).await
     }
 
-    /// As [`close`](Self::close), with its own timeout.
+    /// Like [`close`](Self::close), but with its own timeout.
     ///
     /// # Errors
-    /// As [`close`](Self::close).
+    /// Same as [`close`](Self::close).
     pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         if !self.closed {
             self.flush(timeout).await?;
@@ -398,7 +398,7 @@ impl TrajectoryWriter {
         Some(Error::new(kind, text))
     }
 
-    /// Whether the writer was closed.
+    /// Returns whether the writer was closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

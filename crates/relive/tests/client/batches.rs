@@ -81,7 +81,7 @@ async fn dropped_waits_lose_no_samples() {
     for client in server.every_client() {
         let mut batches = client.batches("t", BatchOptions::new(8).prefetch(0)).unwrap();
         for item in first..first + 8 {
-            // Waits that end at any moment, also during the insert.
+            // The waits may end at any moment, even during the insert.
             let inserting = insert(&server, item..item + 1);
             tokio::select! {
                 biased;
@@ -96,7 +96,7 @@ async fn dropped_waits_lose_no_samples() {
     assert_eq!(status.tables[0].undelivered_samples, 0);
 }
 
-/// Waits until this many requests wait at the table.
+/// Waits until this many requests are blocked at the table.
 async fn waiters(client: &Client, count: usize) {
     let reached = async {
         while client.status().await.unwrap().tables[0].waiters.len() != count {

@@ -1,4 +1,4 @@
-//! Calls that block their thread do the same over the network and in process.
+//! Blocking calls behave the same over the network and in process.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ async fn wait(mut call: SampleCall, at_most: Duration) -> (SampleCall, Option<Re
     .await
 }
 
-/// Waits until the table has its only waiter.
+/// Waits until exactly one caller waits at the table.
 async fn somebody_waits(server: &TestServer) {
     while server.client_in_process().status().await.unwrap().tables[0].waiters.is_empty() {
         tokio::task::yield_now().await;

@@ -147,7 +147,7 @@ async fn batches_of_uneven_servers_are_uniform_over_all_items() {
     for (place, values) in [0..10, 10..40, 40..45, 45..100].into_iter().enumerate() {
         fill(&fleet.one(place), values, |_| 1.0).await;
     }
-    // A client that connected earlier learns of the inserts within a second.
+    // A client that connected earlier notices the inserts within a second.
     let (counts, infos) = count_values(&client_of(&fleet.servers), 100).await;
     assert_eq!(infos.len(), 20_000);
     // With 99 degrees of freedom, 181 is exceeded once in a million.
@@ -167,8 +167,7 @@ async fn batches_of_prioritized_tables_follow_the_priorities_of_all_servers() {
     }
     let (counts, infos) = count_values(&client_of(&fleet.servers), 150).await;
     let probability = |value: i64| (value / 10 + 1) as f64 / 100.0;
-    // The client does not know a server's sum of priorities before its first sample: the first two batches are not
-    // counted.
+    // A client receives a server's sum of priorities only with its first sample: the first two batches are not counted.
     let warm = 400.0;
     let statistic = chi_square(&counts, |value| (30_000.0 - warm) * probability(value) + warm / 40.0, 40);
     assert!(statistic < 100.0, "{statistic}: {counts:?}");
@@ -182,7 +181,7 @@ async fn updates_and_deletes_are_routed_to_the_owning_server() {
     let fleet = Fleet::start(&prioritized()).await;
     let keys = fill(&fleet.client, 0..8, |_| 1.0).await;
     let others = fill(&fleet.one(1), 8..16, |_| 1.0).await;
-    // Keys of the client's own writer, and keys that the client does not know.
+    // Keys from the client's own writer, and keys that are unknown to the client.
     let updates: Vec<(u64, f64)> = keys[..4].iter().chain(&others[..4]).map(|key| (*key, 5.0)).collect();
     fleet.client.mutate_priorities("t", &updates, &[keys[7], others[7], 12345]).await.unwrap();
     let all: Vec<u64> = keys.iter().chain(&others).copied().collect();

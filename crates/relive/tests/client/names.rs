@@ -1,4 +1,4 @@
-//! Tables without a signature know the structure of their items.
+//! Tables without a signature store the structure of their items.
 
 use std::time::Duration;
 
@@ -227,7 +227,7 @@ async fn batches_carry_column_names() {
             }
         }
     }
-    // Batches of a table whose items have no names, and which at first has too few samples for a complete batch.
+    // Batches of a table with unnamed columns, which at first has too few samples for a complete batch.
     let client = server.client();
     writer.append(&step(1)).unwrap();
     let plain = vec![newest(&writer, "reward"), newest(&writer, "action/0")];

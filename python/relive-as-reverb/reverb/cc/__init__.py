@@ -1,10 +1,10 @@
-"""Where dm-reverb keeps its messages."""
+"""dm-reverb's package of messages."""
 
 from relive import _protos
 
 from reverb import _borrowed
 
-# Programs put TensorFlow's messages into these, so both have to come from one pool.
+# Programs use TensorFlow's messages inside these messages, so all messages must come from the same pool.
 _protos.share_with_tensorflow()
 
 __getattr__, __dir__ = _borrowed.lend(

@@ -1,4 +1,4 @@
-"""The messages of `schema.proto`, made when they are first asked for."""
+"""The messages of `schema.proto`, created when they are first used."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Where dm-reverb keeps what makes its package; empty, as there."""
+"""dm-reverb's package of build scripts; empty, as in dm-reverb."""

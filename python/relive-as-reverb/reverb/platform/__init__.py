@@ -1,4 +1,4 @@
-"""Where dm-reverb keeps what depends on the platform."""
+"""dm-reverb's package of platform-dependent code."""
 
 from reverb import _borrowed
 

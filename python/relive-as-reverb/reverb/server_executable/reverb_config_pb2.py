@@ -1,4 +1,4 @@
-"""The messages of `reverb_config.proto`, made when they are first asked for."""
+"""The messages of `reverb_config.proto`, created when they are first used."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from relive.server_executable import reverb_config_pb2 as _messages
 
 from reverb import _borrowed
 
-# Programs put TensorFlow's messages into these, so both have to come from one pool.
+# Programs use TensorFlow's messages inside these messages, so all messages must come from the same pool.
 _protos.share_with_tensorflow()
 
 _borrow, _borrowed_names = _borrowed.lend(

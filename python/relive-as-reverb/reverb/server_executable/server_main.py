@@ -1,4 +1,4 @@
-"""`reverb_server --config=TEXTPROTO`: a server until it is interrupted."""
+"""`reverb_server --config=TEXTPROTO`: runs a server until it is interrupted."""
 
 import argparse
 import signal
@@ -9,12 +9,11 @@ from reverb import _borrowed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the server that the arguments describe; 0 after Ctrl-C or SIGTERM, 2 if they cannot be read."""
+    """Runs a server according to the arguments; returns 0 after Ctrl-C or SIGTERM, 2 for invalid arguments."""
     parser = argparse.ArgumentParser("reverb_server", description="Serves the tables of a configuration on Relive.")
     parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
     config_text = parser.parse_args(arguments).config
-    # Imported when they are needed, so that `--help` answers at once; not through `reverb`, which would load
-    # TensorFlow.
+    # Imported only when needed, so that `--help` is fast, and not through `reverb`, which would load TensorFlow.
     import tempfile
 
     from google.protobuf import text_format
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = text_format.Parse(config_text, reverb_config_pb2.ReverbServerConfig())
     except text_format.ParseError as error:
         parser.error(f"--config is not a ReverbServerConfig in text format: {error}")
-    # Shells leave the first ignored for what they start in the background; whoever sends one means it all the same.
+    # Shells start background processes with SIGINT ignored; a SIGINT should end the server nevertheless.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     checkpointer = DefaultCheckpointer(tempfile.mkdtemp(), format="reverb", keep=1)
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     server = Everywhere(server_from_proto.tables_from_proto(config.tables), config.port, checkpointer)
     try:
-        # Whoever reads the line may send the signal at once.
+        # The reader of this line may send the signal immediately.
         print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
         server.wait()
     except KeyboardInterrupt:

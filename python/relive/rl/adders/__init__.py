@@ -1,11 +1,11 @@
-"""Adders, which turn the steps of an episode into items of a table: Acme's adders on this package's client.
+"""Adders turn the steps of an episode into items of a table: Acme's adders on this package's client.
 
 >>> adder = NStepTransitionAdder(client, n_step=5, discount=0.99)  # doctest: +SKIP
 >>> adder.add_first(environment.reset())  # doctest: +SKIP
 >>> adder.add(action, environment.step(action))  # doctest: +SKIP
 
-Time steps may be dm_env's, this package's own, or any others with the same fields. Arguments with Acme's names have
-Acme's meaning.
+Time steps can be dm_env's, this package's, or any objects with the same fields. Arguments with Acme's names have Acme's
+meaning.
 """
 
 from relive.rl.adders.base import DEFAULT_PRIORITY_TABLE, Adder, PriorityFn, PriorityFnInput, Step, Transition

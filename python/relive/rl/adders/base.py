@@ -52,20 +52,20 @@ PriorityFn = Callable[[PriorityFnInput], float]
 
 
 class Adder(Protocol):
-    """Writes the steps that an actor observes."""
+    """Writes an actor's steps."""
 
     def add_first(self, timestep: Any) -> None:
         """Starts an episode with a FIRST."""
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """Adds an action and the step that it led to; a LAST ends the episode."""
+        """Adds an action and the resulting step; a LAST ends the episode."""
 
     def reset(self) -> None:
-        """Drops the current episode, except for the items that were already created."""
+        """Drops the current episode, except for items that already exist."""
 
 
 class EpisodeWriter:
-    """The rows of an episode in a writer, and the items over them.
+    """The rows of an episode in a writer, and their items.
 
     The row of the newest observation is open until its action follows.
     """
@@ -129,7 +129,7 @@ class EpisodeWriter:
         return self._writer.history
 
     def zeros(self) -> dict[str, Any]:
-        """Returns a row of zeros with the structure of the newest complete one."""
+        """Returns a row of zeros with the structure of the newest complete row."""
         newest = slice(-2, -1) if self.is_open else slice(-1, None)
         return {name: nest.map_structure(lambda part: _zeros(part[newest]), part) for name, part in self.history.items()}
 

@@ -13,7 +13,7 @@ from relive.rl.specs import EnvironmentSpec
 
 
 class EpisodeAdder:
-    """Writes one item for each episode: all its rows, in the layout of :class:`relive.rl.adders.SequenceAdder`.
+    """Writes one item with all rows for each episode, in the layout of :class:`relive.rl.adders.SequenceAdder`.
 
     Args:
       client: the client of the server.
@@ -45,12 +45,12 @@ class EpisodeAdder:
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """Adds an action and the step that it led to.
+        """Adds an action and the resulting step.
 
         Raises:
           ValueError: the episode becomes longer than ``max_sequence_length``.
         """
-        # The row that this completes is followed by the row of the next observation.
+        # The completed row is followed by the row of the next observation.
         if self._rows.rows + 2 > self._max_length:
             raise ValueError(f"an episode has more than max_sequence_length = {self._max_length} observations")
         self._rows.add(action, next_timestep, extras)

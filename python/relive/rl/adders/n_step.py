@@ -35,9 +35,9 @@ def n_step_return(rewards: Sequence[Any], discounts: Sequence[Any], additional_d
 class NStepTransitionAdder:
     """Writes transitions over up to ``n_step`` steps.
 
-    Each step adds a transition from the observation ``n_step`` steps before, or from the start of the episode. The end
-    of an episode adds the transitions over fewer steps that also end there. An episode of T steps yields T +
-    min(n_step, T) - 1 items. :func:`n_step_return` computes rewards and discounts.
+    Each step adds a transition from the observation ``n_step`` steps earlier, or from the start of the episode. The end
+    of an episode also adds the transitions over fewer steps. An episode of T steps yields T + min(n_step, T) - 1 items.
+    :func:`n_step_return` computes rewards and discounts.
 
     Args:
       client: the client of the server.
@@ -69,7 +69,7 @@ class NStepTransitionAdder:
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """Adds an action and the step that it led to."""
+        """Adds an action and the resulting step."""
         self._rows.add(action, next_timestep, extras)
         self._steps.append((next_timestep.reward, next_timestep.discount))
         self._write(behind=0)
@@ -78,7 +78,7 @@ class NStepTransitionAdder:
         behind = 0
         self._steps.popleft()
         while self._steps:
-            # Each has its own values, in a row that contains nothing else.
+            # Each transition has its own values, in a separate row.
             self._rows.append({})
             behind += 1
             self._write(behind)
@@ -92,7 +92,7 @@ class NStepTransitionAdder:
             self._rows.end()
 
     def _write(self, behind: int) -> None:
-        """Creates an item of the steps in the window, which ends ``behind`` rows before the newest."""
+        """Creates an item of the steps in the window, which ends ``behind`` rows before the newest row."""
         rewards, discounts = zip(*self._steps, strict=True)
         reward, discount = n_step_return(rewards, discounts, self._discount)
         self._rows.append_partial({"n_step_return": reward, "total_discount": discount})

@@ -18,14 +18,14 @@ from relive.specs import ArraySpec
 class EndBehavior(enum.Enum):
     """The treatment of rows at the end of an episode that do not complete a sequence.
 
-    The first sequence is complete when the number of rows equals its length; after that, one is complete every period.
-    The row of an episode's last observation counts.
+    The first sequence is complete when the number of rows equals its length; after that, a sequence is complete every
+    period. The row of an episode's last observation counts.
     """
 
     ZERO_PAD = enum.auto()
     """Adds rows of zeros until a sequence is complete; this sequence is the episode's last one."""
     TRUNCATE = enum.auto()
-    """Writes a shorter sequence, which consists of the rows so far of the incomplete sequence."""
+    """Writes a shorter sequence with the rows of the incomplete sequence."""
     WRITE = enum.auto()
     """Writes a full sequence of the last rows. Shorter episodes write nothing."""
     CONTINUE = enum.auto()
@@ -33,7 +33,7 @@ class EndBehavior(enum.Enum):
 
 
 class SequenceAdder:
-    """Writes sequences of ``sequence_length`` rows, one every ``period`` rows.
+    """Writes a sequence of ``sequence_length`` rows every ``period`` rows.
 
     Row t contains the observation, the action taken for it, the resulting reward and discount (float32), and whether
     the observation starts an episode. In the row of an episode's last observation, all later values are zeros.
@@ -71,7 +71,7 @@ class SequenceAdder:
         self._rows.begin(timestep)
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """Adds an action and the step that it led to."""
+        """Adds an action and the resulting step."""
         self._rows.add(action, next_timestep, extras)
         if self._rows_missing() == 0:
             self._rows.create_sequence(self._length)
@@ -116,7 +116,7 @@ class SequenceAdder:
     def signature(
         cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
     ) -> Any:
-        """Returns the signature of a table for these items; sequences of any length unless one is given."""
+        """Returns the signature of a table for these items, with sequences of any length by default."""
         return row_signature(environment_spec, extras_spec, sequence_length)
 
 
@@ -127,7 +127,7 @@ def row_signature(environment_spec: EnvironmentSpec, extras_spec: Any, rows: int
 
 
 def row_spec(environment_spec: EnvironmentSpec, extras_spec: Any) -> Any:
-    """Returns the spec of a row, without extras if there are none."""
+    """Returns the spec of a row, with extras only if there are any."""
     rewards, discounts = single_precision(environment_spec)
     spec = Step(
         environment_spec.observations,

@@ -17,7 +17,7 @@ from relive.structured_writer import Condition, create_config, create_reference_
 
 
 class StructuredAdder:
-    """Writes rows, from which the writer creates items according to patterns. The priority of all items is 1.
+    """Writes rows, and creates items from them according to patterns. The priority of all items is 1.
 
     Args:
       client: the client of the server.
@@ -43,7 +43,7 @@ class StructuredAdder:
         self._open = {"observation": timestep.observation, "start_of_episode": np.bool_(True)}
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
-        """Adds an action and the step that it led to."""
+        """Adds an action and the resulting step."""
         if self._open is None:
             raise ValueError("call add_first() before add()")
         rest = {
@@ -146,7 +146,7 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
     index, at_end = Condition.step_index, Condition.is_end_episode()
     configs = [transition(steps, index() == steps) for steps in range(1, n_step)]
     configs.append(transition(n_step, index() >= n_step))
-    # The start of the episode created one over all its steps.
+    # The pattern for the start of an episode has already created an item with all its steps.
     return configs + [transition(steps, at_end, index() >= steps + 1) for steps in range(n_step - 1, 0, -1)]
 
 

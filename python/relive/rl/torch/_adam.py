@@ -19,7 +19,7 @@ class Adam(torch.optim.Adam):
 
     It computes the same updates as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A
     parameter without a gradient is treated as if its gradient were zero. There is one group of parameters, which become
-    parts of the vector. Parameters that other code has moved since, such as ``module.double().float()`` or another such
+    parts of the vector. Parameters that other code has moved, such as ``module.double().float()`` or another such
     optimizer, are moved back at the next step.
 
     Args:
@@ -55,7 +55,7 @@ class Adam(torch.optim.Adam):
         self._attach()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Sets the gradient to zero; ``set_to_none`` makes no difference."""
+        """Sets the gradient to zero; ``set_to_none`` has no effect."""
         assert self._vector.grad is not None
         self._vector.grad.zero_()
         self._attach()
@@ -94,7 +94,7 @@ class Adam(torch.optim.Adam):
         """Loads the state of an Adam, this one or PyTorch's.
 
         Raises:
-          ValueError: it belongs to other parameters.
+          ValueError: the state belongs to other parameters.
         """
         groups, states = state_dict["param_groups"], state_dict["state"]
         sizes = [tuple(part.shape) for part in self.parts]

@@ -60,7 +60,7 @@ class DQN:
         is a stack of layers of the sizes ``hidden`` with ReLUs between them.
       loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``,
         ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``. It returns the loss of each
-        transition, ``[B]``, or a pair of that and new priorities, ``[B]``; without these, the losses are the
+        transition, ``[B]``, or a pair of losses and new priorities, ``[B]``; without priorities, the losses are the
         priorities. The default is :func:`double_q_loss`.
 
     Raises:
@@ -99,7 +99,7 @@ class DQN:
         )
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Takes the best action, and sometimes a random one."""
+        """Takes the best action, or sometimes a random action."""
         return _Policy(self._module(spec), context, _num_actions(spec), self)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
@@ -108,7 +108,7 @@ class DQN:
         return _Learner(self._module(spec), self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
+        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> Module:

@@ -16,16 +16,16 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 
 
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
-    """Loads the arrays of a ``state_dict()`` into a module. On the CPU, they become its parameters without a copy, and
-    are shared with other policies, so they must not be written to. A module on another device gets copies on that
-    device."""
+    """Loads the arrays of a ``state_dict()`` into a module. On the CPU, the arrays become the module's parameters
+    without a copy, and are shared with other policies, so they must not be written to. A module on another device gets
+    copies."""
     tensors = {name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}
     on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
     module.load_state_dict(tensors, assign=on_cpu)
 
 
 class _Shared:
-    """The memory of a read-only array in a form that PyTorch accepts, since it has no read-only tensors."""
+    """The memory of a read-only array in a form for PyTorch, which has no read-only tensors."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array
@@ -41,8 +41,8 @@ class _Shared:
 
 @torch.no_grad()
 def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float = 1.0) -> None:
-    """Moves the parameters of ``target`` towards those of ``module`` by the fraction ``tau`` (1 copies them), and
-    copies buffers."""
+    """Moves the parameters of ``target`` towards the parameters of ``module`` by the fraction ``tau`` (1 copies them),
+    and copies buffers."""
     own: list[torch.Tensor] = list(target.parameters())
     torch._foreach_lerp_(own, list[torch.Tensor](module.parameters()), tau)
     for buffer, other in zip(target.buffers(), module.buffers(), strict=True):
@@ -103,7 +103,7 @@ def _as_tensors(saved: Any) -> Any:
 
 
 class Policy(Stateful):
-    """A policy that acts with one module, whose weights it loads. A subclass implements ``act``, which runs without
+    """A policy that acts with one module and loads its weights. A subclass implements ``act``, which runs without
     gradients."""
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -120,14 +120,14 @@ class Policy(Stateful):
         load(self.module, weights)
 
     def state(self) -> dict[str, Any]:
-        """Like :meth:`Stateful.state`, without the module: its weights are the learner's."""
+        """Like :meth:`Stateful.state`, without the module, since its weights come from the learner."""
         state = super().state()
         state["attributes"].pop("module", None)
         return state
 
 
 class Learner(Stateful):
-    """A learner whose weights are those of the module ``module``. A subclass implements ``learn``."""
+    """A learner that publishes the weights of the module ``module``. A subclass implements ``learn``."""
 
     module: torch.nn.Module
 
@@ -137,8 +137,8 @@ class Learner(Stateful):
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """Takes an optimizer step on a loss; returns the loss. Only the optimizer's parameters get gradients, whichever
-    modules the loss depends on. With ``max_norm``, the gradient is clipped to that norm."""
+    """Takes an optimizer step on a loss; returns the loss. Only the optimizer's parameters get gradients, even if the
+    loss depends on other modules. With ``max_norm``, the gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
     parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)

@@ -41,7 +41,7 @@ def clipped_surrogate_loss(
       module: returns the distribution of actions and the values ``[B]`` of observations.
       data: ``observation``, ``action``, ``log_prob`` of the drawn action, ``advantage`` and ``return``, each ``[B,
         …]``.
-      clip: ε, the distance from 1 at which the ratio of new to old probability is clipped.
+      clip: ε, the maximum distance from 1 of the ratio of new to old probability.
       value_cost: the weight of the squared value error.
       entropy_cost: the weight of the distribution's entropy.
     """
@@ -99,7 +99,7 @@ class PPO:
         return Rollouts(steps=self.num_steps, environments=self.num_envs)
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Draws actions; takes the likeliest one when it does not explore."""
+        """Draws actions; without exploration, takes the likeliest action."""
         return _Policy(self._module(spec), context, spec.actions)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
@@ -108,7 +108,7 @@ class PPO:
         return _Learner(self._module(spec), self, seed)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
+        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> nn.Module:

@@ -55,8 +55,8 @@ class SAC:
         actions of ``n`` numbers. They define a normal distribution, which tanh then maps into the bounds. The default
         is a stack of layers of the sizes ``hidden`` with ReLUs between them.
       critics: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]`` and
-        actions ``[B, …]``, the module returns values ``[critics, B]``, whose minimum is used. The default is two stacks
-        of such layers.
+        actions ``[B, …]``, the module returns values ``[critics, B]``, of which the minimum is used. The default is two
+        stacks of such layers.
       critic_loss: a function of the critics, a mapping of the transitions as tensors (``observation``, ``action``,
         ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``) and the targets ``[B]``. It returns the loss
         of each transition, ``[B]``. The default is :func:`squared_critic_loss`.
@@ -93,7 +93,7 @@ class SAC:
         )  # fmt: skip
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Draws actions; takes the center of the distribution when it does not explore."""
+        """Draws actions; without exploration, takes the center of the distribution."""
         return _Policy(_Squashed(self._network(spec), spec), context)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
@@ -103,7 +103,7 @@ class SAC:
         return _Learner(_Squashed(self._network(spec), spec), critics, self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment: calls :func:`relive.rl.run` with this agent; see there for the options."""
+        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
         return run(self, environment, **options)
 
     def _network(self, spec: EnvironmentSpec) -> nn.Module:

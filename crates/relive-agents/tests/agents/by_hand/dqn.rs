@@ -155,7 +155,7 @@ impl Dqn {
 impl Hand for Dqn {
     fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport {
         let batch = experience.transitions();
-        // The noise of the target network is drawn before that of the online network.
+        // The noise of the target network is drawn before the noise of the online network.
         let noises = [(); 2].map(|()| self.config.noisy.then(|| factors(&self.learned, &mut self.stream)));
         let [of_target, of_online] = noises;
         let target = perturbed(&self.target, of_target.as_deref());
@@ -214,8 +214,8 @@ fn middles(count: usize) -> Vec<f64> {
     (0..count).map(|index| (index as f64 + 0.5) / count as f64).collect()
 }
 
-/// The factor of each standard deviation, and the positions of both: f(εᵢ)·f(εⱼ) for weights and f(εⱼ) for biases
-/// (Fortunato et al. 2018).
+/// The factors of the standard deviations, and the positions of factors and standard deviations: f(εᵢ)·f(εⱼ) for
+/// weights and f(εⱼ) for biases (Fortunato et al. 2018).
 fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     let mut root = || {
         let number = stream.normal();

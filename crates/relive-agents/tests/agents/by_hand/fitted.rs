@@ -11,7 +11,7 @@ use super::policies::{
 use super::seen::{Experience, Transition};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// The policy in a state: a normal distribution whose mean is squashed by tanh, and whose standard deviation is at
+/// The policy in a state: a normal distribution with a mean that is squashed by tanh, and a standard deviation of at
 /// least 0.03.
 fn policy(at: ParamsView<'_>, seen: &[f64]) -> Normal {
     Normal::by(&at.layers("policy", seen, relu), 0.5, 0.03, true)

@@ -1,5 +1,5 @@
-//! Learning by hand: reimplements each agent's learner in plain f64 arithmetic, independently of the crates' losses and
-//! gradients.
+//! Independent computation of learning: reimplements each agent's learner in plain f64 arithmetic, independently of the
+//! crates' losses and gradients.
 //!
 //! A run's hooks provide each batch and the learner's report. From the same batch, this code computes losses by the
 //! formulas, gradients by finite differences of the losses, and the optimizer's steps. Random numbers come from streams
@@ -33,7 +33,7 @@ use crate::common::{options, run};
 use numbers::Learned;
 use seen::Experience;
 
-/// A learner that is computed by hand.
+/// A learner that is computed independently.
 pub(crate) trait Hand: Send {
     /// Learns from a batch. Returns the expected report of the learner.
     fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport;
@@ -56,10 +56,10 @@ impl ExpectedReport {
     }
 }
 
-/// Creates a learner by hand for an environment, from the key of all the learner's randomness.
+/// Creates an independently computed learner for an environment, from the key of all the learner's randomness.
 pub(crate) type MakeHand = Box<dyn Fn(&EnvironmentSpec, Key) -> Box<dyn Hand>>;
 
-/// An agent, and how to compute its learning by hand.
+/// An agent, and how to compute its learning independently.
 pub(crate) struct ByHand {
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) environment: &'static str,
@@ -79,7 +79,7 @@ const TOLERANCE: f64 = 3e-5;
 /// The tolerance for weights, in steps of the optimizer.
 const STEPS_APART: f64 = 0.02;
 
-/// Compares a run of an agent with the computation by hand.
+/// Compares a run of an agent with the independent computation.
 pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
     const SEED: u64 = 5;
     let ByHand { agent, environment, hand } = by_hand;
@@ -121,8 +121,8 @@ pub(crate) fn check(by_hand: &ByHand, data: Option<&Path>) {
     weights(agent.name(), &hand.acting(), &trained.weights);
 }
 
-/// Compares a run of an agent whose learner gets no batches that hooks could observe: the hooks observe rollouts, and
-/// the reports contain the metrics.
+/// Compares a run of an agent with a learner whose batches hooks cannot observe: the hooks observe rollouts, and the
+/// reports contain the metrics.
 pub(crate) fn check_rollouts(by_hand: &ByHand) {
     const SEED: u64 = 5;
     let ByHand { agent, environment, hand } = by_hand;

@@ -1,4 +1,4 @@
-//! Networks of agents whose action is an array of numbers, and their inputs.
+//! Networks of agents with an array of numbers as action, and their inputs.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder};
@@ -52,7 +52,7 @@ pub(crate) struct EnvironmentSpaces {
 }
 
 impl EnvironmentSpaces {
-    /// The world of an environment whose action is one bounded number.
+    /// The world of an environment with one bounded number as action.
     pub(crate) fn of(spec: &EnvironmentSpec) -> EnvironmentSpaces {
         let Nest::Leaf(leaf) = &spec.actions else { panic!("several actions") };
         let (low, high) = leaf.bounds(0);

@@ -121,7 +121,7 @@ pub(crate) fn rows_of(numbers: &[f32], width: usize) -> Vec<Vec<f64>> {
     numbers.chunks_exact(width).map(|row| row.iter().copied().map(f64::from).collect()).collect()
 }
 
-/// The count of numbers in an observation.
+/// The number of values in an observation.
 pub(crate) fn width(spec: &EnvironmentSpec) -> usize {
     Features::of(&spec.observations).unwrap().width()
 }

@@ -159,8 +159,8 @@ impl Cql {
         }
     }
 
-    /// Actions for each state of a batch, with the logarithms of their densities: uniform ones, those of the policy in
-    /// the state, and those of the policy in the next state.
+    /// Actions for each state of a batch, with the logarithms of their densities: uniform ones, actions of the policy
+    /// in the state, and actions of the policy in the next state.
     fn sampled(&mut self, batch: &[Transition]) -> Vec<Vec<(f64, f64)>> {
         let mut all = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {

@@ -155,7 +155,7 @@ impl Faulty {
         runtime.block_on(work(&self.objects))
     }
 
-    /// Removes the lock, as an operator would who knows that its owner is dead.
+    /// Removes the lock, as an operator would after the death of its owner.
     pub(crate) fn remove_lock(&self, place: &str) {
         let path = Path::from(format!("{place}/relive.lock"));
         let _ = self.directly(async |objects| objects.delete(&path).await);

@@ -138,7 +138,7 @@ impl Lease {
     /// Writes the lock once. A failure leaves the state unchanged, until the lock is seen to belong to another owner.
     async fn renew(&self) {
         let mut written = self.written.lock().await;
-        // A renewal whose answer was lost makes the next one fail, and the one after that succeed.
+        // If the answer to a renewal was lost, the next renewal fails, and the one after that succeeds.
         for _ in 0..2 {
             let sent = Instant::now();
             let note = Note { renewals: written.note.renewals + 1, ..written.note.clone() };
@@ -239,7 +239,7 @@ impl Object {
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
                     // Another process wrote it, or this one did and the answer was lost; the next read of the object
-                    // tells which.
+                    // shows which.
                     Err(Error::AlreadyExists { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }
@@ -295,7 +295,7 @@ impl Object {
     }
 }
 
-/// The time since a Unix time; zero for future ones.
+/// The time since a Unix time; zero for a future time.
 fn age(seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::now().duration_since(then).unwrap_or_default()

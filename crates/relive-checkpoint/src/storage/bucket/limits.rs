@@ -53,5 +53,5 @@ pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
 /// A lock that is older than this by both the service's clock and the local one has no owner, and is taken without
-/// waiting. Services refuse requests from machines whose clocks are off by 15 minutes.
+/// waiting. Services refuse requests from machines with clocks that are off by 15 minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// The source of its credentials, for the message about refused ones.
+    /// The source of its credentials, for the message about refused credentials.
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::S3 => {

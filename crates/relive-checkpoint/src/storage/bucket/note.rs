@@ -12,7 +12,8 @@ pub(super) struct Note {
     pub(super) owner: Option<u128>,
     /// A description of the owner, for people.
     pub(super) who: String,
-    /// How often the owner has written the object. It makes all notes of an owner different, and so their entity tags.
+    /// How often the owner has written the object. It makes all notes of an owner, and therefore their entity tags,
+    /// different.
     pub(super) renewals: u64,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Note {
 pub(super) fn own_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    // Keeps the description on one line, whatever the host's name contains.
+    // Keeps the description on one line, regardless of the host's name.
     let host: String = host.trim().chars().filter(|c| !c.is_control()).take(255).collect();
     let id = std::process::id();
     if host.is_empty() { format!("process {id}") } else { format!("process {id} on {host}") }

@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind};
 /// The lock object.
 const LOCK: &str = "relive.lock";
 
-/// All objects of a bucket whose names start with a prefix.
+/// All objects of a bucket with names that start with a prefix.
 pub(crate) struct BucketStorage {
     bucket: Arc<Bucket>,
 }

@@ -1,4 +1,4 @@
-//! What blocks a run that makes no progress, as reported by its server.
+//! The causes that block a run without progress, as reported by its server.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,9 +17,9 @@ const BEFORE_END: Duration = Duration::from_millis(200);
 pub(super) struct BlockedOn {
     /// Inserts, for memory.
     pub(super) memory: Option<String>,
-    /// What inserts into the table wait for.
+    /// The conditions that inserts into the table wait for.
     pub(super) inserts: Option<String>,
-    /// What samples from the table wait for.
+    /// The conditions that samples from the table wait for.
     pub(super) samples: Option<String>,
 }
 

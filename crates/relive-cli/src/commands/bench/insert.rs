@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::plan::Plan;
 use super::tally::Tally;
 
-/// Batches in flight: one is written while the server confirms the other.
+/// Batches in flight: one is written while the server confirms the previous one.
 const BATCHES_IN_FLIGHT: u32 = 2;
 
 /// Time after the measurement for batches in flight.

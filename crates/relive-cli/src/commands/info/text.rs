@@ -185,7 +185,7 @@ pub(in crate::commands) fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<St
     lines
 }
 
-/// Whether two waiters are combined in one line. A single writer may have hundreds of waiting inserts.
+/// Returns whether two waiters are combined in one line. A single writer may have hundreds of waiting inserts.
 fn are_alike(a: &Waiter, b: &Waiter) -> bool {
     (a.operation, &a.who, &a.reason) == (b.operation, &b.who, &b.reason)
 }

@@ -128,7 +128,7 @@ impl JobAccess {
 }
 
 impl FoundJob {
-    /// Whether the job's process has verifiably ended, or its server no longer answers.
+    /// Returns whether the job's process has verifiably ended, or its server no longer answers.
     pub(super) fn is_gone(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.process.has_ended())
             || self.client.with_timeout(self.timeout).server_info().is_err()

@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Result {
     if options.now { kill(&options.selector) } else { end(options) }
 }
 
-/// Tells the run to stop in order, and waits for its end.
+/// Requests an orderly stop of the run, and waits for its end.
 fn end(options: &Options) -> Result {
     let found = options.selector.find()?;
     let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
@@ -70,8 +70,8 @@ fn late(name: &str, within: Duration) -> Failure {
     Failure::text(Kind::Timeout, text)
 }
 
-/// Whether the driver that was told to stop has ended, according to its process if that is visible, otherwise according
-/// to its server.
+/// Returns whether the driver that was ordered to stop has ended, according to its process if that is visible,
+/// otherwise according to its server.
 fn has_ended(found: &FoundJob, initial_plan: &Plan) -> Result<bool> {
     if let Some(record) = found.record.as_ref().filter(|record| record.process.is_on_this_host()) {
         return Ok(record.process.has_ended());

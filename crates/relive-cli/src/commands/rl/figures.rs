@@ -113,7 +113,7 @@ impl Figures {
         Figures { normalized_score: score.map(|(reached, scores)| scores.normalized(reached)), ..self }
     }
 
-    /// Whether the run has learned without acting: it has only episodes of evaluations.
+    /// Returns whether the run has learned without acting: it has only episodes of evaluations.
     pub(super) fn is_from_data(&self) -> bool {
         self.summary.env_steps == 0 && self.summary.learner_steps > 0
     }

@@ -109,7 +109,7 @@ fn name_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
 
-/// The workers of this node, each of which is a job of its own, since the driver assigns their numbers.
+/// The workers of this node. Each of them is a separate job, since the driver assigns their numbers.
 struct Workers {
     /// The command that starts each worker, without the worker's number.
     command: Vec<OsString>,

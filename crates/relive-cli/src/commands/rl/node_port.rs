@@ -32,7 +32,7 @@ impl NodePort {
         let is_open = has_tls || !security.has_tls();
         let mut bound = background.bind(guarded(Endpoint::new(":0")))?;
         let local_address = bound.address();
-        // One port serves both if their requirements are the same.
+        // One port serves workers and other nodes if their requirements are the same.
         let is_same = !has_tls && listen == SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut advertised_address = is_open.then_some(local_address);
         if is_open && !is_same {

@@ -123,12 +123,12 @@ impl Executor {
         self.learners.unwrap_or(1)
     }
 
-    /// Whether other processes learn as well.
+    /// Returns whether other processes learn as well.
     fn has_learners(&self) -> bool {
         self.learners() > 1
     }
 
-    /// Whether no option sets the placement of the workers.
+    /// Returns whether no option sets the placement of the workers.
     pub(super) fn is_default(&self) -> bool {
         let Executor { on, actors, learners, listen, server, no_spawn, access } = self;
         access.security.arguments().is_empty()
@@ -146,12 +146,12 @@ impl Executor {
         Ok(Some((server.clone(), self.access.security.token()?)))
     }
 
-    /// Whether the run's tables are on an existing server.
+    /// Returns whether the run's tables are on an existing server.
     pub(super) fn has_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// Whether workers are other processes.
+    /// Returns whether workers are other processes.
     fn is_apart(&self) -> bool {
         matches!(self.on, Some(ExecutorKind::Processes | ExecutorKind::Ray))
     }

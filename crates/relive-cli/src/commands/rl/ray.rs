@@ -11,10 +11,10 @@ use crate::failure::{Failure, Kind, Result};
 /// The variable with the path of a Python that has Ray and Relive.
 const PYTHON_VARIABLE: &str = "RELIVE_PYTHON";
 
-/// Prints the address by which the cluster knows this machine.
+/// Prints the address of this machine in the cluster.
 const PROBE: &str = "import relive.ray, ray; print(ray.util.get_node_ip_address())";
 
-/// The address for the run's tables: a free port of this machine, with the address that Ray knows.
+/// The address for the run's tables: a free port of this machine, at its address in the Ray cluster.
 ///
 /// # Errors
 /// No Python with Ray and Relive was found.

@@ -34,12 +34,12 @@ impl Records {
         self.json.as_deref()
     }
 
-    /// Whether there are logs to draw curves from.
+    /// Returns whether there are logs to draw curves from.
     pub(super) fn has_json_lines(&self) -> bool {
         self.logs.contains(&LogFormat::Jsonl)
     }
 
-    /// Whether the run in its folder has finished.
+    /// Returns whether the run in its folder has finished.
     pub(super) fn is_ended(&self) -> Result<bool> {
         match &self.log_dir {
             Some(folder) if folder.join(runs::ABOUT).is_file() => Ok(runs::ended(folder)?.is_some()),

@@ -47,7 +47,7 @@ struct FinishedRun<'a> {
     figures: &'a Figures,
 }
 
-/// Checks that the folder has no logs, or those of the same run, which is resumed and appends to them.
+/// Checks that the folder has no logs, or only logs of the same run, which is resumed and appends to them.
 pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), option: &str) -> Result {
     let path = folder.join(ABOUT);
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };

@@ -20,8 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time for workers to end by themselves after the run has ended.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
-/// Like [`GRACE`], if the run's tables were in its own process. Workers that have joined have confirmed the end to the
-/// run; other workers can no longer reach it.
+/// Like [`GRACE`], but for a run that has its tables in its own process. Workers that have joined have confirmed the
+/// end to the run; other workers can no longer reach it.
 pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
 
 /// How long the run may continue after a worker has ended successfully before another one replaces it. This is longer

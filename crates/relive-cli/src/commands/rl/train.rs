@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let stop = run.stop.clone();
     signals::stop_in_order("run", move || stop.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    // The files appear only once a signal can stop the run in order.
+    // The files appear only once a signal can stop the run properly.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
@@ -220,7 +220,7 @@ enum GraphFormat {
 }
 
 impl Options {
-    /// Checks the combinations of options that set what the agent learns from, and of those for drawing.
+    /// Checks the combinations of options that set what the agent learns from, and of the options for drawing.
     fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
@@ -253,7 +253,7 @@ impl Options {
         Ok(agent)
     }
 
-    /// Whether the command line leaves the placement of the workers open.
+    /// Returns whether the command line leaves the placement of the workers open.
     pub(super) fn leaves_executor_open(&self) -> bool {
         self.executor.is_default()
     }

@@ -1,4 +1,4 @@
-//! Reports the outcome of a change, and what calls on its table now wait for.
+//! Reports the outcome of a change, and the conditions that calls on its table now wait for.
 
 use relive_client::{Changed, Client};
 

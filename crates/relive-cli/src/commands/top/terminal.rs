@@ -1,4 +1,4 @@
-//! Takes over the terminal and restores it, however the command ends.
+//! Takes over the terminal and restores it, regardless of how the command ends.
 
 use std::io;
 

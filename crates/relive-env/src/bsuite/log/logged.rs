@@ -13,7 +13,7 @@ use crate::timestep::TimeStep;
 /// Tenths of the multiples of a power of ten at which episodes are logged.
 const LOGGED_TENTHS: [u128; 14] = [10, 12, 14, 17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// Whether bsuite logs after this episode: after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
+/// Returns whether bsuite logs after this episode: after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
 #[must_use]
 pub fn is_logged_episode(episode: u64) -> bool {
     let power = 10_u128.pow(episode.max(1).ilog10());

@@ -155,7 +155,7 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Defects 9 and 18: a finished trajectory can be drawn until it is evicted, and the store knows the number of such
+    /// Defects 9 and 18: a finished trajectory can be drawn until it is evicted, and the store counts such
     /// trajectories.
     #[test]
     fn every_removal_strategy_matches_the_naive_model(

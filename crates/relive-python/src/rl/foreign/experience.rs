@@ -81,7 +81,7 @@ impl Replay {
         &self.off_policy
     }
 
-    /// Whether items are sequences, which may differ in length.
+    /// Returns whether items are sequences, which may differ in length.
     pub(super) fn has_sequences(&self) -> bool {
         self.sequences.is_some()
     }

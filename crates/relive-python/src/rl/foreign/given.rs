@@ -1,4 +1,4 @@
-//! Batches from outside that a Python run learns from, such as those of a `relive.gpu.Loader`.
+//! Batches from outside that a Python run learns from, such as the batches of a `relive.gpu.Loader`.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ pub(super) struct ForeignLearner<S> {
     /// The number of gradient steps.
     steps: u64,
     peers: Peers,
-    /// Whether the Python learner knows the other learners.
+    /// Whether the Python learner is connected to the other learners.
     has_shared: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) trait ToArrays: Send {
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
     /// The part of a batch for one of several learners, and the factor by which the number of its steps is multiplied
-    /// to count those of all learners: 1 if each learner has its own batches, more if they share a batch.
+    /// to count the steps of all learners: 1 if each learner has its own batches, more if they share a batch.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }

@@ -13,7 +13,7 @@ use super::{Shared, TakeResult};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// A task that sleeps after it was told to wait, until it is woken.
+/// A task that sleeps once it has to wait, until it is woken.
 #[derive(Default)]
 struct Sleeper(AtomicBool);
 

@@ -1,4 +1,4 @@
-"""Where dm-reverb keeps the messages of checkpoints."""
+"""dm-reverb's package of checkpoint messages."""
 
 from reverb import _borrowed
 

@@ -1,4 +1,4 @@
-"""The messages of `checkpoint.proto`, made when they are first asked for."""
+"""The messages of `checkpoint.proto`, created when they are first used."""
 
 from typing import Any
 

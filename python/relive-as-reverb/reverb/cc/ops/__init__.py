@@ -1,4 +1,4 @@
-"""Where dm-reverb keeps its TensorFlow operations."""
+"""dm-reverb's package of TensorFlow operations."""
 
 from reverb import _borrowed
 

@@ -1,4 +1,4 @@
-"""The functions of dm-reverb's TensorFlow operations: what `TFClient` and the datasets do, without their classes.
+"""The functions of dm-reverb's TensorFlow operations: the work of `TFClient` and the datasets, without their classes.
 
 Structures are flat here, and a client's handle is a tensor with its address. Needs TensorFlow.
 """
@@ -28,7 +28,7 @@ def reverb_client(
 
 
 def reverb_client_sample(handle: tf.Tensor, table: Any, Toutput_list: Sequence[Any], name: str | None = None) -> Any:
-    """One time step of ``table``: a tuple of what is known of the item, and ``outputs``, its columns."""
+    """One time step of ``table``: a tuple of the item's metadata, and ``outputs``, its columns."""
     sample = _client(handle).sample(table, list(Toutput_list), name)
     return _Sample(*sample.info, list(sample.data))
 
@@ -44,14 +44,14 @@ def reverb_client_insert(
 def reverb_client_update_priorities(
     handle: tf.Tensor, table: Any, keys: Any, priorities: Any, name: str | None = None
 ) -> Any:
-    """Gives items of ``table`` new priorities."""
+    """Sets the priorities of items of ``table``."""
     return _client(handle).update_priorities(table, keys, priorities, name)
 
 
 def reverb_trajectory_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TrajectoryDataset``; options as there. ``dtypes`` and ``shapes`` begin with the
+    """The variant tensor of a ``TrajectoryDataset``, with the same options. ``dtypes`` and ``shapes`` begin with the
     information."""
     return _variant(trajectory_dataset.TrajectoryDataset, server_address, table, dtypes, shapes, *options, **named)
 
@@ -59,7 +59,7 @@ def reverb_trajectory_dataset(
 def reverb_timestep_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TimestepDataset``; options as there. ``dtypes`` and ``shapes`` begin with the
+    """The variant tensor of a ``TimestepDataset``, with the same options. ``dtypes`` and ``shapes`` begin with the
     information."""
     return _variant(timestep_dataset.TimestepDataset, server_address, table, dtypes, shapes, *options, **named)
 
@@ -97,7 +97,7 @@ def _variant(
         max_samples,
     )
     variant = dataset._variant_tensor
-    # The Python functions of the dataset live as long as it does.
+    # Keeps the dataset's Python functions alive as long as the tensor.
     variant._relive_dataset = dataset
     return variant
 
@@ -110,7 +110,7 @@ def _raw(function: Callable[..., Any]) -> Callable[..., Any]:
     return raw
 
 
-# With named arguments only.
+# The same functions, with named arguments only.
 ReverbClient = _raw(reverb_client)
 ReverbClientInsert = _raw(reverb_client_insert)
 ReverbClientSample = _raw(reverb_client_sample)

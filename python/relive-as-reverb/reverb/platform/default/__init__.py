@@ -1,4 +1,4 @@
-"""The one platform there is."""
+"""The only platform."""
 
 from reverb import _borrowed
 

@@ -1,5 +1,5 @@
-"""The checkpointers, which write dm-reverb's format and keep one checkpoint, as there: programs look at these files,
-and dm-reverb's servers read them. The checkpointers read both formats."""
+"""Checkpointers that write dm-reverb's format and keep one checkpoint, like dm-reverb's: programs read these files, and
+so do dm-reverb's servers. The checkpointers read both formats."""
 
 import os
 
@@ -22,17 +22,17 @@ class DefaultCheckpointer(_relive.DefaultCheckpointer):
 
 
 class TempDirCheckpointer(DefaultCheckpointer):
-    """Checkpoints in a new temporary folder, which stays when the program ends."""
+    """Checkpoints in a new temporary folder, which remains when the program ends."""
 
     def __init__(self) -> None:
-        # As in relive: it takes long to import, and most programs do not need it.
+        # As in relive: importing it takes long, and most programs do not need it.
         import tempfile
 
         super().__init__(tempfile.mkdtemp())
 
 
 def default_checkpointer(group: str | None = None) -> CheckpointerBase:
-    """What a server uses when it is given none: a ``TempDirCheckpointer``. The group is not used."""
+    """The default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
     del group
     return TempDirCheckpointer()
 

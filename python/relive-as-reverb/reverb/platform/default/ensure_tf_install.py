@@ -1,8 +1,8 @@
-"""Whether TensorFlow is there, for programs that ask before they use what needs it."""
+"""A check that TensorFlow is installed, for programs that use TensorFlow."""
 
 from reverb import _borrowed
 
-# What dm-reverb 0.14 asks for.
+# The oldest version that dm-reverb 0.14 accepts.
 _OLDEST = (2, 3)
 
 
@@ -10,7 +10,7 @@ def ensure_tf_version() -> None:
     """Imports TensorFlow.
 
     Raises:
-      ImportError: it is not installed, or older than 2.3.
+      ImportError: TensorFlow is not installed, or is older than 2.3.
     """
     import tensorflow as tf
 

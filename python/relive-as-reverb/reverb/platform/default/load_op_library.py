@@ -1,4 +1,4 @@
-"""Errors of compiled modules that do not load."""
+"""Errors of compiled modules that cannot be loaded."""
 
 from typing import NoReturn
 
@@ -11,7 +11,7 @@ TensorFlow; look for the package that the error below names.
 
 
 def reraise_wrapped_error(error: Exception) -> NoReturn:
-    """Raises ``error``; as an ``ImportError`` that explains it, if it is about an undefined symbol."""
+    """Raises ``error``; for an undefined symbol, raises an ``ImportError`` with an explanation instead."""
     if "undefined symbol" in str(error).lower():
         raise ImportError(f"{UNDEFINED_SYMBOL_ERROR_MESSAGE}\nOriginal error:\n{error}") from error
     raise error

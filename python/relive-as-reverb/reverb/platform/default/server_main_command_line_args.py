@@ -1,4 +1,4 @@
-"""The configuration of a server from the command line, by absl's flags, which must be installed."""
+"""The configuration of a server from the command line, with absl's flags; absl must be installed."""
 
 from typing import Any
 

@@ -84,7 +84,7 @@ fn a_missing_bucket_is_named() {
     assert!(error.contains("there is no bucket `relive-nowhere`"), "{error}");
 }
 
-/// Set for the process that is to be killed: the place where it writes.
+/// Set for the process that the test kills: the place where it writes.
 const VICTIM: &str = "RELIVE_TEST_VICTIM";
 
 /// Not a test itself: runs in the process that is killed, and writes parts of one file until then.

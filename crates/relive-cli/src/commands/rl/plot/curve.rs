@@ -29,7 +29,7 @@ pub(super) enum Axis {
 pub(super) enum EpisodeSource {
     /// Episodes that the agent learns from
     Actor,
-    /// Those of evaluations
+    /// The errors of evaluations
     Evaluator,
 }
 
@@ -73,7 +73,7 @@ impl CurveSelection {
     }
 }
 
-/// The curves of runs, grouped by kind; whose episodes they show, and the axis.
+/// The curves of runs, grouped by kind; the source of their episodes; and the axis.
 pub(super) fn groups(
     runs: &[(PathBuf, About)],
     selection: CurveSelection,

@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) recipe: Recipe,
 }
 
-/// The inputs of a run: a run with another recipe is a different one.
+/// The inputs of a run: a run with another recipe is a different run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,

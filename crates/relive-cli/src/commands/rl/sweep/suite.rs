@@ -21,8 +21,8 @@ pub(super) struct Task {
 }
 
 /// A task of each family, and the maximum number of steps of its episodes. If the tasks of a family differ in
-/// difficulty, it is not the easiest one: `memory_len/0` needs no memory, the first scales hardly change anything, and
-/// the first chains are one step long.
+/// difficulty, the suite's task is not the easiest one: `memory_len/0` needs no memory, the first scales hardly change
+/// anything, and the first chains are one step long.
 const BSUITE: [(&str, u64); 20] = [
     ("bandit/0", 1),
     ("bandit_noise/8", 1),
