@@ -149,3 +149,19 @@ def test_without_ray_the_program_reports_what_is_missing(relive_program):
     for python, reason in [("/nowhere/python", "No such file or directory"), ("/usr/bin/false", "nothing")]:
         run = subprocess.run(command, env={**os.environ, "RELIVE_PYTHON": python}, capture_output=True, text=True, timeout=60, check=False)
         assert run.returncode == 2 and f"{python} says: {reason}" in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from relive import rl; rl.run(rl.IMPALA(), 'catch/0', on='ray', actors=1, steps=100)",
+        "from relive import flow; print(flow.from_range(4, on='ray').gather_sync().take(4))",
+    ],
+    ids=["run", "flow"],
+)
+def test_an_address_without_a_cluster_is_reported_at_once(program):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {**os.environ, "RAY_ADDRESS": address}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert f"ConnectionError: RAY_ADDRESS is '{address}', where no Ray cluster answers" in ended.stderr

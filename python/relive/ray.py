@@ -40,6 +40,8 @@ from relive.tables import Table
 
 # The interval at which a worker that has not been placed is reported.
 _PLACE_SECONDS = 10.0
+# The timeout of the first connection to a cluster.
+_CONNECT_SECONDS = 10.0
 # Strategies of placement groups; single actors do not support them.
 _GROUPS = ("STRICT_SPREAD", "PACK", "STRICT_PACK")
 
@@ -104,14 +106,12 @@ class Workers:
 
 
 class _Launcher:
-    """Starts workers as Ray actors, and calls :func:`ray.init` first if the program has not."""
+    """Starts workers as Ray actors, in the cluster of :func:`connected`."""
 
     other_machines: dict[str, Any] | None = None
 
     def __init__(self, workers: Workers, agent: Any, environment: Any, token: str | None) -> None:
-        self._ray = ray = imported()
-        if not ray.is_initialized():
-            ray.init()
+        self._ray = ray = connected()
         try:
             self._work = ray.put((agent, environment))
         except Exception as error:
@@ -365,6 +365,32 @@ def imported() -> Any:
     except ImportError as error:
         raise ImportError("on='ray' requires Ray: pip install ray") from error
     return ray
+
+
+def connected() -> Any:
+    """The package ``ray``, connected to a cluster: calls :func:`ray.init` if the program has not.
+
+    Raises:
+      ConnectionError: nothing answers at ``RAY_ADDRESS``. Ray itself would retry for minutes.
+    """
+    ray = imported()
+    if not ray.is_initialized():
+        _expect_answer(os.environ.get("RAY_ADDRESS", ""))
+        ray.init()
+    return ray
+
+
+def _expect_answer(address: str) -> None:
+    """Checks that an address of the form ``host:port`` accepts connections; other forms name no host."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(
+            f"RAY_ADDRESS is {address!r}, where no Ray cluster answers ({error}): start the cluster, or unset RAY_ADDRESS to start one on this machine"
+        ) from error
 
 
 def main() -> None:

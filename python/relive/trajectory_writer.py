@@ -160,7 +160,8 @@ class TrajectoryWriter:
 
         Args:
           block_until_num_items: the number of items that may remain unconfirmed.
-          timeout_ms: the largest number of milliseconds to wait; ``None``, 0 and negative numbers wait indefinitely.
+          timeout_ms: the longest time to wait, in milliseconds; with ``None``, 0 or a negative number, there is no
+            limit.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.

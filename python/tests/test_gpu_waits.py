@@ -57,7 +57,7 @@ def store(**options: object) -> gpu.Store:
 
 
 def meanwhile(wait: Callable[[], object], release: Callable[[], object]) -> None:
-    """Ends a wait of another thread, which must not have failed before."""
+    """Calls ``wait`` in another thread, ends the wait with ``release``, and checks that ``wait`` did not fail."""
     failed: list[BaseException] = []
 
     def work() -> None:

@@ -26,7 +26,7 @@ def cart_pole() -> Any:
 
 class Walk(gymnasium.Env[Any, Any]):
     """Observes the number of its resets, the number of steps since the last reset, and its last action. Its episodes
-    have 1, 2 … ``longest`` steps in turn; episodes of even length terminate, all others are truncated."""
+    have 1, 2, …, ``longest`` steps in turn; those of even length terminate, and all others are truncated."""
 
     observation_space = Dict({"at": Box(0, 1000, (3,), np.float32), "begun": Discrete(1000)})
     action_space = Discrete(4, start=2)

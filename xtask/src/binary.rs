@@ -34,8 +34,13 @@ impl Profile {
 /// Builds binary `name` of package `package` and returns its path.
 pub(crate) fn build(root: &Path, package: &str, name: &str, profile: Profile) -> Result<PathBuf> {
     let mut command = process::cargo();
-    command.current_dir(root);
-    command.args(["build", "--package", package, "--bin", name, "--profile", profile.name()]);
+    command.current_dir(root).args(["build", "--bin", name, "--profile", profile.name()]);
+    match profile {
+        // The features of dependencies are those of all selected packages and targets. With the selection of the tests,
+        // whose examples stand for all targets that need them, no dependency is compiled again.
+        Profile::Dev => command.args(["--workspace", "--examples"]),
+        Profile::Release => command.args(["--package", package]),
+    };
     process::run(&mut command)?;
     let target = workspace::metadata(root)?.target_directory;
     let binary = target.join(profile.folder()).join(name).into_std_path_buf();

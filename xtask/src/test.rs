@@ -1,7 +1,9 @@
 //! `cargo xtask test`: every test that needs only this repository.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Result;
 
@@ -32,7 +34,13 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
 fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
+    command.env("RUST_TEST_THREADS", test_threads().to_string());
     process::run(&mut command)
+}
+
+/// Twice as many as processors: many tests wait for other processes.
+fn test_threads() -> usize {
+    2 * thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Tests the Python package as users install it: types, then tests with the examples, then the module `reverb` on top

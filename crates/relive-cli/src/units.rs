@@ -93,7 +93,7 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number == 1, noun))
 }
 
-/// The noun for one, or for any other number.
+/// The singular of the noun for one, its plural for any other number.
 pub(crate) fn plural(is_one: bool, noun: &str) -> String {
     if is_one { noun.to_owned() } else { format!("{noun}s") }
 }

@@ -1,4 +1,4 @@
-//! Converts errors of servers and of tables of this process to errors of a client.
+//! Converts errors from servers, and from tables in this process, to client errors.
 
 use std::error::Error as StdError;
 use std::io;

@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Default)]
 pub struct Proposals {
     by_table: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
-    /// The structures that tables keep, as far as writers that check names have requested them.
+    /// The structures that tables keep; only those that a writer that checks names has requested.
     agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 

@@ -30,7 +30,7 @@ impl fmt::Debug for Save {
     }
 }
 
-/// The location of a server's checkpoints, when they are written, and which one the server loads when it starts. By
+/// Where a server's checkpoints are stored, when they are written, and which one the server loads when it starts. By
 /// default, no checkpoint is written or loaded.
 ///
 /// ```

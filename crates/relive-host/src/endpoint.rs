@@ -95,7 +95,7 @@ impl Endpoint {
         self
     }
 
-    /// Opens a second address without TLS and tokens, for dm-reverb's clients, which support neither. Its clients have
+    /// Opens a second address without TLS or tokens, for dm-reverb's clients, which support neither. Its clients have
     /// `role`.
     #[must_use]
     pub fn open_entrance(mut self, address: impl Into<Address>, role: Role) -> Self {

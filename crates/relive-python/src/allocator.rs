@@ -16,7 +16,7 @@ static GLOBAL: BySize = BySize;
 /// records of their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
-/// Address space for such blocks; beyond it, they are placed with all other blocks. An arena of mimalloc is limited to
+/// Address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
 /// slightly less than 16 GiB. Only used addresses take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 

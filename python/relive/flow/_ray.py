@@ -15,7 +15,7 @@ from relive import _native
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import TOGETHER, Message, RemoteShards, serve
-from relive.ray import Workers, first_line, free_in, imported
+from relive.ray import Workers, connected, first_line, free_in, imported
 
 # The number of messages, of up to TOGETHER items each, that a shard may be ahead.
 _MESSAGES_AHEAD = 8
@@ -43,8 +43,7 @@ class _Cluster:
 
     def link(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> _Stream:
         """Connects to a shard."""
-        if not self.ray.is_initialized():
-            self.ray.init()
+        connected()
         try:
             work = self.ray.put((shard, operators))
         except Exception as error:

@@ -19,7 +19,7 @@ _TYPES = {
 }
 
 
-# Returns whether the array with a name is wanted.
+# Returns whether the array with the given name is wanted.
 IsWanted = Callable[[str], bool]
 
 

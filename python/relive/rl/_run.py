@@ -98,8 +98,9 @@ def run(
         ``actors`` actors of a Ray cluster act. The default is threads if there are actors.
       actors: the number of workers beside the learner thread; with threads, processes and Ray by default 2.
       learners: the number of learners that share one set of weights, including this process; the other learners are
-        processes on this machine, which start as with ``on="processes"``. Several learners need actors, by default 2.
-        Rollouts are divided among them; with a replay table, each learner samples its own batches.
+        processes on this machine, which start as with ``on="processes"``. With several learners, ``actors`` must be at
+        least 1; it is then 2 by default. Rollouts are divided among the learners; with a replay table, each learner
+        samples its own batches.
       seed: the seed of all randomness, except for the initial state of a given environment.
       learner_steps: the number of learner steps after which the run ends, if it reaches this before ``steps``.
       data: the data to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes

@@ -52,7 +52,7 @@ class Atari(EnvironmentWrapper):
 
     Raises:
       TypeError: observations or actions of another kind.
-      ValueError: a number out of its range.
+      ValueError: a number that is out of range, or an unknown ``preprocessing``.
     """
 
     def __init__(

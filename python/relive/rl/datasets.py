@@ -87,7 +87,7 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       OSError: the file cannot be written.
     """
     with open(path, "wb") as file:
-        # Added one by one, since type checkers reject names with a slash as argument names.
+        # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
         np.savez(file, **arrays_of(data))  # type: ignore[arg-type]
 
 

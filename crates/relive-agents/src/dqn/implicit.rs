@@ -23,7 +23,7 @@ pub(super) struct Implicit {
     torso: Network,
     embedding: Network,
     head: Network,
-    /// The embedding's inputs at the midpoints of even parts.
+    /// The embedding's inputs at the midpoints of equal parts of the interval from 0 to 1.
     middles: Vec<f32>,
 }
 

@@ -19,8 +19,8 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::settings::{check, layers, positive, share};
 
-/// The settings of IQL (Kostrikov et al. 2022), for one bounded array of float32. The defaults are the paper's for
-/// locomotion. The agent does not act: a run makes learner steps on the contents of its table.
+/// The settings of IQL (Kostrikov et al. 2022), for actions that are one bounded float32 array. The defaults are the
+/// paper's for locomotion. The agent does not act: a run makes learner steps on the contents of its table.
 ///
 /// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), and the target of
 /// the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most

@@ -30,7 +30,7 @@ const HEARTBEAT: u64 = 0;
 const HAS_LEFT: u64 = 1;
 const IS_LOST: u64 = 2;
 
-/// The state of the members, for the calls of a ring.
+/// The state of a ring's members, which the ring's calls check.
 #[derive(Debug)]
 pub(super) struct Watch(Arc<WatchState>);
 

@@ -39,7 +39,7 @@ pub struct CartpoleSwingupTask {
 }
 
 impl CartpoleSwingup {
-    /// `height_threshold` is the cosine of the angle above which the pole is up; `x_reward_threshold` is the permitted
+    /// The pole is up if the cosine of its angle exceeds `height_threshold`; `x_reward_threshold` is the permitted
     /// distance from the centre.
     #[must_use]
     pub fn new(height_threshold: f64, x_reward_threshold: f64, seed: u32) -> Self {

@@ -127,7 +127,7 @@ impl RandomState {
         hits
     }
 
-    /// A standard normal number, by Marsaglia's polar method.
+    /// A sample from the standard normal distribution, by Marsaglia's polar method.
     pub fn standard_normal(&mut self) -> f64 {
         if let Some(second) = self.gauss.take() {
             return second;

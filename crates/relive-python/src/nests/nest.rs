@@ -209,7 +209,7 @@ pub(crate) fn too_deep() -> PyErr {
     PyValueError::new_err(format!("structures can be nested at most {MAX_DEPTH} levels deep"))
 }
 
-/// A Python structure as a Rust one; converts keys to text.
+/// Converts a Python structure to a Rust one, and its keys to text.
 pub(crate) fn to_nest<T>(
     object: &Bound<'_, PyAny>,
     leaf: &mut impl FnMut(&Bound<'_, PyAny>) -> PyResult<T>,

@@ -290,7 +290,7 @@ impl TrajectoryWriter {
         array::from_keys(py, &made)
     }
 
-    /// Creates an item of all columns for each of the steps `ends`: the `length` steps up to it.
+    /// Creates an item from all columns for each of the steps `ends`; each item has the `length` steps that end there.
     #[pyo3(signature = (table, priorities, ends, *, length = 1, squeeze = false))]
     fn create_window_items<'py>(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! An [`Agent`] provides a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
 //! [`Flow`](relive_flow::Flow) of [`Progress`], built from the resources of its [`Crew`].
-//! [`train`](crate::run::train) pulls from the plan until the run has made enough steps.
+//! [`train`](crate::run::train) pulls from the plan until the run has completed its steps.
 //!
 //! ```
 //! # use relive_flow::Flow;

@@ -49,7 +49,7 @@ pub(super) fn train(
     }
     let wanted = remote::tables_of_run(agent.tables()?, options.actors);
     watched(server, WatchTarget::Server, || {
-        // Checked before adding tables for an impossible run.
+        // Checked first, so that no tables are added for an impossible run.
         expect_run(server, agent.as_ref(), options, make)?;
         add(server, &wanted)
     })?;

@@ -81,7 +81,8 @@ struct FileVersion {
 
 impl Tokens {
     /// Reads the tokens in the file at `path`: one line `NAME ROLE TOKEN` for each token, and comments after `#`. The
-    /// role is `read`, `write` or `admin`. `sha256:` and the token's SHA-256 in hexadecimal may replace the token.
+    /// role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:` followed by the token's
+    /// SHA-256 in hexadecimal.
     ///
     /// # Errors
     /// The file cannot be read, a line is malformed, or the file has no token.

@@ -66,7 +66,7 @@ pub enum Effect {
     },
 }
 
-/// Requests of extensions that are not carried out yet.
+/// Requests from extensions that have not been carried out yet.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// Requests for this table, carried out before the operation ends.

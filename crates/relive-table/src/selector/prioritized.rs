@@ -19,7 +19,8 @@ const SIDE_BY_SIDE: usize = 64;
 /// Picks a slot with probability weight / total, where weight = priority ^ exponent, and 0 for priority 0. If all
 /// weights are 0, the pick is uniform.
 ///
-/// Weights and sums are 64-bit floats. Every change and every pick takes log8(len) steps. It needs 17 bytes per slot.
+/// Weights and sums are 64-bit floats. Every change and every pick takes log8(len) steps. The selector needs 17 bytes
+/// per slot.
 #[derive(Clone, Debug)]
 pub struct Prioritized {
     exponent: f64,

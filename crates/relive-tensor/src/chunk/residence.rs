@@ -61,8 +61,8 @@ impl Chunk {
         !self.state().get().is_moved()
     }
 
-    /// Returns whether the frame has a [place](Self::set_place) outside this process's own memory, so it can
-    /// [leave](Self::evict_frame).
+    /// Returns whether the frame has a [place](Self::set_place) outside this process's own memory, to which it can be
+    /// [moved](Self::evict_frame).
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.state().get().is_stored()

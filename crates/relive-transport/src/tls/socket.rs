@@ -213,7 +213,7 @@ impl Session {
         self.taken < self.received.len() || self.has_plaintext()
     }
 
-    /// Decrypts some received bytes, and sends responses of the protocol. Returns 0 at the end.
+    /// Decrypts some received bytes, and sends any responses that the protocol requires. Returns 0 at the end.
     fn receive(&mut self, tcp: &TcpStream) -> io::Result<usize> {
         if self.taken == self.received.len() {
             self.fetch(tcp)?;

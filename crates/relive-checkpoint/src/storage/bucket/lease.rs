@@ -223,7 +223,7 @@ struct Object {
 
 /// The contents of the object as read.
 struct LockContent {
-    /// `None` if the object is not a lock of Relive.
+    /// `None` if the object is not one of Relive's locks.
     note: Option<Note>,
     version: UpdateVersion,
     age: Duration,

@@ -66,7 +66,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
     }
 }
 
-/// The latest changes of tables in use, newest first.
+/// The latest changes to tables in use, newest first.
 fn changes(changes: &[LoggedChange]) -> impl Iterator<Item = String> {
     changes.iter().rev().take(SHOWN_CHANGES).map(|change| {
         let LoggedChange { at, who, table, what, old, new } = change;

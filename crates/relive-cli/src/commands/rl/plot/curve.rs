@@ -151,7 +151,7 @@ fn read(folder: &Path, episodes_of: EpisodeSource) -> Result<Vec<Line>> {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A resumed run on a server may report the episodes after its last saved state again.
+        // A resumed run on a server may report a second time the episodes that followed its last saved state.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];
         while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();

@@ -48,8 +48,8 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
             text += &line(&row.environment, &here, *cell);
         }
     }
-    text += "\nEach cell shows the mean over the seeds, followed by the lowest and the highest value. A score of 0 is \
-             that of a random policy, a score of 1 that of an expert.\n";
+    text += "\nEach cell shows the mean over the seeds, followed by the lowest and the highest value. A random \
+             policy scores 0, and an expert scores 1.\n";
     for environment in table.rows.iter().map(|row| &row.environment) {
         if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
             text += &section(agent, environment, run)?;
