@@ -78,7 +78,7 @@ def start_toml(request):
 
 @pytest.fixture
 def connect(pytestconfig):
-    """Creates Rust clients of a server."""
+    """Creates Rust clients for a server."""
     binary = pytestconfig.getoption("--our-client")
     assert binary, "name the driver of our client with --our-client=PATH, or run `cargo xtask interop`"
     clients = []

@@ -27,7 +27,7 @@ TABLES = ("replay", "other")
 
 
 class Recorder:
-    """A server that stores the requests of one method at a time."""
+    """A server that stores the requests to one method at a time."""
 
     def __init__(self) -> None:
         self.requests: dict[str, list[bytes]] = {}
@@ -85,7 +85,7 @@ class Recorder:
 
 
 def write_dtypes(client: reverb.Client) -> None:
-    """One scalar column and one matrix column of each dtype, ten steps, one chunk each."""
+    """Writes one scalar column and one matrix column of each dtype, ten steps, one chunk each."""
     kinds = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
              "uint32", "uint64", "bool", "complex64", "complex128"]
     with client.trajectory_writer(num_keep_alive_refs=10) as writer:
@@ -141,7 +141,7 @@ def write_partial_steps(client: reverb.Client) -> None:
 
 
 def write_legacy(client: reverb.Client, delta_encoded: bool) -> None:
-    """The older writer: all columns in one chunk; delta encoding applies to integers of rank two and more."""
+    """Uses the older writer: all columns in one chunk; delta encoding applies to integers of rank two and more."""
     with client.writer(max_sequence_length=6, delta_encoded=delta_encoded, chunk_length=3) as writer:
         for step in range(7):
             image = (np.arange(8, dtype=np.uint8).reshape(2, 4) * 31 + step * 40).astype(np.uint8)

@@ -1,5 +1,5 @@
-"""One run of CleanRL's `ppo.py` with the settings of a case. Prints steps per second and per second of processor time,
-of the whole script without its imports.
+"""One run of CleanRL's `ppo.py` with the settings from a case. Prints steps per second and per second of processor
+time, of the whole script without its imports.
 
 CleanRL's package on PyPI is from 2021 and requires the `gym` of that time. The script uses only a small part of `gym`,
 which is provided here, based on gymnasium. The script itself runs unchanged. The package is downloaded as source,
@@ -36,7 +36,7 @@ class Seedable(gymnasium.Wrapper):
 
 
 class Statistics(gymnasium.wrappers.RecordEpisodeStatistics, Seedable):
-    """gym's wrapper of this name."""
+    """gym's wrapper with this name."""
 
 
 def gym() -> None:

@@ -1,4 +1,4 @@
-"""Compares agents with Stable-Baselines3 and CleanRL: the same settings and environments, in turn on this machine.
+"""Compares agents with Stable-Baselines3 and CleanRL: the same settings and environments, alternating on this machine.
 
     cargo build --release -p relive-cli
     python benches/agents/compare.py --rounds 5

@@ -36,7 +36,7 @@ class Nature(nn.Module):
 
 
 def q_loss(module: nn.Module, target: nn.Module, data: Any) -> Any:
-    """The loss of Mnih et al. (2015), as in Stable-Baselines3; all transitions have the same weight."""
+    """Returns the loss of Mnih et al. (2015), as in Stable-Baselines3; all transitions have the same weight."""
     with torch.no_grad():
         goal = data["reward"] + data["discount"] * target(data["next_observation"]).max(1).values
     taken = module(data["observation"]).gather(1, data["action"][:, None]).squeeze(1)
@@ -44,12 +44,12 @@ def q_loss(module: nn.Module, target: nn.Module, data: Any) -> Any:
 
 
 def resident_mib() -> float:
-    """The current memory use of the process."""
+    """Returns the current memory use of the process."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
 
 
 def tell(steps: int, seconds: tuple[float, float], before_mib: float) -> None:
-    """The last line of a run: steps per second, steps per second of processor time, and the memory of the run in
+    """Prints the last line of a run: steps per second, steps per second of processor time, and the run's memory in
     MiB."""
     print(*(steps / took for took in seconds), resident_mib() - before_mib, file=sys.stdout)

@@ -1,5 +1,5 @@
-"""One run of an agent in Python, `examples/python/agents`, with the settings of a case. Prints steps per second, steps
-per second of processor time, and memory in MiB, for the whole of `rl.run`."""
+"""One run of an agent in Python, `examples/python/agents`, with the settings from a case. Prints steps per second,
+steps per second of processor time, and memory in MiB, for the whole of `rl.run`."""
 
 from __future__ import annotations
 

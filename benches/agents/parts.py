@@ -71,7 +71,7 @@ def steps_per_s(envs: Any, steps: int) -> float:
 
 
 def vectors(make: Callable[[], Any], count: int, workers: int) -> dict[str, Callable[[int], float]]:
-    """One environment per process, in gymnasium's and in Relive's vector environment."""
+    """Measures gymnasium's and Relive's vector environments with one environment per process."""
     fns = [make] * count
     return {
         "Relive": lambda steps: steps_per_s(ProcessVectorEnv(fns, workers=workers), steps),
@@ -128,7 +128,8 @@ def module() -> torch.nn.Module:
 
 
 def weights_ms(updates: int) -> float:
-    """The time from the request for weights until the last of eight actors has them: the median over all updates."""
+    """Returns the time from the request for weights until the last of eight actors has them: the median over all
+    updates."""
     Wide.loaded.clear(), Rewriter.asked.clear()
     rl.run(WideAgent(), "catch/0", actors=8, on="threads", steps=8 * updates, progress=False)
     took = []
@@ -167,7 +168,7 @@ def increased(item: int) -> int:
 
 
 def imported() -> dict[str, float]:
-    """The seconds and MiB that `import relive` takes."""
+    """Returns the seconds and MiB that `import relive` takes."""
     code = "import time; t = time.perf_counter(); import relive; t = time.perf_counter() - t;" \
         "kib = next(int(row.split()[1]) for row in open('/proc/self/status') if row.startswith('VmRSS')); print([t, kib / 1024])"
     found = [json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout) for _ in range(5)]
@@ -187,7 +188,7 @@ def measured(name: str, unit: str, contenders: dict[str, Callable[[], float]], r
 
 
 def rows(quick: bool) -> Iterable[tuple[str, str, dict[str, Callable[[], float]]]]:
-    """All rows: name, unit, contenders."""
+    """Yields all rows: name, unit, contenders."""
     scale = 1 if quick else 10
     sizes = {"a trivial environment, 64 in 2 processes": (Trivial, 64, 2, 300), "8 LunarLander-v3 in 2 processes": (lander, 8, 2, 300),
              "8 Ant-v5 (MuJoCo) in 2 processes": (ant, 8, 2, 60)}
@@ -201,7 +202,7 @@ def rows(quick: bool) -> Iterable[tuple[str, str, dict[str, Callable[[], float]]
 
 
 def can(make: Callable[[], Any]) -> bool:
-    """Whether the environment can be created here; prints the reason if not."""
+    """Returns whether the environment can be created here; prints the reason if not."""
     try:
         make().close()
     except (gymnasium.error.Error, ImportError) as why:

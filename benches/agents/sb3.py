@@ -1,4 +1,4 @@
-"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second, steps per second of processor
+"""One run of Stable-Baselines3 with the settings from a case. Prints steps per second, steps per second of processor
 time, and memory in MiB, for the whole of `learn`."""
 
 from __future__ import annotations

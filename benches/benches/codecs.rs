@@ -15,13 +15,13 @@ const RANGE: SequenceRange = SequenceRange { episode_id: 1, start: 0, end: 0, sp
 
 type Group<'a> = BenchmarkGroup<'a, measurement::WallTime>;
 
-/// Floats of a random walk: hardly compressible, like most observations.
+/// Returns floats of a random walk: hardly compressible, like most observations.
 fn floats(count: usize) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     (0..count).flat_map(|_| (f64::from(rng.next_u32()) / 1e9).to_le_bytes().into_iter().skip(4)).collect()
 }
 
-/// An image with flat areas and noisy edges, as in games.
+/// Returns an image with flat areas and noisy edges, as in games.
 fn picture(len: usize) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let mut bytes = Vec::with_capacity(len);

@@ -6,10 +6,10 @@ use std::task::Poll;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use relive_flow::{Async, Executor, Flow, Order, ParFlow, Polled, Pull, Ratio, Resubmit, Tagged, Turn};
 
-/// Number of operators of the chain.
+/// The number of operators of the chain.
 const OPERATORS: u64 = 10;
 
-/// Number of items pulled per measurement.
+/// The number of items pulled per measurement.
 const ITEMS: u64 = 10_000;
 
 /// How many items shards may work ahead.
@@ -31,7 +31,7 @@ fn count(count: &mut u64) -> Option<u64> {
     Some(*count)
 }
 
-/// Elements are items times operators, so the time per element is that of one operator.
+/// Elements are items times operators, so the time per element is the time of one operator.
 fn chain(c: &mut Criterion) {
     let mut group = c.benchmark_group("flow");
     group.throughput(Throughput::Elements(ITEMS * OPERATORS));

@@ -14,13 +14,13 @@ use relive_tensor::{
 struct Layout {
     name: &'static str,
     columns: u32,
-    /// Number of chunks of each column.
+    /// The number of chunks of each column.
     chunks: u32,
-    /// Number of rows of each chunk.
+    /// The number of rows of each chunk.
     rows: u32,
     cell_bytes: u32,
     codec: Codec,
-    /// Number of rows left out at each end of a column.
+    /// The number of rows left out at each end of a column.
     margin: u32,
 }
 

@@ -15,7 +15,7 @@ use relive_tensor::{
 
 const ITEMS: u64 = 1_000_000;
 
-/// Number of operations per batch, which an engine would run under one lock.
+/// The number of operations per batch, which an engine would run under one lock.
 const BATCH: usize = 256;
 
 const UNIFORM: SelectorKind = SelectorKind::Uniform;
@@ -43,7 +43,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A full table with priorities in [0, 1).
+    /// Returns a full table with priorities in [0, 1).
     fn full(sampler: SelectorKind) -> Self {
         let config = TableConfig::new("bench").sampler(sampler).max_size(ITEMS);
         let table = Table::new(config, Vec::new()).expect("the configuration is valid");

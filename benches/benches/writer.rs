@@ -6,7 +6,7 @@ use relive_client::{Client, Nest, Tensor, TrajectoryWriter, TrajectoryWriterOpti
 use relive_engine::Engine;
 use relive_table::TableConfig;
 
-/// Number of values of a step: 400 bytes.
+/// The number of values of a step: 400 bytes.
 const WIDTH: u32 = 100;
 const STEPS: u32 = 100;
 
@@ -27,7 +27,7 @@ fn local() -> Client {
     Client::in_process(Engine::builder().table(table).build().expect("the table can be"))
 }
 
-/// A client of a server that does not exist, so that items stay queued.
+/// Returns a client for a server that does not exist, so that items stay queued.
 fn nowhere() -> Client {
     Client::connect("localhost:1").expect("the address can be one")
 }

@@ -96,7 +96,7 @@ class Marking:
 
 
 def node_killed() -> tuple[float, float]:
-    """The seconds until Relive's worker acts on another node, and until Ray's own actor answers from there."""
+    """Returns the seconds until Relive's worker acts on another node, and until Ray's own actor answers from there."""
     import ray
 
     import relive.ray
@@ -128,7 +128,7 @@ def node_killed() -> tuple[float, float]:
             cluster.remove_node(by_id[node], allow_graceful=False)
 
             def own() -> None:
-                # The actor's process may outlive the node's process for a short time, and answer once more.
+                # The actor's process may outlive the node's process for a short time, and answer one more time.
                 while ray.get(there[0].place.remote()) == node:
                     pass
                 measured["ray"] = time.monotonic() - since

@@ -24,7 +24,7 @@ ACTORS, PARTS = 4, 5
 
 
 def curve(on: object, seed: int, steps: int) -> np.ndarray:
-    """The mean return of each part of a run."""
+    """Returns the mean return of each part of a run."""
     from relive import rl
 
     result = rl.run(rl.IMPALA(), "CartPole-v1", steps=steps, on=on, actors=ACTORS, seed=seed, progress=False)

@@ -1,4 +1,5 @@
-"""IMPALA on CartPole-v1 on two logical Ray nodes with two actors each: Relive and RLlib with the same network, in turn.
+"""IMPALA on CartPole-v1 on two logical Ray nodes with two actors each: Relive and RLlib with the same network,
+alternating.
 
     python3.11 -m venv target/cluster && target/cluster/bin/pip install -r benches/cluster/requirements.txt ./python
     target/cluster/bin/python benches/cluster/throughput.py --rounds 3

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def best(work: Callable[[], object]) -> float:
-    """The shortest time of the runs within the time limit."""
+    """Returns the shortest time of the runs within the time limit."""
     least = float("inf")
     begin = time.perf_counter()
     while time.perf_counter() - begin < SECONDS:

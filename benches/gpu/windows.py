@@ -26,7 +26,7 @@ BYTES_OF_STEP = 4 * sum(int(np.prod(shape)) for shape in COLUMNS.values())
 
 
 def timed(work: Callable[[], object]) -> list[float]:
-    """The seconds of each run, after warm-up runs."""
+    """Returns the seconds of each run, after warm-up runs."""
     for _ in range(5):
         work()
     times = []

@@ -1,5 +1,5 @@
-"""Compares a learner's step with PyTorch eager: one thread, pinned to one core; each workload runs with both in turn,
-in several rounds.
+"""Compares a learner's step with PyTorch eager: one thread, pinned to one core; each workload alternates between the
+two, in several rounds.
 
     cargo build --release -p relive-nn --example learner_step
     python benches/learner/learner_step.py target/release/examples/learner_step --rounds 5

@@ -19,7 +19,7 @@ FOLDER, ITEMS, BYTES = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 
 def server() -> reverb.Server:
-    """A server with the newest checkpoint of the folder, or with empty tables."""
+    """Returns a server with the newest checkpoint of the folder, or with empty tables."""
     table = reverb.Table(
         name="t", sampler=reverb.selectors.Uniform(), remover=reverb.selectors.Fifo(), max_size=ITEMS,
         rate_limiter=reverb.rate_limiters.MinSize(1))

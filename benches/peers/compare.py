@@ -1,4 +1,4 @@
-"""Compares Relive's server with dm-reverb's, both serving the dm-reverb client, in turn on this machine.
+"""Compares Relive's server with dm-reverb's, both serving the dm-reverb client, alternating on this machine.
 
     cargo xtask bench                    # builds the server, prepares Python, runs this
     cargo xtask bench --rounds 1 --seconds 2 --case "sample 400 B"
@@ -45,7 +45,7 @@ CASES = [
 
 
 def measure(kind: str, binary: pathlib.Path, clients: Clients, case: Case, seconds: float) -> dict:
-    """One run of one case against a fresh server."""
+    """Runs one case against a fresh server."""
     # For larger items, as many as fit in 4 GiB.
     max_size = min(1_000_000, max(1000, (4 << 30) // case.nbytes))
     with serve(kind, binary, max_size) as server:

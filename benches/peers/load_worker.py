@@ -188,7 +188,7 @@ def process(told: dict, numbers: list[int], pipe) -> None:
 
 
 def start(told: dict) -> list:
-    """The pipes to the processes, each of which runs its share of the clients."""
+    """Returns the pipes to the processes, each of which runs its share of the clients."""
     context, pipes = multiprocessing.get_context("fork"), []
     count = min(PROCESSES, told["clients"])
     for index in range(count):

@@ -13,7 +13,7 @@ import numpy as np
 
 import buffers
 
-# Bytes of different steps that are added in turn, so that caches do not hold a single step.
+# Bytes of different steps that are added cyclically; a single step would stay in the caches.
 POOL_BYTES = 16 << 20
 # Number of single steps that are timed together, since reading the clock would distort the time of a single step.
 ADDS = 100

@@ -1,4 +1,4 @@
-"""Compares the Python package with dm-reverb, each with its own server, in turn on this machine.
+"""Compares the Python package with dm-reverb, each with its own server, alternating on this machine.
 
     cargo xtask bench --package          # builds the wheel, prepares both Pythons, runs this
 
@@ -50,7 +50,7 @@ CASES = [
 
 
 def measure(python: pathlib.Path, package: str, operation: str, case: Case, seconds: float) -> dict:
-    """One run in a fresh process."""
+    """Measures in a fresh process."""
     command = [str(python), str(HERE / "package_worker.py"), package, operation, str(case.nbytes), case.transport, str(seconds)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)

@@ -141,7 +141,8 @@ def sample_one(bench: Bench) -> dict:
 
 
 def frame(number: int) -> np.ndarray:
-    """A ball and a paddle on a plain background with some texture, which compresses like the frame of a game."""
+    """Returns a ball and a paddle on a plain background with some texture, which compresses like the frame of a
+    game."""
     random = np.random.default_rng(number % 97)
     image = np.zeros(FRAME_SHAPE, np.uint8)
     image[10:14] = random.integers(0, 255, (4, 84), dtype=np.uint8)
@@ -168,7 +169,7 @@ def frames(bench: Bench) -> dict:
 
 
 def stored_bytes(bench: Bench) -> dict:
-    """The bytes of a frame in the table, compared with a single frame that is compressed in the same way."""
+    """Returns the bytes of a frame in the table, compared with a single frame that is compressed in the same way."""
     if bench.name != "relive":
         return {"bytes_per_frame": 0.0, "compressed_frame_bytes": 0.0}
     stored = bench.client.status(timeout=20)["encoded_bytes"] / FRAMES
@@ -184,7 +185,7 @@ def stored_bytes(bench: Bench) -> dict:
 
 
 def insert_sequence_in_chunks(bench: Bench) -> dict:
-    """The same with ten steps per chunk, which is more work for readers of single steps."""
+    """Inserts the sequence with ten steps per chunk, which is more work for readers of single steps."""
     return insert_sequence(bench, chunk_length=10)
 
 

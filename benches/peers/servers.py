@@ -56,7 +56,7 @@ class Server:
 def serve(
     kind: str, binary: pathlib.Path, max_size: int, *, sampler: str = "uniform", reverb_python: str = sys.executable,
 ) -> Iterator[Server]:
-    """A server with one table `t`, sampled uniformly or `prioritized`, stopped at the end."""
+    """Provides a server with one table `t`, sampled uniformly or `prioritized`, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
         if kind == "relive":
             config = pathlib.Path(folder, "server.toml")
@@ -71,7 +71,7 @@ def serve(
 
 @contextlib.contextmanager
 def started(command: list[str]) -> Iterator[Server]:
-    """The server that a command starts and that prints its address; it is stopped at the end."""
+    """Provides the server that a command starts and that prints its address; it is stopped at the end."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         line = process.stdout.readline()

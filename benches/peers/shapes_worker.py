@@ -69,7 +69,7 @@ class Job:
         self.store.settle()
 
     def rate(self, act: Callable[[], int]) -> float:
-        """The items per second that `act` handles, according to its return values."""
+        """Returns the items per second that `act` handles, according to its return values."""
         for _ in range(WARM_ACTS):
             act()
         self.store.settle()

@@ -28,7 +28,7 @@ const OWN_FIELDS: &str = "relive_";
 /// The folder of Relive's own messages.
 const OWN_FILES: &str = "relive/";
 
-/// Fields with chunks, which server and client handle as undecoded bytes: the message and the field.
+/// Fields with chunks, which the server and the client handle as undecoded bytes: the message and the field.
 const CHUNKS: [(&str, &str); 2] = [("InsertStreamRequest", "chunks"), ("SampleEntry", "data")];
 
 /// The message type of a chunk.

@@ -14,7 +14,7 @@ EPISODES, UPDATES_PER_EPISODE, BATCH_SIZE, TARGET_PERIOD = 60, 20, 64, 40
 
 
 def move(cell, action):
-    """The next cell, the reward, and whether the episode is over."""
+    """Returns the next cell, the reward, and whether the episode is over."""
     cell = max(cell - 1, 0) if action == LEFT else cell + 1
     reached = cell == NUM_CELLS - 1
     return cell, float(reached), reached
@@ -43,7 +43,7 @@ def run_episode(q, exploration, rng, writer):
 
 
 def update(q, target, data):
-    """One step of Q-learning: gradient descent on the batch's mean squared error."""
+    """Takes one step of Q-learning: gradient descent on the batch's mean squared error."""
     goal = data["reward"] + data["discount"] * target[data["next_cell"]].max(axis=1)
     error = goal - q[data["cell"], data["action"]]
     np.add.at(q, (data["cell"], data["action"]), LEARNING_RATE * error / len(error))

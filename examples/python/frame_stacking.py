@@ -14,7 +14,7 @@ FRAME_BYTES = 84 * 84
 
 
 def play(rng):
-    """The frames of a game: a ball and a paddle in front of a background."""
+    """Yields the frames of a game: a ball and a paddle in front of a background."""
     background = np.repeat(rng.integers(40, 90, size=84, dtype=np.uint8), 84).reshape(84, 84)
     for step in range(NUM_STEPS):
         frame = background.copy()

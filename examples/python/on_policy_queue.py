@@ -51,7 +51,7 @@ def act(client, policy, played, actor):
 
 
 def improve(policy, data):
-    """One step of REINFORCE with the mean reward as the baseline, on a batch [BATCH_SIZE, UNROLL]."""
+    """Takes one step of REINFORCE with the mean reward as the baseline, on a batch [BATCH_SIZE, UNROLL]."""
     version, logits = policy.current
     states, actions = data["state"].ravel(), data["action"].ravel()
     advantages = data["reward"].ravel() - data["reward"].mean()

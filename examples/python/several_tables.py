@@ -41,7 +41,7 @@ def tables():
 
 
 def write_episode(writer, rng):
-    """A random walk of 64 numbers; items are created in each table as soon as their steps exist."""
+    """Writes a random walk of 64 numbers; items are created in each table as soon as their steps exist."""
     position = np.zeros(64, np.float32)
     for step in range(1, EPISODE_STEPS + 1):
         position = position + rng.normal(size=64).astype(np.float32)

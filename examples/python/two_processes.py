@@ -15,7 +15,7 @@ BATCH_SIZE, UPDATES, SAMPLES_PER_INSERT = 64, 600, 8.0
 
 
 def act(address):
-    """The actor's process: acts by the newest values, and writes transitions, until the server is gone."""
+    """Runs the actor's process: acts by the newest values, and writes transitions, until the server is gone."""
     client = relive.Client(address, timeout=30.0)
     rng = np.random.default_rng(1)
     try:

@@ -55,7 +55,7 @@ fn step_by_message(table: &str, key: u64) -> InsertStreamRequest {
     InsertStreamRequest { chunks: step(table, key).chunks, items: vec![item], keep_chunk_keys: Vec::new() }
 }
 
-/// Connections of the bulk path.
+/// Connections on the bulk path.
 fn bulk() -> Vec<(&'static str, Vec<u8>)> {
     let open_writer = frame(FrameKind::OpenWriter, &[], &[]);
     let insert = |table, key| frame(FrameKind::Insert, &[], &step(table, key).encode_to_vec());

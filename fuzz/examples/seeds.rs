@@ -131,7 +131,7 @@ fn put_part(parts: &mut Vec<u8>, kind: u8, subject: u8, count: usize, content: &
     parts.extend_from_slice(content);
 }
 
-/// The messages of a fixture, each of which is preceded by its length in four bytes.
+/// Returns the messages of a fixture, each of which is preceded by its length in four bytes.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, after) = rest.split_first_chunk()?;
@@ -151,7 +151,7 @@ fn write_recoded(name: &str, message: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes payloads of strings as they are, and those of fixed-size types with every codec.
+/// Writes payloads of strings as they are, and payloads of fixed-size types with every codec.
 fn write_payloads(name: &str, chunk: &[u8]) -> io::Result<()> {
     let message = ChunkData::decode(chunk)?;
     for (column, tensor) in message.data.unwrap_or_default().tensors.iter().enumerate() {
@@ -211,7 +211,7 @@ fn as_response(request: InsertStreamRequest) -> SampleStreamResponse {
     SampleStreamResponse { entries, ..SampleStreamResponse::default() }
 }
 
-/// One of each kind of structure and leaf.
+/// Returns one of each kind of structure and leaf.
 fn structures() -> Signature {
     let spec =
         |dtype, shape, bounds| Nest::Leaf(TensorSpec { name: "leaf".to_owned(), shape, dtype, bounds });

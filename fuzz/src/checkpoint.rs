@@ -16,7 +16,7 @@ use relive_table::CheckpointProgress;
 #[path = "trajectory.rs"]
 mod trajectory;
 
-/// A record of the segment.
+/// A record in the segment.
 pub const RECORD: u8 = 0;
 
 /// The block of chunks that correctly describes all records before it; the part's own content is ignored. In blocks of
@@ -102,7 +102,7 @@ fn look(catalog: &Catalog, is_whole: bool) {
     catalog.checkpoints().expect("a list, whatever is in the files");
 }
 
-/// The checkpoint file and the segment.
+/// Returns the checkpoint file and the segment.
 fn files(mut parts: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut file = sealed([b"RLVCHKPT".as_slice(), &1_u32.to_le_bytes()].concat());
     let mut segment = sealed([b"RLVCHNKS".as_slice(), &1_u32.to_le_bytes(), &SEGMENT_ID].concat());
@@ -151,7 +151,7 @@ impl Record {
     }
 }
 
-/// The content of a block of chunks.
+/// Returns the content of a block of chunks.
 fn chunks(records: &[Record]) -> Vec<u8> {
     let mut out = 1_u32.to_le_bytes().to_vec();
     out.extend(SEGMENT_ID);

@@ -121,7 +121,7 @@ fn engine() -> Engine {
     engine
 }
 
-/// A request with one chunk of one step, and an item that refers to it.
+/// Returns a request with one chunk of one step, and an item that refers to it.
 pub fn step(table: &str, key: u64) -> InsertItems {
     let rows = Tensor::from_slice(&[1.5_f32, 2.5], [1, 2]).expect("a row");
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };

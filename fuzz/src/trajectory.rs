@@ -31,8 +31,8 @@ pub fn check(trajectory: &Trajectory) {
     );
 }
 
-/// Size of all columns when decoded. Each string element counts 32 bytes, about its overhead in addition to its
-/// characters.
+/// Returns the size of all columns when decoded. Each string element counts 32 bytes, about its overhead in addition to
+/// its characters.
 fn decoded_size_bytes(trajectory: &Trajectory) -> u64 {
     let elements = |column: relive_tensor::Column<'_>| {
         let width = column.dtype().size_bytes().map_or(Some(32), |size| u64::try_from(size).ok());

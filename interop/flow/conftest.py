@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def relive_flow(pytestconfig):
-    """The items that relive-flow yields for the program of each seed, on each executor."""
+    """Returns the items that relive-flow yields for the program of each seed, on each executor."""
     binary = pytestconfig.getoption("--relive-flow")
     assert binary, "name the program with --relive-flow=PATH, or run `cargo xtask interop --suite flow`"
     first = pytestconfig.getoption("--seed")

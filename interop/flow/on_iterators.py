@@ -13,7 +13,7 @@ def run(program: dict, parallel: ModuleType) -> list:
 
 
 def number(item) -> int:
-    """The number that an item represents; for a list, the sum."""
+    """Returns the number that an item represents; for a list, the sum."""
     return sum(map(number, item)) if isinstance(item, list) else item
 
 
@@ -27,7 +27,7 @@ def _function(function: dict):
 
 
 def _common(operator: str, of, arguments: dict):
-    """The operators that both shards and flows have."""
+    """Returns the operators that both shards and flows have."""
     if operator == "for_each":
         return of.for_each(_function(arguments["function"]))
     if operator == "filter":
@@ -95,7 +95,7 @@ def _joined(operator: str, flows: list, arguments: dict):
 
 
 def _sources(flow) -> list:
-    """The items of each source that has items, in no particular order."""
+    """Returns the items of each source that has items, in no particular order."""
     groups = collections.defaultdict(list)
     for actor, item in flow.zip_with_source_actor():
         groups[actor].append(item)

@@ -33,7 +33,8 @@ class Part:
 
 
 def program(seed: int) -> dict:
-    """The program of a seed: its operators, the number of items to take, and whether their order is compared."""
+    """Returns the program of a seed: its operators, the number of items to take, and whether their order is
+    compared."""
     rng = random.Random(seed)
     part = _joined(rng) if rng.random() < 0.5 else _flow(rng)
     if rng.random() < 0.15 and not part.tree.keys() & {"round_robin", "ready", "weighted", "copies"}:
@@ -125,7 +126,7 @@ def _numbers(part: Part) -> Part:
 
 
 def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
-    """A function of items, and the depth of its results."""
+    """Returns a function of items, and the depth of its results."""
     choice = rng.choice(["add", "sum", "pair"])
     if choice == "add" and depth == 0:
         return {"add": rng.randrange(9)}, 0
@@ -135,7 +136,7 @@ def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
 
 
 def _operator(rng: random.Random, part: Part) -> Part:
-    """One of the operators that both shards and flows have."""
+    """Returns one of the operators that both shards and flows have."""
     choice = rng.choice(["for_each", "filter", "batch", "flatten", "combine"])
     if choice == "filter":
         modulus = rng.randint(1, 4)

@@ -21,7 +21,7 @@ def test_random_programs_match_ray(seed, ray_session, relive_flow):
 
 
 def _comparable(program: dict, items: list) -> list:
-    """The items, sorted if their order is not determined."""
+    """Returns the items, sorted if their order is not determined."""
     if program["is_ordered"]:
         return items
     if "sources" in program["flow"]:

@@ -39,7 +39,7 @@ class Failing(Catch):
 
 
 class Beating(Catch):
-    """A Python thread beside the run, which writes the longest time for which it was blocked."""
+    """A Python thread alongside the run, which writes the longest time for which it was blocked."""
 
     def __init__(self, seed, folder):
         super().__init__(seed, folder)

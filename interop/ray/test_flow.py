@@ -16,7 +16,7 @@ from relive import flow
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The Ray calls of this process, by name."""
+    """Returns the Ray calls from this process, by name."""
     found = []
     for module, name in ((ray, "get"), (ray, "wait"), (ray, "put"), (ray.actor.ActorMethod, "remote"), (ray.actor.ActorClass, "remote")):
         original = getattr(module, name)

@@ -1,4 +1,4 @@
-"""Runs programs that import `reverb` on the first package of that name on the path.
+"""Runs programs that import `reverb` on the first package with that name on the path.
 
 With `--reverb=dm`, this must be dm-reverb: the run proves that the tests are correct. With `--reverb=relive`, it must
 be the stand-in: the run proves that the programs behave in the same way on Relive.
@@ -44,7 +44,7 @@ def is_standin():
 
 @pytest.fixture
 def serve():
-    """Starts servers with tables in this process, and returns clients of them."""
+    """Starts servers with tables in this process, and returns clients for them."""
     servers = []
 
     def serve(*tables):

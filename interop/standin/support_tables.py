@@ -23,6 +23,6 @@ def queue(name="queue", size=100, signature=None):
 
 
 def config(transform, table="queue", conditions=(), **options):
-    """A configuration of a structured writer for steps like ``STEP``."""
+    """Returns a configuration of a structured writer for steps like ``STEP``."""
     structured = reverb.structured_writer
     return structured.create_config(structured.pattern_from_transform(STEP, transform), table, conditions, **options)

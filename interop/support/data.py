@@ -14,12 +14,12 @@ _DTYPES = {"float32": types_pb2.DT_FLOAT, "uint8": types_pb2.DT_UINT8, "int64": 
 
 
 def new_key() -> int:
-    """A key that is unique among the items and chunks of this run."""
+    """Returns a key that is unique among the items and chunks of this run."""
     return next(_KEYS)
 
 
 def snappy(data: bytes) -> bytes:
-    """A valid raw Snappy block without any copies: the length, then literals of 64 KiB."""
+    """Returns a valid raw Snappy block without any copies: the length, then literals of 64 KiB."""
     block = bytearray(_varint(len(data)))
     for start in range(0, len(data), 1 << 16):
         piece = data[start : start + (1 << 16)]
@@ -38,7 +38,8 @@ def _varint(value: int) -> bytes:
 
 
 def chunk(*columns: np.ndarray, episode: int = 1, start: int = 0, content: bytes | None = None) -> schema.ChunkData:
-    """A chunk of some columns; the leading dimension of each counts the steps. `content` replaces the payload."""
+    """Returns a chunk of some columns; the leading dimension of each counts the steps. `content` replaces the
+    payload."""
     data = schema.ChunkData(chunk_key=new_key(), data_tensors_len=len(columns))
     data.sequence_range.episode_id = episode
     data.sequence_range.start = start
@@ -53,18 +54,18 @@ def chunk(*columns: np.ndarray, episode: int = 1, start: int = 0, content: bytes
 
 
 def rows(*values: float) -> np.ndarray:
-    """A scalar float32 column."""
+    """Returns a scalar float32 column."""
     return np.asarray(values, np.float32)
 
 
 def item(table: str, *chunks: schema.ChunkData, priority: float = 1.0, key: int | None = None) -> schema.PrioritizedItem:
-    """An item with one column, all rows of all chunks."""
+    """Returns an item with one column, all rows of all chunks."""
     slices = [(data.chunk_key, 0, data.sequence_range.end - data.sequence_range.start + 1) for data in chunks]
     return sliced_item(table, [slices], priority=priority, key=key)
 
 
 def sliced_item(table: str, columns, priority: float = 1.0, key: int | None = None, squeeze: bool = False):
-    """An item of columns that are lists of (chunk key, offset, length[, index])."""
+    """Returns an item of columns that are lists of (chunk key, offset, length[, index])."""
     proto = schema.PrioritizedItem(key=new_key() if key is None else key, table=table, priority=priority)
     for slices in columns:
         column = proto.flat_trajectory.columns.add(squeeze=squeeze)

@@ -57,7 +57,7 @@ def _forward(source: socket.socket, sink: socket.socket, record: bytearray) -> N
 
 
 def open_call(port: int, path: str) -> socket.socket:
-    """A connection with stream 1 open for a gRPC call, ready for `send_data`."""
+    """Returns a connection with stream 1 open for a gRPC call, ready for `send_data`."""
     connection = connect(port)
     headers = b"".join(_literal(name, value) for name, value in [
         (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"),

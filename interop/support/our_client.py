@@ -15,7 +15,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 class ClientError(Exception):
-    """An error of the client; `kind` is the client's name for it."""
+    """An error from the client; `kind` is the client's name for it."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -84,7 +84,7 @@ class OurClient:
         self.call("sampler", table=table, options=options)
 
     def next(self, timeout_ms: int = 10_000) -> Sample | None:
-        """The next sample of the sampler; None at its end."""
+        """Returns the next sample of the sampler; None at its end."""
         answer = self.call("next", timeout_ms=timeout_ms)
         return None if answer == "end" else Sample(answer)
 
@@ -95,12 +95,12 @@ class OurClient:
 
 
 def step(path: str, position: int) -> dict:
-    """A column of one step, without a leading dimension."""
+    """Returns a column of one step, without a leading dimension."""
     return {"path": path, "step": position}
 
 
 def last(path: str, count: int) -> dict:
-    """A column of the newest steps."""
+    """Returns a column of the newest steps."""
     return {"path": path, "range": [-count, None, 1]}
 
 

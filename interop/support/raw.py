@@ -46,7 +46,7 @@ class Stream:
         self._requests.put(_END)
 
     def response(self, patience_s: float = PATIENCE_S):
-        """The next response; AssertionError with the status if the stream is silent."""
+        """Returns the next response; AssertionError with the status if the stream is silent."""
         try:
             return self._responses.get(timeout=patience_s)
         except queue.Empty:
@@ -58,7 +58,7 @@ class Stream:
         return not self._ended.wait(quiet_s) and self._responses.empty()
 
     def response_count(self) -> int:
-        """The number of unread responses."""
+        """Returns the number of unread responses."""
         return self._responses.qsize()
 
     def status(self, patience_s: float = PATIENCE_S) -> tuple[grpc.StatusCode, str]:
@@ -97,7 +97,7 @@ class SampleStream(Stream):
         return self
 
     def samples(self, count: int) -> list[list]:
-        """The next `count` samples: each the list of its entries, across messages."""
+        """Returns the next `count` samples: each the list of its entries, across messages."""
         return split_samples(self.entries(count))
 
     def entries(self, count: int) -> list:
@@ -151,7 +151,7 @@ class Client:
         return [entries[0].info.item.key for entries in self.sample(table, count)]
 
     def call(self, method: str, **fields):
-        """A unary call with a deadline."""
+        """Makes a unary call with a deadline."""
         request = protocol.MESSAGES[f"{method}Request"](**fields)
         return getattr(self._stub, method)(request, timeout=PATIENCE_S)
 

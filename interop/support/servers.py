@@ -1,4 +1,4 @@
-"""Starting and stopping the two kinds of servers."""
+"""Starts and stops the two kinds of servers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Running:
         return reverb.Client(self.address)
 
     def raw(self) -> raw.Client:
-        """A gRPC client with its own connection, which is closed with the server."""
+        """Returns a gRPC client with its own connection, which is closed with the server."""
         client = raw.Client(self.address)
         self._raw_clients.append(client)
         return client
@@ -154,7 +154,7 @@ class ReliveServers:
 
 
 class _Process:
-    """One server process; its output is kept for the report of a failure."""
+    """One server process; its output is kept for the report on a failure."""
 
     def __init__(self, binary: pathlib.Path, config: pathlib.Path, port: int, arguments=()) -> None:
         command = [str(binary), "serve", "--config", str(config), "--port", str(port), *arguments]

@@ -24,17 +24,17 @@ def samples(client: reverb.Client, table: str, count: int = 1) -> list[reverb.Re
 
 
 def values(client: reverb.Client, table: str, count: int = 1) -> list[float]:
-    """The last step of the first column of each sample."""
+    """Returns the last step of the first column of each sample."""
     return [float(sample.data[0][-1]) for sample in samples(client, table, count)]
 
 
 def keys_by_value(client: reverb.Client, table: str, count: int) -> dict[float, int]:
-    """The key of the item with each value."""
+    """Returns the key of the item with each value."""
     return {float(sample.data[0][-1]): sample.info.key for sample in samples(client, table, count)}
 
 
 def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight: int = 1, **options):
-    """An iterator over scalar float64 items that ends if none arrives for `timeout_ms`."""
+    """Returns an iterator over scalar float64 items that ends if none arrives for `timeout_ms`."""
     import tensorflow as tf
 
     return reverb.TrajectoryDataset(

@@ -55,7 +55,7 @@ def table(
     max_times_sampled: int = 0,
     signature=None,
 ) -> Table:
-    """A table that by default returns items in order of insertion."""
+    """Returns a table that by default returns items in order of insertion."""
     proto = Table(
         table_name=name,
         sampler=sampler or fifo(),

@@ -41,7 +41,7 @@ class Background:
             self._outcome.put((None, error))
 
     def is_blocked(self, quiet_s: float = QUIET_S) -> bool:
-        """Whether the call is still running after a while."""
+        """Returns whether the call is still running after a while."""
         self._thread.join(quiet_s)
         return self._thread.is_alive()
 

@@ -103,7 +103,7 @@ def fill(client: reverb.Client) -> None:
 
 
 def told(client: reverb.Client):
-    """A server's information about its tables, without the times of their workers."""
+    """Returns a server's information about its tables, without the times of their workers."""
     return {name: dataclasses.replace(info, table_worker_time=None) for name, info in client.server_info().items()}
 
 

@@ -188,7 +188,7 @@ def test_idle_clients_do_not_keep_a_server_up(start_relive):
 
 
 def test_writers_survive_a_crash(start_relive):
-    """After SIGKILL of the server, the writer sends unconfirmed items again."""
+    """After SIGKILL of the server, the writer resends unconfirmed items."""
     server = start_relive(table())
     client = server.client()
     writer = client.trajectory_writer(num_keep_alive_refs=1)

@@ -18,7 +18,7 @@ NUMERIC = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "
 
 
 def everything(seed: int) -> dict:
-    """A step with a scalar and a matrix of every dtype, and strings."""
+    """Returns a step with a scalar and a matrix of every dtype, and strings."""
     generator = np.random.default_rng(seed)
     values = {}
     for dtype in NUMERIC:
@@ -256,7 +256,7 @@ def test_a_sampler_with_workers_ends_after_max_samples(start, connect):
 
 
 def test_a_dropped_sampler_removes_no_more_items(start_relive, connect):
-    """On dm-reverb's server, the waiting request of a dead client consumes an item."""
+    """On dm-reverb's server, the waiting request from a dead client consumes an item."""
     ours = connect(start_relive(tables.queue()))
     ours.sampler("queue", in_flight=4)
     failure("Timeout", ours.next, timeout_ms=200)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 Shape = tuple["int | None", ...]
 """Sizes of the dimensions; ``None`` for a variable size."""
 
-# Types of numpy's extension package ml_dtypes that columns can have; numpy itself treats them only as "void".
+# Types from numpy's extension package ml_dtypes that columns can have; numpy itself treats them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
 
 _TEXT_KINDS = "OSU"
@@ -47,8 +47,8 @@ class ArraySpec:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
 
     def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
-        """Returns whether arrays of this shape and data type match the spec. A size of ``None``, in the spec or in the
-        argument, matches any size."""
+        """Returns whether arrays with this shape and data type match the spec. A size of ``None``, in the spec or in
+        the argument, matches any size."""
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
     def with_name(self, name: str | None) -> ArraySpec:
@@ -62,7 +62,7 @@ class BoundedArraySpec(ArraySpec):
 
     Args:
       minimum: the smallest value: a number, or an array that can be broadcast to the shape.
-      maximum: the largest value, likewise.
+      maximum: the largest value, in the same form.
 
     The bounds are stored and passed to readers; data is not checked against them.
     """
@@ -112,7 +112,7 @@ def as_shape(shape: Any) -> Shape | None:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Converts a data type of any package to numpy's; strings of every kind become ``object``.
+    """Converts a data type from any package to numpy's; strings of every kind become ``object``.
 
     Raises:
       ValueError: a type that no column can have, such as dates.
@@ -129,7 +129,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
-    """Returns whether a shape can match both; unknown sizes and ranks match everything."""
+    """Returns whether some shape matches both shapes; unknown sizes and ranks match everything."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(
@@ -145,7 +145,7 @@ def is_tensorflow_spec(value: object) -> bool:
 
 
 def _as_size(size: Any) -> int | None:
-    # TensorFlow 1 wraps sizes.
+    # TensorFlow 1 wraps sizes in ``Dimension`` objects.
     size = getattr(size, "value", size)
     if size is None:
         return None

@@ -1,4 +1,4 @@
-"""The settings of a replay buffer, and the file that stores them beside the checkpoint of its table."""
+"""The settings of a replay buffer, and the file that stores them next to its table's checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class BufferSettings:
     """The settings of a buffer; see :class:`relive.ReplayBuffer` for their meaning.
 
     Raises:
-      ValueError: a number out of its range.
+      ValueError: a ``batch_size`` or ``n_step`` below 1, an ``n_step`` above 1 without a ``discount``, or a
+        ``discount`` that is not from 0 to 1.
     """
 
     capacity: int

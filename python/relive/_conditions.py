@@ -80,12 +80,12 @@ class Condition:
 
     @staticmethod
     def step_index() -> ConditionBuilder:
-        """The index of the newest step in its episode, from 0."""
+        """Returns the index of the newest step in its episode, from 0."""
         return ConditionBuilder(_flag("step_index"))
 
     @staticmethod
     def steps_since_applied() -> ConditionBuilder:
-        """The number of steps since the pattern last created an item."""
+        """Returns the number of steps since the pattern last created an item."""
         return ConditionBuilder(_flag("steps_since_applied"))
 
     @staticmethod
@@ -95,7 +95,8 @@ class Condition:
 
     @staticmethod
     def data(step_structure: Any) -> Any:
-        """A nest like ``step_structure`` of the newest step's values: single integers or booleans."""
+        """Returns a nest like ``step_structure`` for comparisons of the newest step's values, which must be single
+        integers or booleans."""
         columns = iter(range(len(nest.flatten(step_structure))))
         return nest.map_structure(lambda _: ConditionBuilder(_column(next(columns))), step_structure)
 

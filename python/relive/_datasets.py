@@ -49,7 +49,7 @@ class SamplerOptions(NamedTuple):
 
 
 class SampleDataset:
-    """Samples of a table, taken when the dataset is iterated."""
+    """Samples from a table, taken when the dataset is iterated."""
 
     _timesteps: ClassVar[bool]
 
@@ -225,7 +225,7 @@ class Check:
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """The structure with tuples for lists, as in TensorFlow's datasets."""
+    """Returns the structure with lists replaced by tuples, as in TensorFlow's datasets."""
     if not nest.is_nested(structure):
         return structure
     parts = [lists_to_tuples(part) for _, part in nest.children(structure)]

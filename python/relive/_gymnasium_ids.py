@@ -30,7 +30,7 @@ def native_names() -> Iterator[str]:
 
 
 def gymnasium_id(name: str) -> str:
-    """The Gymnasium id of a native environment: ``catch/0`` is ``relive/catch-0``."""
+    """Returns the Gymnasium id of a native environment: ``catch/0`` is ``relive/catch-0``."""
     return f"{_NAMESPACE}/{name.replace('/', '-')}"
 
 

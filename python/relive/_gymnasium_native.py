@@ -50,7 +50,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """Starts episodes in all environments, in environment ``i`` with the seed ``seed + i``."""
+        """Starts an episode in every environment; environment ``i`` gets the seed ``seed + i``."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
@@ -73,5 +73,5 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
 
 def _any_seed() -> int:
-    """A seed that bsuite's environments also accept."""
+    """Returns a seed that bsuite's environments also accept."""
     return int(np.random.SeedSequence().generate_state(1)[0])

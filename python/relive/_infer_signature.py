@@ -1,4 +1,4 @@
-"""The signature of the items of patterns."""
+"""The signature of the items that patterns create."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _same_trailing(first: Shape | None, second: Shape | None) -> bool:
 
 
 def _common(first: Shape | None, second: Shape | None) -> Shape | None:
-    """The narrowest shape that covers both shapes."""
+    """Returns the narrowest shape that covers both shapes."""
     if first is None or second is None:
         return None
     return tuple(one if one == other else None for one, other in zip(first, second, strict=True))

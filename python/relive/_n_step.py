@@ -73,7 +73,7 @@ class NStep:
         return len(joined["discount"]), joined
 
     def _window(self, length: int, environments: npt.NDArray[np.int64]) -> dict[str, Any]:
-        """The transitions over the last ``length`` steps of these environments."""
+        """Returns the transitions over the last ``length`` steps of these environments."""
         steps = [self._steps[number] for number in range(-length, 0)]
         reward = np.zeros(len(environments), np.float64)
         for step in reversed(steps):

@@ -119,7 +119,7 @@ def td_error(
       get_field_from_step_fn: selects the column of a step.
 
     Raises:
-      ValueError: w out of its range.
+      ValueError: ``max_priority_weight`` is out of range.
       TypeError: the selection is not a single leaf of the step.
     """
     if not 0 <= max_priority_weight <= 1:
@@ -148,7 +148,7 @@ def _put_slice(node: Any, key: slice) -> None:
 
 
 def _message(name: str, value: Any, what: str) -> Any:
-    """Converts ``value`` to a message of our own type; messages of the same name from dm-reverb's own files are also
+    """Converts ``value`` to a message of our own type; messages with the same name from dm-reverb's own files are also
     accepted."""
     wanted = _protos.message(_protos.PATTERNS, name)
     if isinstance(value, wanted):

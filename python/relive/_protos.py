@@ -65,7 +65,7 @@ def message(file: str, name: str) -> Any:
 
 @functools.cache
 def names(file: str) -> dict[str, Any]:
-    """The content of the Python module of a .proto file: its message classes, enum values and ``DESCRIPTOR``."""
+    """Returns the content of a .proto file's Python module: its message classes, enum values and ``DESCRIPTOR``."""
     with _lock:
         descriptor = _pool().FindFileByName(file)
         found: dict[str, Any] = {"DESCRIPTOR": descriptor}
@@ -77,7 +77,7 @@ def names(file: str) -> dict[str, Any]:
 
 
 def attribute(file: str, name: str) -> Any:
-    """Returns ``module.name`` of the Python module of a .proto file; the body of its ``__getattr__``."""
+    """Returns ``module.name`` for a .proto file's Python module, whose ``__getattr__`` calls this function."""
     if name.startswith("__"):
         raise AttributeError(name)
     return message(file, name)

@@ -115,8 +115,8 @@ class TransitionRows(Rows):
             self._create(start=now + 1 - length, end=now + 1, outcome=now + index)
 
     def _complete_windows(self, is_last: bool) -> list[int]:
-        """The lengths of the windows that end now: the full length, and at the end of an episode also all shorter
-        lengths."""
+        """Returns the lengths of the windows that end now: the full length, and at the end of an episode also all
+        shorter lengths."""
         if is_last:
             return list(range(len(self._rewards), 0, -1))
         return [len(self._rewards)] if len(self._rewards) == self._rewards.maxlen else []
@@ -235,12 +235,12 @@ T = TypeVar("T")
 
 
 def _only(outcomes: list[dict[str, T]]) -> dict[str, T]:
-    """The only element, or an empty dict."""
+    """Returns the only element, or an empty dict."""
     return outcomes[0] if outcomes else {}
 
 
 def _cells(history: Any, rows: int | slice) -> Any:
-    """The steps `rows` of a column, or of each column of a nest."""
+    """Returns the steps `rows` of a column, or of each column of a nest."""
     if not nest.is_nested(history):
         return history[rows]
     return nest.map_structure(lambda column: column[rows], history)

@@ -1,4 +1,4 @@
-"""Exceptions of other processes."""
+"""Exceptions from other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RemoteError = tuple[Exception, str]
 
 
 class RemoteTraceback(Exception):
-    """The location of an error in another process: the cause of the exception raised here."""
+    """The location of an error in another process; it is the cause of the exception that this process raises."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ def describe_error(error: BaseException) -> RemoteError:
 
 
 def raised(of: RemoteError, where: str) -> Exception:
-    """The exception to raise in this process, with its original location as the cause."""
+    """Returns the exception to raise in this process, with its original location as the cause."""
     error, text = of
     error.__cause__ = RemoteTraceback(f"{where}:\n{text}")
     return error

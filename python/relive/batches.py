@@ -164,5 +164,5 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _name(path: nest.Path) -> str:
-    """The name of the array at ``path`` in error messages."""
+    """Returns the name of the array at ``path`` in error messages."""
     return "out" + "".join(f"[{element!r}]" for element in path)

@@ -50,7 +50,7 @@ _NO_CHANGE: dict[str, Any] = dict.fromkeys((
 
 
 def _with_all_rules(change: dict[str, Any]) -> dict[str, Any]:
-    """The change, with ``None`` for each rule that keeps its value."""
+    """Returns the change, with ``None`` for each rule that keeps its value."""
     return {**_NO_CHANGE, **change}
 
 

@@ -43,7 +43,7 @@ class CheckpointerBase(abc.ABC):
 
     @abc.abstractmethod
     def internal_checkpointer(self) -> Checkpointer:
-        """The options, as passed to the server."""
+        """Returns the options, as passed to the server."""
 
 
 class DefaultCheckpointer(CheckpointerBase):
@@ -64,7 +64,7 @@ class DefaultCheckpointer(CheckpointerBase):
       keep: the number of checkpoints to keep, at least 1.
       every: the interval between automatic checkpoints, in seconds (at least 1) or as a ``datetime.timedelta``.
       at_shutdown: whether to write a checkpoint when the server stops.
-      config: the source of the rules of restored tables: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
+      config: the source of the rules for restored tables: ``"checkpoint"``, as with dm-reverb, or ``"code"``. The log
         lists the differences.
       salvage: whether to load the intact part of a damaged checkpoint and log the losses, instead of refusing the
         checkpoint.
@@ -113,7 +113,7 @@ class DefaultCheckpointer(CheckpointerBase):
         self.salvage = bool(salvage)
 
     def internal_checkpointer(self) -> Checkpointer:
-        """The options, as passed to the server."""
+        """Returns the options, as passed to the server."""
         return Checkpointer(
             self.path,
             self.group,
@@ -138,7 +138,7 @@ class TempDirCheckpointer(DefaultCheckpointer):
 
 
 def default_checkpointer(group: str | None = None) -> CheckpointerBase:
-    """The default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
+    """Returns the default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
     del group
     return TempDirCheckpointer()
 

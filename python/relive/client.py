@@ -1,4 +1,4 @@
-"""The client of a replay server."""
+"""A client for a replay server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 # The number of samples that `Client.sample` requests ahead of the caller.
 _MAX_SAMPLES_AHEAD = 64
 
-# Items of one page of `Client.items`: the server's maximum, since it scans the whole table for each page.
+# The number of items per page of `Client.items`: the server's maximum, since it scans the whole table for each page.
 _ITEMS_PER_PAGE = 100_000
 
 
 class Client:
-    """A client of one server at ``server_address``, ``host:port``, or of many servers.
+    """A client for one server at ``server_address``, ``host:port``, or of many servers.
 
     For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
     addresses of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does
@@ -113,7 +113,7 @@ class Client:
     # Many servers.
 
     def servers(self) -> list[ServerState]:
-        """Returns the state of each server; empty for a client of a single server, which is not monitored."""
+        """Returns the state of each server; empty for a client that uses a single server, which is not monitored."""
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
@@ -124,7 +124,7 @@ class Client:
         return [ServerChange._make(change) for change in self._native.server_changes()]
 
     def server(self, address: str) -> Client:
-        """Returns a client of a single one of the servers, selected by its address in :meth:`servers`.
+        """Returns a client for a single one of the servers, selected by its address in :meth:`servers`.
 
         Raises:
           ValueError: the client has no server with this address.
@@ -162,7 +162,7 @@ class Client:
         *,
         codec: str = "auto",
     ) -> Writer:
-        """Returns a writer of items that consist of the newest steps of all columns; :meth:`trajectory_writer` is more
+        """Returns a writer for items that consist of the newest steps of all columns; :meth:`trajectory_writer` is more
         flexible.
 
         Args:
@@ -195,7 +195,7 @@ class Client:
         get_signature_timeout_ms: int | None = None,
         codec: str = "auto",
     ) -> TrajectoryWriter:
-        """Returns a writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a
+        """Returns a writer for steps, and for items that refer to any of the newest ``num_keep_alive_refs`` steps of a
         column.
 
         Args:
@@ -268,7 +268,7 @@ class Client:
 
         Raises:
           RuntimeError: the table does not exist.
-          ValueError: ``num_samples`` below 1; columns of different lengths with ``emit_timesteps``.
+          ValueError: ``num_samples`` below 1; columns with different lengths together with ``emit_timesteps``.
           DeadlineExceededError: no item arrived within ``timeout`` seconds.
         """
         if num_samples < 1:
@@ -308,7 +308,7 @@ class Client:
             network, or fewer if 4 batches would exceed 2²⁰ samples.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
-          pad: whether to pad items of different lengths with zeros to the longest item of the batch; the original
+          pad: whether to pad items that differ in length with zeros to the longest item of the batch; the original
             lengths are in ``batch.lengths``. Without ``pad``, different lengths are an error.
           out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest.
             They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no
@@ -318,7 +318,7 @@ class Client:
 
         Raises:
           ValueError: a number out of range, or arrays of ``out`` that are not writable; the error names the path. While
-            iterating: items of different shapes, or ``out`` of another structure, shape or data type.
+            iterating: items with different shapes, or ``out`` has another structure, shape or data type.
           TypeError: a value in ``out`` is not an array.
           DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
           RuntimeError: while iterating, the table does not exist, or the server stopped.
@@ -385,7 +385,7 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Sets the priorities of the items ``keys``; ``keys`` and ``priorities`` are arrays or sequences of the same
+        """Sets the priorities of the items ``keys``; ``keys`` and ``priorities`` are arrays or sequences with the same
         length.
 
         Raises:
@@ -401,7 +401,7 @@ class Client:
         """Removes all items of ``table`` and resets its counters to 0."""
         self._native.reset(table, timeout)
 
-    # Changing tables in use.
+    # Changes to tables in use.
 
     def change_table(
         self,
@@ -471,7 +471,7 @@ class Client:
         the table in its configuration.
 
         Raises:
-          ValueError: the server already has a table of this name, or ``table`` has extensions.
+          ValueError: the server already has a table with this name, or ``table`` has extensions.
           NotImplementedError: the server is not a Relive server.
         """
         self._native.add_table(table.internal_table, timeout)
@@ -511,7 +511,7 @@ class Client:
         bound for chunks, ``waiters`` are the writers that wait for memory, and ``process_bytes`` is the memory of the
         server's process. ``spill_error`` is the reason why the last attempt to move chunks to disk failed; it is
         ``None`` if that attempt succeeded or spilling is off. ``codecs`` lists the codecs available to writers.
-        ``connections`` counts the open connections, and ``changes`` lists the last changes of tables in use, oldest
+        ``connections`` counts the open connections, and ``changes`` lists the last changes to tables in use, oldest
         first, as :class:`relive.LoggedChange`.
 
         Raises:
@@ -546,11 +546,11 @@ class Client:
         return CheckpointStatus._from_native(self._native.checkpoint_status(timeout))
 
     def _sampler(self, table: str, **options: Any) -> _native.Sampler:
-        """The reader that the datasets use."""
+        """Returns the reader that the datasets use."""
         return self._native.sampler(table, **options)
 
     def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Structure | None:
-        """The structure of the items of ``table``; ``None`` if the structure is not known."""
+        """Returns the structure of the items of ``table``; ``None`` if the structure is not known."""
         known = self._structures.get(table)
         if known is None:
             infos = self.server_info(timeout)

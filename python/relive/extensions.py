@@ -35,7 +35,7 @@ class InsertOnFirstSample(TableExtensionBase):
             raise ValueError("target_table must not be empty")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
-        """The extensions that the server runs."""
+        """Returns the extensions that the server runs."""
         return [_native.TableExtension.insert_on_first_sample(self.target_table)]
 
 
@@ -68,5 +68,5 @@ class PriorityDiffusion(TableExtensionBase):
                 raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBORS}, got {value}")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
-        """The extensions that the server runs."""
+        """Returns the extensions that the server runs."""
         return [_native.TableExtension.priority_diffusion(self.decay, self.before, self.after)]

@@ -55,7 +55,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     Args:
       env: one environment. For a vector of environments, give each environment its own recorder:
         ``gymnasium.vector.SyncVectorEnv([lambda: Recorder(make(), client, table)] * 8)``.
-      client: the client of the server.
+      client: the client for the server.
       table: the table.
       kind: the kind of the items.
       priority: the priority of each item, or a function that takes the item's data (numpy arrays) and returns the
@@ -108,7 +108,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """For kinds with a ``state``, the state that the agent carries from step to step; it is recorded with the next
         step.
 
-        It is zero initially and keeps its value until it is set again.
+        The state is zero initially and keeps its value until it is set again.
 
         Raises:
           AttributeError: the kind has no ``state``.
@@ -204,7 +204,7 @@ def _part(value: Any, path: nest.Path) -> Any:
 
 
 def _columns(env: gymnasium.Env[Any, Any], kind: Kind) -> dict[str, Any]:
-    """The specs of the columns of a row, excluding ``next_observation``."""
+    """Returns the specs of a row's columns, excluding ``next_observation``."""
     spaces = {"observation": _parts(env.observation_space), "action": _parts(env.action_space)}
     columns = nest.map_structure(lambda spec: specs.ArraySpec(spec.shape, spec.dtype), specs.as_spec(spaces))
     columns["reward"] = specs.ArraySpec((), np.float32)
@@ -230,7 +230,7 @@ def _detached(value: Any) -> Any:
 
 
 def _parts(space: gymnasium.Space[Any]) -> Any:
-    """A space as a nest of spaces that are not composite."""
+    """Returns a space as a nest of spaces that are not composite."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: _parts(part) for key, part in space.spaces.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
@@ -239,7 +239,7 @@ def _parts(space: gymnasium.Space[Any]) -> Any:
 
 
 def _rows_kept(env: gymnasium.Env[Any, Any], kind: Kind) -> int:
-    """The number of most recent rows that items can refer to."""
+    """Returns the number of most recent rows that items can refer to."""
     if isinstance(kind, Transitions):
         # The rows of a window with its next observation and, after the end of an episode, the rows of the shorter
         # windows.

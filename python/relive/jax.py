@@ -37,7 +37,7 @@ def batches(
     arrays to 32-bit types.
 
     Args:
-      client: the client of the server.
+      client: the client for the server.
       table: the table.
       batch_size: the number of items in a batch, at least 1.
       device: the device, or the sharding over devices; by default JAX's default device.

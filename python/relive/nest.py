@@ -21,12 +21,12 @@ Path = tuple[Any, ...]
 
 
 def is_namedtuple(value: object) -> bool:
-    """Whether ``value`` is an instance of a named tuple class."""
+    """Returns whether ``value`` is an instance of a named tuple class."""
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
 
 def is_nested(value: object) -> bool:
-    """Whether ``value`` is a container rather than a leaf."""
+    """Returns whether ``value`` is a container rather than a leaf."""
     return isinstance(value, (list, tuple, Mapping, collections.deque)) or _is_attrs(value)
 
 
@@ -45,7 +45,7 @@ def children(container: Any) -> list[tuple[Any, Any]]:
 
 
 def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
-    """The keys of a mapping in the order in which its parts are flattened."""
+    """Returns the keys of a mapping in the order in which its parts are flattened."""
     try:
         return sorted(mapping)
     except TypeError as error:

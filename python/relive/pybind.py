@@ -50,7 +50,7 @@ __all__ = [
 def create_default_checkpointer(
     name: str, group: str = "", fallback_checkpoint_path: str | None = None
 ) -> Checkpointer:
-    """The server's options for ``relive.checkpointers.DefaultCheckpointer``."""
+    """Returns the server's options for ``relive.checkpointers.DefaultCheckpointer``."""
     return Checkpointer(name, group, fallback_checkpoint_path)
 
 

@@ -29,11 +29,11 @@ class RateLimiter:
     Args:
       samples_per_insert: the average number of times that an item is sampled, above 0.
       min_size_to_sample: the number of items that the table must hold before it can be sampled, at least 1.
-      min_diff: samples wait if ``inserts * samples_per_insert - samples`` would fall below this.
-      max_diff: inserts wait if the same difference would rise above this.
+      min_diff: samples wait if ``inserts * samples_per_insert - samples`` would fall below this number.
+      max_diff: inserts wait if the same difference would rise above this number.
 
     Raises:
-      ValueError: a number out of its range, or NaN.
+      ValueError: a number that is out of range, or NaN.
       TypeError: a value that is not a number, or a fraction for ``min_size_to_sample``.
 
     >>> SampleToInsertRatio(samples_per_insert=4, min_size_to_sample=100, error_buffer=400).samples_per_insert
@@ -99,7 +99,7 @@ class SampleToInsertRatio(RateLimiter):
         moment when it first holds ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
 
     Raises:
-      ValueError: a number out of its range, or an ``error_buffer`` that would block all calls.
+      ValueError: a number that is out of range, or an ``error_buffer`` that would block all calls.
       TypeError: a value that is not a number.
     """
 

@@ -49,7 +49,7 @@ class ReplayBuffer:
       table: the table's name, for clients that connect after :meth:`serve`.
 
     Raises:
-      ValueError: a number out of its range.
+      ValueError: a number that is out of range, or an ``n_step`` above 1 without a ``discount``.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ReplayBuffer:
           to: the library of the arrays: ``"numpy"``, ``"torch"`` or ``"jax"``; ``keys`` are always numpy arrays.
 
         Raises:
-          ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is none of these.
+          ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is none of these names.
         """
         batch = self._table.sample(self._settings.batch_size if batch_size is None else batch_size)
         data: dict[str, Any] = dict(batch.data)
@@ -147,7 +147,7 @@ class ReplayBuffer:
         """Sets the priorities of the transitions ``keys``, as returned by :meth:`sample`. Evicted transitions are
         ignored.
 
-        Transitions of priority 0 are never sampled again, so programs usually add a small constant to the errors.
+        Transitions with priority 0 are never sampled again, so programs usually add a small constant to the errors.
 
         Raises:
           ValueError: different lengths, a priority that is negative or not a number, or a buffer that is not
@@ -161,7 +161,7 @@ class ReplayBuffer:
             self._highest = max(self._highest, float(values.max()))
 
     def __len__(self) -> int:
-        """The number of transitions in the buffer."""
+        """Returns the number of transitions in the buffer."""
         return len(self._table)
 
     @property
@@ -207,7 +207,7 @@ class ReplayBuffer:
         token: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
     ) -> int:
-        """Opens a port for clients of other processes, and returns it; see :meth:`relive.Server.listen`."""
+        """Opens a port for clients in other processes, and returns it; see :meth:`relive.Server.listen`."""
         return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
     def close(self) -> None:

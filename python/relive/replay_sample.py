@@ -22,21 +22,21 @@ class SampleInfo(NamedTuple):
 
     @classmethod
     def tf_dtypes(cls) -> SampleInfo:
-        """The fields' data types in TensorFlow, which must be installed."""
+        """Returns the fields' data types in TensorFlow, which must be installed."""
         import tensorflow as tf
 
         return cls(tf.uint64, tf.double, tf.int64, tf.double, tf.int32)
 
     @classmethod
     def tf_shapes(cls) -> SampleInfo:
-        """The fields' shapes in TensorFlow, which must be installed: all are scalars."""
+        """Returns the fields' shapes in TensorFlow, which must be installed: all are scalars."""
         import tensorflow as tf
 
         return cls(*(tf.TensorShape([]) for _ in cls._fields))
 
     @classmethod
     def zeros(cls) -> SampleInfo:
-        """The information for data that does not come from a table."""
+        """Returns the information for data that does not come from a table."""
         return cls(key=0, probability=0.0, table_size=0, priority=0.0, times_sampled=0)
 
 

@@ -173,13 +173,13 @@ class TableInfo:
         return selector_from_options(getattr(self, f"{role}_options"))
 
     def _raw(self) -> dict[str, Any]:
-        """The values from the compiled module, if the info comes from that module."""
+        """Returns the values from the compiled module, if the info comes from that module."""
         raw: dict[str, Any] = vars(self).get("_native", {})
         return raw
 
 
 def options_of(spec: item_selectors.Spec) -> Any:
-    """A selector's plain values as a ``KeyDistributionOptions`` message."""
+    """Converts a selector's plain values to a ``KeyDistributionOptions`` message."""
     options = _protos.message(_protos.SCHEMA, "KeyDistributionOptions")()
     name, *parameters = spec
     options.is_deterministic = name in ("fifo", "lifo", "min_heap", "max_heap")
@@ -188,7 +188,7 @@ def options_of(spec: item_selectors.Spec) -> Any:
     elif name in ("min_heap", "max_heap"):
         options.heap.min_heap = name == "min_heap"
     else:
-        # For clients without support for it, sampling without replacement is reported as uniform.
+        # Some clients do not support sampling without replacement, so it is reported as uniform sampling.
         setattr(options, "uniform" if name == "without_replacement" else name, True)
     return options
 

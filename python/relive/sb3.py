@@ -47,7 +47,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
       gamma: the discount of these steps, equal to the algorithm's.
 
     Raises:
-      ValueError: ``optimize_memory_usage``, or a number out of its range.
+      ValueError: ``optimize_memory_usage`` is true, or a number is out of range.
     """
 
     def __init__(

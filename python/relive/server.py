@@ -143,7 +143,7 @@ class Server:
         self._native = _native.Server(natives, native_host, listened, checkpoints, memory, security, http, seed)
 
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
-        """The address in the compiled server's form: empty for all addresses."""
+        """Returns the address in the compiled server's form: empty for all addresses."""
         is_usual, host = host is None, self._usual_host if host is None else host
         is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
@@ -212,7 +212,7 @@ class Server:
         self._native.wait()
 
     def localhost_client(self) -> Client:
-        """Returns a client of this server."""
+        """Returns a client for this server."""
         port = self._native.port
         return self._client(self._native.local_address if port is None else f"localhost:{port}")
 
@@ -234,7 +234,7 @@ class Server:
 
 
 def _security(**given: Any) -> dict[str, Any]:
-    """The access options, in the compiled server's form."""
+    """Returns the access options, in the compiled server's form."""
     usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
     if given.get("token") is not None and given.get("token_file") is not None:
@@ -261,8 +261,8 @@ def _check_no_port(**given: Any) -> None:
 
 
 def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:
-    """The checkpoint options, in the compiled server's form; without a checkpointer, the server creates a temporary
-    folder at the first checkpoint."""
+    """Returns the checkpoint options in the compiled server's form. Without a checkpointer, the server creates a
+    temporary folder at the first checkpoint."""
     if checkpointer is None:
         return None
     internal = checkpointer.internal_checkpointer()

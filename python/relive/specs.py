@@ -38,7 +38,7 @@ def as_spec(structure: Any) -> Any:
     * ``jax.ShapeDtypeStruct``;
     * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, PyTorch's ``meta`` device included.
 
-    It imports none of these packages.
+    The function imports none of these packages.
 
     Raises:
       ValueError: a leaf that is none of these; the error names its path.
@@ -56,14 +56,14 @@ def as_signature(structure: Any) -> Any:
 
 
 def shape_text(shape: Shape | None) -> str:
-    """A shape as error messages show it: ``[?,3]``, ``[]``, and ``<unknown>`` for an unknown rank."""
+    """Returns a shape as error messages show it: ``[?,3]``, ``[]``, and ``<unknown>`` for an unknown rank."""
     if shape is None:
         return "<unknown>"
     return "[" + ",".join("?" if size is None else str(size) for size in shape) + "]"
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """A data type as error messages show it: ``float``, ``double``, ``int32``, ``string``."""
+    """Returns a data type as error messages show it: ``float``, ``double``, ``int32``, ``string``."""
     return _DTYPE_TEXTS.get(dtype.name, str(dtype.name))
 
 

@@ -1,4 +1,4 @@
-"""Writing items by patterns: a step creates an item for each pattern if it satisfies the conditions.
+"""Writes items by patterns: a step creates an item for each pattern if it satisfies the conditions.
 
 >>> step = create_reference_step({"obs": None, "action": None, "reward": None})
 >>> config = create_config(
@@ -127,7 +127,8 @@ class StructuredWriter:
 
         Args:
           block_until_num_items: the number of items that may remain unconfirmed.
-          timeout_ms: the largest number of milliseconds to wait; 0 does not wait, ``None`` waits indefinitely.
+          timeout_ms: the longest time to wait, in milliseconds; 0 does not wait, and with ``None`` or a negative
+            number, there is no limit.
 
         Raises:
           ValueError: ``block_until_num_items`` is negative.
@@ -186,7 +187,7 @@ class StructuredWriter:
 
 
 def _with_path(error: ValueError, data: Any) -> ValueError:
-    """The error for a value that does not match its column, with its path in the step."""
+    """Returns the error for a value that does not match its column, with its path in the step."""
     found = _MISMATCH.search(str(error))
     if found is None:
         return error

@@ -9,7 +9,7 @@ from typing import Any
 from relive import _native, item_selectors, rate_limiters, specs
 from relive.reverb_types import TableInfo
 
-# The largest size of a table: clients of dm-reverb store it as a signed 32-bit integer.
+# The largest size of a table: dm-reverb's clients store it as a signed 32-bit integer.
 _MAX_TABLE_SIZE = 2**31 - 1
 
 # The most shards of a table.
@@ -122,7 +122,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """A table that returns every item once, oldest first; inserts wait while it is full."""
+        """Returns a table that returns every item once, oldest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -148,7 +148,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """A table that returns every item once, newest first; inserts wait while it is full."""
+        """Returns a table that returns every item once, newest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -179,7 +179,7 @@ class Table:
         return self._native
 
     def can_sample(self, num_samples: int) -> bool:
-        """Whether the rate limiter currently allows ``num_samples`` samples.
+        """Returns whether the rate limiter currently allows ``num_samples`` samples.
 
         Raises:
           ValueError: ``num_samples`` is below 1.
@@ -187,7 +187,7 @@ class Table:
         return self._native.can_sample(num_samples)
 
     def can_insert(self, num_inserts: int) -> bool:
-        """Whether the rate limiter currently allows ``num_inserts`` inserts.
+        """Returns whether the rate limiter currently allows ``num_inserts`` inserts.
 
         Raises:
           ValueError: ``num_inserts`` is below 1.
@@ -226,7 +226,7 @@ class Table:
         )
 
     def _limiter(self, info: dict[str, Any]) -> rate_limiters.RateLimiter:
-        """The current rate limiter; clients may have changed it."""
+        """Returns the current rate limiter; clients may have changed it."""
         bounds = (info["samples_per_insert"], info["min_size_to_sample"], info["min_diff"], info["max_diff"])
         now = rate_limiters.RateLimiter(*bounds)
         return self._rate_limiter if self._rate_limiter == now else now

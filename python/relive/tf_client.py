@@ -183,7 +183,7 @@ class TFClient:
 def _in_graph(
     function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
 ) -> Any:
-    """An operation that runs ``function``, and fails with ``NotFoundError`` if the function reports a missing table."""
+    """Returns an operation that runs ``function``; it fails with ``NotFoundError`` if a table does not exist."""
 
     def run(*arguments: Any) -> list[Any]:
         try:

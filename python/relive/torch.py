@@ -46,7 +46,7 @@ class ReplayDataset(IterableDataset[Batch]):
         within the process and 4 over a network, or fewer if 4 batches would exceed 2²⁰ samples.
       num_workers: the number of streams that fetch in parallel, for each iterator.
       max_batches: the number of batches of one iteration over the dataset; by default it never ends.
-      pad: whether to pad items of different lengths with zeros to the longest of the batch.
+      pad: whether to pad items that differ in length with zeros to the longest of the batch.
       device: the device of the tensors of ``data``, and of ``info`` except the keys. It cannot be used with a loader's
         workers.
       pin_memory: whether tensors on the CPU are in page-locked memory; by default if the device is a CUDA device. With
@@ -102,7 +102,7 @@ class ReplayDataset(IterableDataset[Batch]):
                 yield to_torch(batch, device=self._device, pin_memory=self._pin_memory)
 
     def __len__(self) -> int:
-        """The number of batches, if bounded."""
+        """Returns the number of batches, if bounded."""
         if self._max_batches is None:
             raise TypeError("the dataset has no length because it was created without max_batches")
         return self._max_batches

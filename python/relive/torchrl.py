@@ -44,7 +44,7 @@ class Storage(TensorStorage):
       seed: the seed of the random choices.
 
     Raises:
-      ValueError: a number out of its range.
+      ValueError: a number that is out of range.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Storage(TensorStorage):
         """Returns the batch that was just drawn.
 
         Raises:
-          IndexError: another index; a table cannot be indexed.
+          IndexError: any other index, since a table cannot be indexed.
         """
         drawn, self._drawn = self._drawn, None
         if drawn is None or index is not drawn[0]:
@@ -153,10 +153,10 @@ class Sampler(PrioritizedSampler):
         self.beta, self.reduction = beta, "max"
 
     def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Returns keys of transitions and their weights.
+        """Returns the keys and the weights of transitions.
 
         Raises:
-          TypeError: the storage is of another class.
+          TypeError: the storage has the wrong class.
           ValueError: the storage is empty.
         """
         index, weights = _ours(storage).draw(batch_size, self.beta)
@@ -186,7 +186,7 @@ class Sampler(PrioritizedSampler):
         return 1.0
 
     def state_dict(self) -> dict[str, Any]:
-        """The exponent of the priorities."""
+        """Returns the exponent of the priorities."""
         return {"beta": self.beta}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Writing steps, and items that refer to any of the retained steps."""
+"""Writes steps, and items that refer to any of the retained steps."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class TrajectoryWriter:
           squeeze: whether items of one step have no leading dimension.
 
         Raises:
-          ValueError: as ``create_item``; also ``squeeze`` with a ``length`` other than 1.
+          ValueError: as ``create_item``, or ``squeeze`` with a ``length`` other than 1.
         """
         return self._writer.create_window_items(table, priorities, ends, length=length, squeeze=squeeze)
 
@@ -175,8 +175,8 @@ class TrajectoryWriter:
 
         Args:
           clear_buffers: whether to clear the history.
-          timeout_ms: the largest number of milliseconds to wait; 0 does not wait, ``None`` and negative numbers wait
-            indefinitely.
+          timeout_ms: the longest time to wait, in milliseconds; 0 does not wait, and with ``None`` or a negative
+            number, there is no limit.
 
         Raises:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode continues.
@@ -196,7 +196,7 @@ class TrajectoryWriter:
             adapts it to the items.
 
         Raises:
-          ValueError: a number out of range.
+          ValueError: a number is out of range.
           RuntimeError: the column contains steps that are not stored yet.
         """
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)

@@ -143,7 +143,7 @@ class Writer:
         Args:
           retry_on_unavailable: whether to wait for a server that does not answer; if false, the call waits a second at
             most.
-          timeout: the largest number of seconds to wait.
+          timeout: the longest time to wait, in seconds.
 
         Raises:
           ValueError: the writer is closed.
@@ -179,7 +179,7 @@ class Writer:
         try:
             self.close(retry_on_unavailable=False, timeout=CLOSE_TIMEOUT_S)
         except Exception:
-            # No caller could catch it.
+            # No caller could catch the exception.
             logging.getLogger("relive").warning("a writer was dropped without close(), so items were lost", exc_info=True)
 
     def _check_open(self) -> None:
@@ -219,7 +219,7 @@ class Writer:
 
 
 class _Columns:
-    """Steps with tensors of the same types and shapes."""
+    """Steps whose tensors have the same types and shapes."""
 
     def __init__(self, writer: _native.TrajectoryWriter) -> None:
         self.writer = writer

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def calls(ring: rl.AllReduce) -> Any:
-    """Each call once."""
+    """Returns each call once."""
     own = np.full((2, 3), ring.rank + 1, np.float32)
     ring.mean(own)
     parts = [np.full(2, ring.rank, np.float32), np.zeros((3, 4), np.float32)[:, ::2]]
@@ -37,7 +37,7 @@ def calls(ring: rl.AllReduce) -> Any:
 
 
 def wait(ring: rl.AllReduce) -> Any:
-    """The first member waits for the others, which never join, and counts the steps of another thread in the
+    """The first member waits for the others, which never join, and counts the steps that another thread takes in the
     meantime."""
     ticks = [0]
     is_over = threading.Event()

@@ -134,7 +134,7 @@ class Page:
 
 @contextlib.contextmanager
 def browse() -> Iterator[Page]:
-    """A page of a browser that is closed at the end of the block."""
+    """Provides a page of a browser that is closed at the end of the block."""
     browser = program()
     (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -15,7 +15,7 @@ TRANSPORTS = ("in-process", "tcp", "unix", "shm")
 
 
 def uniform_table(name: str = "table", **rules: object) -> relive.Table:
-    """A table with uniform sampling that can be sampled once it has an item."""
+    """Returns a table with uniform sampling that can be sampled once it has an item."""
     arguments: dict[str, object] = {
         "sampler": relive.selectors.Uniform(),
         "remover": relive.selectors.Fifo(),

@@ -28,7 +28,7 @@ def trajectory(length: int, seed: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def simple(**options: Any) -> gpu.Store:
-    """A store of one number per step."""
+    """Returns a store of one number per step."""
     return gpu.Store({"x": "float32"}, **{"capacity": 4, "max_steps": 5, **options})
 
 

@@ -62,7 +62,7 @@ SHORT: dict[str, tuple[Any, str, int, float]] = {
     "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 5000, -500.0),
     "r2d2": (lambda m: m.R2D2(width=32), "memory_len/3", 2500, 0.7),
     "bc": (lambda m: m.BC(width=32), "catch/0", 300, 0.8),
-    # Its actor takes longer to learn; its model has a separate test.
+    # The world model's actor takes longer to learn; the model has a separate test.
     "world_model": (lambda m: m.Dreamer(width=64, horizon=3, experience=EPISODES), "catch/0", 2500, -1.0),
     "decision_transformer": (lambda m: m.DecisionTransformer(width=32, layers=1), "catch/0", 250, 0.7),
 }
@@ -79,7 +79,7 @@ def run(name: str, steps: int, data: dict[str, pathlib.Path], **options: Any) ->
 
 
 class Losses:
-    """A logger that stores the reports of the world model's learner."""
+    """A logger that stores the reports from the world model's learner."""
 
     def __init__(self) -> None:
         self.values: list[float] = []

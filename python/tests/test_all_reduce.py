@@ -28,7 +28,7 @@ def free_address() -> str:
 
 @contextlib.contextmanager
 def members(mode: str, ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """The processes of a ring, which are ended with the block."""
+    """Provides the processes of a ring, which are ended with the block."""
     address = free_address()
     processes = [
         subprocess.Popen(
@@ -48,7 +48,7 @@ def members(mode: str, ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def found(mode: str, ranks: int) -> list[Any]:
-    """The results of all members."""
+    """Returns the results of all members."""
     with members(mode, ranks) as processes:
         return [json.loads(process.communicate(timeout=SECONDS)[0]) for process in processes]
 

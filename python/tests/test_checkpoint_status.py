@@ -20,7 +20,7 @@ Serve = Callable[..., relive.Server]
 
 @pytest.fixture(params=["tcp", "in-process"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> relive.Client:
-    """A client of a server that writes checkpoints."""
+    """Returns a client for a server that writes checkpoints."""
     server = relive.Server(tables=[uniform_table()], checkpointer=checkpointers.DefaultCheckpointer(tmp_path))
     request.addfinalizer(server.stop)
     return relive.Client(f"localhost:{server.port}", transport=request.param, timeout=PATIENCE_S)

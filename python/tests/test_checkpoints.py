@@ -47,7 +47,7 @@ def write(server: relive.Server, *values: float) -> relive.Client:
 
 
 def values(server: relive.Server) -> list[float]:
-    """The contents of the table, in order of insertion."""
+    """Returns the contents of the table, in order of insertion."""
     client = relive.Client(f"localhost:{server.port}", timeout=PATIENCE_S)
     return [item.priority for item in client.items("table")]
 

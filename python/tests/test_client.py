@@ -17,8 +17,8 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port that no server uses or has used: the system assigned ports of 32768 or above to the servers of earlier
-    tests."""
+    """Returns a port that no server uses or has used: the system assigned ports of 32768 or above to the servers of
+    earlier tests."""
     for port in range(20_000, 32_000):
         with socket.socket() as listener:
             try:
@@ -96,7 +96,7 @@ def test_a_client_is_its_address(connect: Connect) -> None:
 
 
 class Agent(relive.Client):
-    """A client of a program's own subclass, which takes only the address."""
+    """A client that is a program's own subclass, which takes only the address."""
 
     def __init__(self, server_address: str) -> None:
         super().__init__(server_address)

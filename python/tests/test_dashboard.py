@@ -21,7 +21,7 @@ SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
 
 @pytest.fixture
 def server() -> Iterator[relive.Server]:
-    """A server with a dashboard, a table, and a queue with a waiting call."""
+    """Provides a server with a dashboard, a table, and a queue with a waiting call."""
     ratio = relive.rate_limiters.SampleToInsertRatio(2.0, 10, 20.0)
     tables = [uniform_table("replay", rate_limiter=ratio), relive.Table.queue("queue", 5)]
     with relive.Server(tables=tables, http="127.0.0.1:0") as server:
@@ -29,7 +29,7 @@ def server() -> Iterator[relive.Server]:
 
 
 def read(server: relive.Server, path: str) -> tuple[int, str]:
-    """The status and the text of a page."""
+    """Returns the status and the text of a page."""
     try:
         with urllib.request.urlopen(f"http://{server.http_address}{path}", timeout=PATIENCE_S) as answer:
             return answer.status, answer.read().decode()

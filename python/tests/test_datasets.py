@@ -28,7 +28,7 @@ def server() -> Iterator[relive.Server]:
 
 def write(server: relive.Server, table: str, trajectories: list[Any]) -> None:
     """Writes items with the rows of arrays as columns; a tuple gives a squeezed column."""
-    # Tables for single steps have signatures of single steps, which items of several steps do not match.
+    # Tables for single steps have signatures of single steps, which items with several steps do not match.
     with server.localhost_client().trajectory_writer(10, validate_items=False) as writer:
         for trajectory in trajectories:
             leaves = relive.nest.flatten(trajectory)

@@ -41,8 +41,8 @@ ALONE = "learners=2"
 
 
 def snippets(document: str) -> list[str]:
-    """The Python blocks of a document as programs, each on its original lines: all together as the first program,
-    except the blocks that must be separate."""
+    """Returns the Python blocks of a document as programs, each on its original lines: all together as the first
+    program, except the blocks that must be separate."""
     blocks: list[list[str]] = [[]]
     inside, lines = False, (ROOT / "docs" / document).read_text().splitlines()
     for number, line in enumerate(lines):

@@ -232,7 +232,7 @@ def test_functions_after_gathering_see_the_shard_of_their_item(on: Any) -> None:
 
 def test_two_flows_keep_a_ratio() -> None:
     joined = flow.ratio(LocalIterator.of(["i"] * 10), LocalIterator.of(["s"] * 40), samples_per_insert=3, min_inserted=2)
-    # After the first item, three further items for each item.
+    # After the first two items, three samples follow each item.
     assert "".join(joined.take(19)) == "ii" + 4 * "isss" + "i"
 
 

@@ -1,4 +1,4 @@
-"""Saving and loading stores and loaders."""
+"""Tests saving and loading stores and loaders."""
 
 from __future__ import annotations
 

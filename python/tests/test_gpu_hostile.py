@@ -17,7 +17,7 @@ WINDOWS = {"x": gpu.Window()}
 
 
 def store_of(*weights: float, **options: Any) -> gpu.Store:
-    """A trajectory of one step for each weight."""
+    """Returns a trajectory of one step for each weight."""
     store = gpu.Store({"x": "int64"}, capacity=len(weights), max_steps=1, **options)
     for number, weight in enumerate(weights):
         store.insert({"x": [number]}, weight=weight)

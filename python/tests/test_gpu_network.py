@@ -170,7 +170,7 @@ def test_a_killed_rank_is_named() -> None:
 
 
 def connections() -> Iterator[tuple[int, socket.socket]]:
-    """A duplicate of each TCP connection of this process, and its inode number."""
+    """Yields a duplicate of each TCP connection of this process, and its inode number."""
     for number in os.listdir("/proc/self/fd"):
         try:
             if "socket:" not in os.readlink(f"/proc/self/fd/{number}"):

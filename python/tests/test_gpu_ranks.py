@@ -38,7 +38,7 @@ class Threads(gpu.Group):
 
 
 def together(ranks: int, work: Callable[[gpu.Group], Any], replicas: int | None = None) -> list[Any]:
-    """The results of all ranks; raises the exception of a rank that fails."""
+    """Returns the results of all ranks; raises the exception of a rank that fails."""
     board, barrier = [b""] * ranks, threading.Barrier(ranks)
     found: list[Any] = [None] * ranks
     raised: list[BaseException] = []
@@ -67,7 +67,7 @@ def trajectory(number: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def filled(group: gpu.Group, **options: Any) -> gpu.Store:
-    """A store with this rank's share of twelve trajectories, with their indices as values."""
+    """Returns a store with this rank's share of twelve trajectories, with their indices as values."""
     each = TRAJECTORIES // group.ranks
     store = gpu.Store({"x": "int64", "length": "int64"}, capacity=each, max_steps=5, group=group, **options)
     for number in range(group.rank * each, (group.rank + 1) * each):
@@ -344,7 +344,7 @@ SCRIPT = """
 
 
 def run_ranks(ranks: int, **parts: str) -> list[Any]:
-    """The output of processes, by rank."""
+    """Returns the output of processes, by rank."""
     import json
 
     processes = []
@@ -457,7 +457,7 @@ def test_a_killed_rank_is_detected_and_leaves_nothing_behind() -> None:
         for number in range(4):
             store.insert({"x": np.full(2, 10 + number)})
         assert store.collect([0, 1], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[12], [13]]
-    # Its name can be reused.
+    # The store's name can be reused.
     gpu.Store({"x": "int64"}, capacity=2, max_steps=2, name=f"{name}.1").close()
 
 

@@ -62,7 +62,7 @@ class Script(gymnasium.Env[Any, Any]):
 
 
 def action_of(env: Script, step: int) -> Any:
-    """A policy with the action t modulo 9 at step t."""
+    """Returns a policy with the action t modulo 9 at step t."""
     return (step % 9, np.full(2, step % 9, np.float32)) if env._nested else step % 9
 
 
@@ -99,7 +99,7 @@ def play(recorder: Recorder, env: Script, num_episodes: int) -> None:
 
 
 def first_number(observation: Any) -> Any:
-    """The number that an observation or action encodes; checks that all its parts encode the same number."""
+    """Returns the number that an observation or action encodes; checks that all its parts encode the same number."""
     numbers = [leaf[..., 0] if leaf.dtype == np.float32 else leaf for leaf in nest.flatten(observation)]
     for number in numbers:
         np.testing.assert_array_equal(number, numbers[0])

@@ -15,7 +15,7 @@ Serve = Callable[..., relive.Server]
 
 
 def written(client: relive.Client, *steps: Any) -> Any:
-    """The history after steps were appended."""
+    """Returns the history after steps were appended."""
     writer = client.trajectory_writer(10)
     for step in steps:
         writer.append(step)

@@ -1,4 +1,4 @@
-"""Log messages of the compiled half are passed to Python's logging."""
+"""Log messages from the compiled half are passed to Python's logging."""
 
 from __future__ import annotations
 

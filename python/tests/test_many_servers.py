@@ -21,7 +21,7 @@ Serve = Callable[..., relive.Server]
 
 
 class Fleet:
-    """Four servers, and a client of all of them."""
+    """Four servers, and a client for all of them."""
 
     def __init__(self, serve: Serve, *tables: relive.Table) -> None:
         self.servers = [serve(*(table.replace() for table in tables)) for _ in range(SERVERS)]
@@ -223,7 +223,7 @@ def test_a_dead_server_is_skipped_and_readmitted(
     fleet.wait_for(3, "up")
     events = [change.event for change in fleet.client.server_changes() if change.address == fleet.addresses[3]]
     assert events[:3] == ["joined", "left", "joined"]
-    # Messages of other threads are logged a little later.
+    # Messages from other threads are logged a little later.
     while not any("until it answers again" in record.getMessage() for record in caplog.records):
         assert time.monotonic() - stopping < PATIENCE_S
         fleet.client.server_info()

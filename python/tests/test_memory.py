@@ -1,4 +1,4 @@
-"""Bounds on bytes: tables evict items, and writers of servers wait."""
+"""Bounds on bytes: tables evict items, and writers wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP_BYTES = 4_000
 
 
 def noise(seed: int) -> np.ndarray:
-    """An incompressible step."""
+    """Returns an incompressible step."""
     return np.random.default_rng(seed).integers(0, 256, STEP_BYTES, dtype=np.uint8)
 
 

@@ -29,7 +29,7 @@ STEP = {"reward": np.float32(0.5), "obs": np.arange(3, dtype=np.int32)}
 
 @pytest.fixture
 def client(connect: Connect) -> relive.Client:
-    """A client of four tables without signatures."""
+    """Returns a client for four tables without signatures."""
     return connect(*(uniform_table(name) for name in ("table", "a", "b", "c")))
 
 
@@ -41,7 +41,7 @@ def write(client: relive.Client, item: Callable[[Any], Any], step: Any = STEP, t
 
 
 def data_of(client: relive.Client, table: str = "table") -> Any:
-    """The data of a batch of one item, without the batch dimension."""
+    """Returns the data of a batch of one item, without the batch dimension."""
     (batch,) = client.batches(table, 1, max_batches=1)
     return relive.nest.map_structure(lambda column: column[0], batch.data)
 

@@ -17,7 +17,7 @@ class Point(NamedTuple):
 
 
 class Attrs:
-    """A class like the classes of the package attrs."""
+    """A class like those that the package attrs creates."""
 
     __attrs_attrs__ = (types.SimpleNamespace(name="b"), types.SimpleNamespace(name="a"))
 

@@ -1,4 +1,4 @@
-"""Changing the tables of a running server."""
+"""Tests changes to the tables of a running server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def client(connect: Connect) -> relive.Client:
-    """A client of a server with a table and a queue."""
+    """Returns a client for a server with a table and a queue."""
     return connect(uniform_table("replay"), relive.Table.queue("queue", 5))
 
 

@@ -18,7 +18,7 @@ class Layer(NamedTuple):
 
 
 def tree(scale: float) -> Any:
-    """A tree with every kind of node and leaf."""
+    """Returns a tree with every kind of node and leaf."""
     layers = [Layer(jnp.full((2, 3), scale), jnp.arange(3) * scale), Layer(jnp.ones((3, 1)) * scale, None)]
     return {"a/b": layers, "count": (jnp.int32(scale), jnp.bfloat16(scale))}
 

@@ -50,7 +50,7 @@ def test_fields_match_dm_reverb() -> None:
 
 
 def fields(descriptor: Any) -> Iterator[str]:
-    """A line for each field of each message of a file."""
+    """Yields a line for each field of each message of a file."""
     file = descriptor_pb2.FileDescriptorProto()
     descriptor.CopyToProto(file)
     messages = [(message.name, message) for message in file.message_type]

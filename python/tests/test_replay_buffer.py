@@ -33,7 +33,7 @@ def filled(count: int = 50, capacity: int = 100, **arguments: Any) -> ReplayBuff
 
 
 def rewards(buffer: ReplayBuffer) -> list[float]:
-    """The rewards of all transitions, in order of insertion."""
+    """Returns the rewards of all transitions, in order of insertion."""
     client = buffer.server.localhost_client()
     keys = [item.key for item in client.items("replay")]
     samples = client.get_items("replay", keys)

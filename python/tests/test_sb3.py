@@ -45,7 +45,7 @@ def steps(space: spaces.Space[Any], actions: spaces.Space[Any], count: int, n_en
 
 
 def rows(sample: Any) -> set[bytes]:
-    """Each transition of a batch as bytes, in any order."""
+    """Returns each transition of a batch as bytes, in any order."""
     leaves = []
     for part in sample:
         if isinstance(part, dict):

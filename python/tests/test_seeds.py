@@ -11,7 +11,7 @@ from relive import selectors
 
 
 def sampled(server: relive.Server, *, table: str = "table", ways: str = "batches") -> list[int]:
-    """The samples of a table of a hundred items, before and after changes of some priorities."""
+    """Returns the samples of a table of a hundred items, before and after changes of some priorities."""
     client = server.localhost_client()
     with client.trajectory_writer(100) as writer:
         writer.append_sequence({"step": np.arange(100)})

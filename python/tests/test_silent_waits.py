@@ -132,7 +132,7 @@ def test_a_timed_out_sample_names_sampling_as_the_blocked_operation(serve: Serve
 
 
 def unconfirmed(client: relive.Client, tables: tuple[str, ...] = ("table",)) -> relive.TrajectoryWriter:
-    """A writer with three items for each table."""
+    """Returns a writer with three items for each table."""
     writer = client.trajectory_writer(1, chunk_length=1)
     for step in range(3):
         writer.append(np.int64(step))
@@ -143,7 +143,7 @@ def unconfirmed(client: relive.Client, tables: tuple[str, ...] = ("table",)) -> 
 
 @pytest.fixture
 def away() -> relive.Client:
-    """A client of a server that is down and has two tables."""
+    """Returns a client for a server that is down and has two tables."""
     server = relive.Server([uniform_table(), uniform_table("other")])
     client = relive.Client(f"localhost:{server.port}", transport="tcp")
     with client.trajectory_writer(1) as writer:
@@ -271,7 +271,7 @@ def test_a_server_listens_on_localhost_by_default(caplog: pytest.LogCaptureFixtu
 
 
 def listening_addresses(port: int) -> set[str]:
-    """The local addresses that listen on `port`, in the system's notation."""
+    """Returns the local addresses that listen on `port`, in the system's notation."""
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(name) as table:

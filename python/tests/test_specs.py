@@ -12,7 +12,7 @@ from relive.specs import ArraySpec, BoundedArraySpec
 
 
 def fake(module: str, class_name: str, **attributes: Any) -> Any:
-    """An object with the attributes of another package's class."""
+    """Returns an object with the attributes of another package's class."""
     return type(class_name, (), {"__module__": module, **attributes})()
 
 

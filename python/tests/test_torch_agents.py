@@ -29,7 +29,7 @@ def one_thread() -> Any:
 
 
 class Shared(nn.Module):
-    """A network with one body for policy and value."""
+    """A network with one body for the policy and the value."""
 
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def shared(spec: Any) -> nn.Module:
 
 
 def to_the_left(module: Any, data: Any) -> Any:
-    """A loss that always prefers action 0."""
+    """Returns a loss that always prefers action 0."""
     return -module(data["observation"])[0].log_prob(torch.zeros_like(data["action"]))
 
 

@@ -23,7 +23,7 @@ Call = Callable[[relive.Client], object]
 
 
 def full_queue(client: relive.Client) -> relive.TrajectoryWriter:
-    """A writer with one item that does not fit into the full queue."""
+    """Returns a writer with one item that does not fit into the full queue."""
     writer = client.trajectory_writer(1)
     for step in range(2):
         writer.append(np.int64(step))
@@ -51,7 +51,7 @@ def blocked(request: pytest.FixtureRequest) -> Call:
 
 
 def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[BaseException]]:
-    """A thread that is waiting in `call`, as the server confirms, and the call's exception."""
+    """Returns a thread that is waiting in `call`, as the server confirms, and the call's exception."""
     raised: list[BaseException] = []
 
     def run() -> None:

@@ -94,7 +94,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @contextlib.contextmanager
 def server_process(port: int = 0, *items: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server in a separate process, with items that were not inserted over a connection."""
+    """Provides a server in a separate process, with items that were not inserted over a connection."""
     process = run(SERVER, port, *items)
     try:
         yield process, int(said(process))
@@ -107,14 +107,14 @@ def server_process(port: int = 0, *items: float) -> Iterator[tuple[subprocess.Po
 
 
 def shared_places(process: int | str = "self") -> list[range]:
-    """The memory mappings that a process shares through Relive."""
+    """Returns the memory mappings that a process shares through Relive."""
     lines = [line.split() for line in Path(f"/proc/{process}/maps").read_text().splitlines()]
     spans = [line[0].split("-") for line in lines if any("memfd:relive" in word for word in line[5:])]
     return [range(int(start, 16), int(end, 16)) for start, end in spans]
 
 
 def sockets(process: int) -> set[str]:
-    """The sockets of a process, by inode number."""
+    """Returns the sockets of a process, by inode number."""
     found = set()
     for link in Path(f"/proc/{process}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it was closed after it was listed
@@ -123,7 +123,7 @@ def sockets(process: int) -> set[str]:
 
 
 def connections(process: int, port: int) -> int:
-    """The open connections of a server's process: its ends of TCP connections, and of Unix connections by the
+    """Returns the open connections of a server's process: its ends of TCP connections, and of Unix connections by the
     listener's name."""
     tcp = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     tcp += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Relive and dm-reverb in turn, on this machine.
+//! `cargo xtask bench`: Relive and dm-reverb, alternating on this machine.
 
 use std::path::Path;
 use std::process::Command;

@@ -18,13 +18,13 @@ const ENOUGH: f64 = 400.0;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Seed of all randomness
+    /// The seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// Number of actors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     actors: u32,
-    /// Maximum number of steps in the environment, of all actors together; the run ends when the mean return of the
+    /// The maximum number of steps in the environment, of all actors together; the run ends when the mean return of the
     /// last 20 episodes reaches 450
     #[arg(long, default_value_t = 100_000)]
     steps: u32,

@@ -15,7 +15,7 @@ use crate::{process, workspace};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Seconds for each target
+    /// The number of seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// These targets only
@@ -24,8 +24,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Options for a short run of every target, which shows that the targets work and finds failures near the committed
-    /// corpus.
+    /// Returns options for a short run of every target, which shows that the targets work and finds failures near the
+    /// committed corpus.
     pub(crate) fn short() -> Self {
         Self { seconds: 5, only: Vec::new() }
     }
@@ -36,7 +36,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1";
 
-/// Maximum length of an input in bytes.
+/// The maximum length of an input in bytes.
 const MAX_LEN: u32 = 8192;
 
 /// Fuzzes each target, starting with the committed corpus. Failures are left in `fuzz/artifacts/`, inputs with new
@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the targets; all requested ones must exist.
+/// Returns the names of the targets; all requested ones must exist.
 fn targets(root: &Path, only: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(root.join("fuzz/fuzz_targets"))? {

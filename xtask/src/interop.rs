@@ -49,7 +49,7 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop")).args(["-m", "pytest"]);
-    // One argument, because pytest treats arguments without dashes as folders before it knows our options.
+    // Passed as one argument, because pytest treats arguments without dashes as folders before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
     process::run(command.args(arguments))

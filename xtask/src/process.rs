@@ -15,7 +15,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The same `cargo` that started this program.
+/// Returns the same `cargo` that started this program.
 pub(crate) fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -30,7 +30,7 @@ fn is_package_variable(name: &std::ffi::OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
 }
 
-/// The command as a person would type it, with the variables that it sets.
+/// Returns the command as a person would type it, with the variables that it sets.
 fn describe(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         value.map(|value| format!("{}={} ", name.to_string_lossy(), quoted(&value.to_string_lossy())))
@@ -45,7 +45,7 @@ fn quoted(text: &str) -> String {
     if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.to_owned() }
 }
 
-/// The triple of this machine.
+/// Returns the triple of this machine.
 pub(crate) fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be run")?;
     let text = String::from_utf8(output.stdout)?;

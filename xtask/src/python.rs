@@ -52,7 +52,7 @@ pub(crate) const S3: Environment =
     Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };
 
 impl Environment {
-    /// The Python of the environment, which is created or updated first if necessary.
+    /// Returns the Python of the environment, which is created or updated first if necessary.
     pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {
         let folder = root.join(self.folder);
         let python = folder.join("bin/python");
@@ -76,7 +76,7 @@ impl Environment {
     }
 }
 
-/// The first of `$PYTHON`, `python3.11`, `python3` and `python` that has the right version and works.
+/// Returns the first of `$PYTHON`, `python3.11`, `python3` and `python` that has the right version and works.
 pub(crate) fn find() -> Result<PathBuf> {
     let chosen = std::env::var_os("PYTHON").map(PathBuf::from);
     let candidates = match chosen {

@@ -30,8 +30,8 @@ impl Server {
         Ok(server)
     }
 
-    /// The environment variables for users of the server: variables with the usual names, and `RELIVE_TEST_S3`, the URL
-    /// of a bucket.
+    /// Returns the environment variables for users of the server: variables with the usual names, and `RELIVE_TEST_S3`,
+    /// the URL of a bucket.
     pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
     }

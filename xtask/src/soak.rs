@@ -14,7 +14,7 @@ pub(crate) struct Options {
     /// How long
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Seed of all random choices: which items, when the server is killed, when connections are cut
+    /// The seed of all random choices: which items, when the server is killed, when connections are cut
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write the figures to this file

@@ -34,13 +34,13 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
 fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
-    command.env("RUST_TEST_THREADS", test_threads().to_string());
+    // Many tests wait for other processes.
+    command.env("RUST_TEST_THREADS", (2 * processors()).to_string());
     process::run(&mut command)
 }
 
-/// Twice as many as processors: many tests wait for other processes.
-fn test_threads() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZero::get)
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Tests the Python package as users install it: types, then tests with the examples, then the module `reverb` on top
@@ -49,7 +49,11 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
     process::run(Command::new(&python).current_dir(root.join("python")).args(["-m", "mypy"]))?;
-    process::run(wheel::pytest(root, &python).arg("python/tests").envs(buckets.environment()))?;
+    // A worker runs whole files, because the tests of a file share fixtures.
+    let workers = processors().to_string();
+    let mut tests = wheel::pytest(root, &python);
+    tests.args(["python/tests", "--dist", "loadfile", "--numprocesses", &workers]);
+    process::run(tests.envs(buckets.environment()))?;
     let stand_in = root.join("python/relive-as-reverb");
     process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
 }

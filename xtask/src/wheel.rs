@@ -25,8 +25,8 @@ pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()
     process::run(pip.arg(wheel))
 }
 
-/// A pytest command with the package's settings, run in a folder in which the sources do not shadow the installed
-/// package.
+/// Returns a pytest command with the package's settings, run in a folder in which the sources do not shadow the
+/// installed package.
 pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
     let mut command = Command::new(python);
     command.current_dir(root).args(["-m", "pytest", "--config-file", "python/pyproject.toml"]);

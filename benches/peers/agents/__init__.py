@@ -31,7 +31,7 @@ KINDS = {
 
 
 class NotApplicable(Exception):
-    """The contender does not support items of this shape; the text states the reason."""
+    """The contender does not support items with this shape; the text states the reason."""
 
 
 class Base(abc.ABC):
@@ -53,10 +53,10 @@ class Base(abc.ABC):
 
     @abc.abstractmethod
     def sample(self) -> Any:
-        """A batch, complete, in memory of this process."""
+        """Returns a complete batch in this process's memory."""
 
     def arrays(self, batch: Any) -> tuple[Columns, np.ndarray | None]:
-        """A batch as arrays by column, and the lengths of its episodes, for checks; this call is not timed."""
+        """Returns a batch as arrays by column, and the lengths of its episodes, for checks; this call is not timed."""
         return batch, None
 
     @abc.abstractmethod
@@ -68,7 +68,7 @@ class Base(abc.ABC):
 
 
 class ByItem(Base):
-    """For contenders that store each item as one row: sequences are collected before they are added."""
+    """Collects sequences before they are added, for contenders that store each item as one row."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)
@@ -106,7 +106,7 @@ class ByItem(Base):
 
 
 def make(name: str, shape: Shape, pool: Pool) -> tuple[Base, str]:
-    """The contender, and its configuration."""
+    """Returns the contender, and its configuration."""
     module_name, kind = KINDS[name]
     module = importlib.import_module(f"agents.{module_name}")
     return getattr(module, kind)(shape, pool), module.SETTINGS

@@ -26,19 +26,19 @@ class Results:
         return [contender for other, contender in self._runs if other == shape and self.median(shape, contender, "sample") is not None]
 
     def median(self, shape: str, contender: str, name: str) -> float | None:
-        """The median over the successful rounds; None if there are none."""
+        """Returns the median over the successful rounds; None if there are none."""
         values = [run[name] for run in self._runs.get((shape, contender), []) if name in run]
         return statistics.median(values) if values else None
 
     def not_applicable(self) -> dict[str, list[str]]:
-        """The measurements that contenders do not support, by reason."""
+        """Returns the measurements that contenders do not support, by reason."""
         return self._texts("not_applicable")
 
     def failures(self) -> dict[str, list[str]]:
         return self._texts("failed")
 
     def settings(self) -> dict[str, list[str]]:
-        """The configuration of each contender."""
+        """Returns the configuration of each contender."""
         told: dict[str, list[str]] = {}
         for (_, contender), runs in self._runs.items():
             for text in {run["settings"] for run in runs if "settings" in run}:

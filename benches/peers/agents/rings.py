@@ -51,7 +51,7 @@ class Ring(Base):
         return end - first
 
     def _windows(self) -> tuple[int, int]:
-        """The first completely stored item, and one past the last, in periods."""
+        """Returns the first completely stored item, and one past the last, in periods."""
         oldest = max(0, self._added - self._capacity)
         return -(-oldest // self.shape.period), max(0, self._added - self.shape.length) // self.shape.period + 1
 

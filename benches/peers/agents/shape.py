@@ -47,7 +47,8 @@ class Shape:
         return PERIOD if self.length > 1 else 1
 
     def episode_lengths(self) -> np.ndarray:
-        """The lengths of the episodes that fill a table; after that, they repeat, with the same steps of the pool."""
+        """Returns the lengths of the episodes that fill a table; after that, they repeat, with the same steps of the
+        pool."""
         lengths = np.random.default_rng(_SEED).integers(_SHORTEST, LONGEST, self.items)
         lengths[:-lengths.sum() % POOL] += 1
         return lengths
@@ -63,7 +64,7 @@ class Shape:
         return self.episode_lengths().tolist() if self.has_episodes else [PREPARED]
 
     def item_bytes(self) -> float:
-        """The bytes of an item; for episodes, the mean."""
+        """Returns the bytes of an item; for episodes, the mean."""
         return self.step_bytes * (float(self.episode_lengths().mean()) if self.has_episodes else self.length)
 
 
@@ -106,8 +107,8 @@ class Pool:
         return {name: column[first:first + count] for name, column in self._rows.items()}
 
     def windows(self, number: int, count: int) -> Columns:
-        """The items of more than one step that end with the `count` steps starting with `number`, which starts a
-        period."""
+        """Returns the items of more than one step that end with the `count` steps starting with `number`, which starts
+        a period."""
         length, period = self._shape.length, self._shape.period
         ends = np.arange(number + period, number + count + 1, period)
         first = (ends[ends >= length] - length) % POOL

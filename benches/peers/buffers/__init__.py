@@ -52,7 +52,7 @@ class Base(abc.ABC):
 
     @abc.abstractmethod
     def sample(self) -> np.ndarray:
-        """A batch, complete, in memory of this process."""
+        """Returns a complete batch in this process's memory."""
 
     def sample_and_update(self, priorities: np.ndarray) -> None:
         """Samples a batch, and sets the priorities of its items."""
@@ -67,12 +67,12 @@ class Unsupported(Exception):
 
 
 def block(nbytes: int) -> int:
-    """The steps of one call of `add_many`."""
+    """Returns the steps in one call to `add_many`."""
     return max(1, min(BLOCK, BLOCK_BYTES // nbytes))
 
 
 def make(name: str, nbytes: int, capacity: int, is_prioritized: bool) -> tuple[Base, str]:
-    """The buffer, and its configuration."""
+    """Returns the buffer, and its configuration."""
     module_name, kind = KINDS[name]
     module = importlib.import_module(f"buffers.{module_name}")
     return getattr(module, kind)(nbytes, capacity, is_prioritized), module.SETTINGS

@@ -48,7 +48,7 @@ class ReplayServer(Base):
 
     @abc.abstractmethod
     def _open(self) -> Any:
-        """The iterator of batches, which is created once there is something to sample."""
+        """Returns the iterator of batches, which is created once there is something to sample."""
 
     def close(self) -> None:
         self._writer.close()

@@ -16,7 +16,7 @@ REVERB_LOCAL_ITEMS = 100_000
 
 @dataclass(frozen=True)
 class Contender:
-    """A contender: a buffer of one process, or a server with one kind of client."""
+    """A contender: a buffer in one process, or a server with one kind of client."""
 
     name: str
     server: str | None = None
@@ -28,7 +28,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """A case. `clients` is 0 for buffers of one process."""
+    """A case. `clients` is 0 for buffers in one process."""
 
     operation: str
     sampler: str
@@ -63,7 +63,7 @@ Plan = list[tuple[Case, tuple[Contender, ...]]]
 
 
 def quick() -> Plan:
-    """The cases for the table of targets."""
+    """Returns the cases for the table of targets."""
     local = [Case("sample", "uniform", 400), Case("sample", "uniform", 40_000), Case("update", "prioritized", 400),
              Case("add", "uniform", 400)]
     grid = [Case(operation, "uniform", nbytes, 2) for nbytes in SIZES for operation in ("insert", "sample")]
@@ -77,7 +77,7 @@ def quick() -> Plan:
 
 
 def full() -> Plan:
-    """All cases, those for the targets first, so that a run that ends early has them."""
+    """Returns all cases, those for the targets first, so that a run that ends early has them."""
     local = [Case(operation, "uniform", nbytes) for operation in ("sample", "add", "add-many") for nbytes in SIZES]
     local += [Case("update", "prioritized", nbytes) for nbytes in (400, 40_000)]
     local += [Case("mixed", "uniform", nbytes) for nbytes in (400, 40_000)]

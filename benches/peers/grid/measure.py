@@ -146,7 +146,7 @@ def has_transports(tools: Tools) -> bool:
 
 
 def absent_transports(tools: Tools, transports: list[str]) -> dict[str, str]:
-    """The transports that a Python client of this build cannot use, each with its error message."""
+    """Returns the transports that a Python client of this build cannot use, each with its error message."""
     code = "import relive, sys; relive.Client(sys.argv[1], transport=sys.argv[2], timeout=10).server_info()"
     absent = {}
     with serve("relive", tools.relive, 10) as server:

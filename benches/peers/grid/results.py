@@ -31,17 +31,17 @@ class Results:
         return [contender for other, contender in self._runs if other == case]
 
     def median(self, case: Case, contender: str, name: str = "items_per_s") -> float | None:
-        """The median over the successful rounds; None if there are none."""
+        """Returns the median over the successful rounds; None if there are none."""
         runs = self._runs.get((case, contender), {}).values()
         values = [run[name] for run in runs if run.get(name) is not None]
         return statistics.median(values) if values else None
 
     def limits(self) -> dict:
-        """The limits of the machine, as medians over the rounds."""
+        """Returns the limits of the machine, as medians over the rounds."""
         return _medians(self.about["limits"])
 
     def failures(self) -> dict[str, list[str]]:
-        """The cases that were not measured, by reason."""
+        """Returns the cases that were not measured, by reason."""
         found: dict[str, list[str]] = {}
         for (case, contender), runs in self._runs.items():
             for run in runs.values():
@@ -50,7 +50,7 @@ class Results:
         return found
 
     def settings(self) -> dict[str, str]:
-        """The configuration of each buffer."""
+        """Returns the configuration of each buffer."""
         return {contender: run["settings"] for (_, contender), runs in self._runs.items() for run in runs.values()
                 if "settings" in run}
 
@@ -73,7 +73,7 @@ class Results:
 
 
 def _medians(found: list):
-    """The median of numbers, or of dicts of numbers, key by key."""
+    """Returns the median of numbers, or of dicts of numbers, key by key."""
     if isinstance(found[0], dict):
         return {key: _medians([one[key] for one in found]) for key in found[0]}
     return statistics.median(found)

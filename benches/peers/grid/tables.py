@@ -47,7 +47,7 @@ def target_table(results: Results) -> str:
 
 
 def local(results: Results) -> Iterable[str]:
-    """A table for each operation: buffers by sizes."""
+    """Yields a table for each operation: buffers by sizes."""
     cases = [case for case in results.cases() if not case.clients]
     for operation, sampler in dict.fromkeys((case.operation, case.sampler) for case in cases):
         of_operation = sorted((case for case in cases if (case.operation, case.sampler) == (operation, sampler)),
@@ -59,7 +59,7 @@ def local(results: Results) -> Iterable[str]:
 
 
 def served(results: Results) -> Iterable[str]:
-    """A table for each operation and size: servers with their clients, by numbers of clients."""
+    """Yields a table for each operation and size: servers with their clients, by numbers of clients."""
     cases = [case for case in results.cases() if case.clients]
     for operation, sampler, nbytes in sorted(
             dict.fromkeys((case.operation, case.sampler, case.nbytes) for case in cases), key=lambda key: (key[0], key[1], key[2])):

@@ -118,7 +118,7 @@ def many_clients(results: Results) -> list[Row]:
 
 
 def grid(results: Results) -> list[Row]:
-    """The paper's grid, each package with its own server; Relive uses the fastest transport."""
+    """Returns the paper's grid, each package with its own server; Relive uses the fastest transport."""
     ratios = {}
     for nbytes in SIZES:
         for operation in ("insert", "sample"):

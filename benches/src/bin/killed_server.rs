@@ -23,7 +23,7 @@ const WRITERS: usize = 8;
 const READERS: usize = 2;
 const BATCH: usize = 256;
 
-/// Number of items that a writer creates between two flushes.
+/// The number of items that a writer creates between two flushes.
 const ITEMS_PER_FLUSH: u64 = 200;
 
 const CONFIG: &str = "[[table]]\nname = 'replay'\nsampler = 'uniform'\nmax_size = 200_000\n";

@@ -80,7 +80,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Clients that have sent one request and stay connected.
+/// Returns clients that have sent one request and stay connected.
 async fn connect(address: &str, clients: u32) -> Result<Vec<Client>> {
     let mut connected = Vec::new();
     for _ in 0..clients {

@@ -6,8 +6,8 @@
 //!
 //! The argument is the size of the table, which is full, so that each insert evicts an item, mostly one that another
 //! thread created. Items are created before the measurement. The settings alternate; for each, the best and the median
-//! round are reported, since other work on the machine can only slow a round down. The processor time is that of the
-//! threads themselves: if it grows with their number, the threads wait for each other's memory.
+//! round are reported, since other work on the machine can only slow a round down. The processor time is the threads'
+//! own: if it grows with their number, the threads wait for each other's memory.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -28,14 +28,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Default number of items of the full table.
 const ITEMS: u64 = 100_000;
 
-/// Number of items of each thread in a round.
+/// The number of items of each thread in a round.
 const ROUND: usize = 20_000;
 
 const ROUNDS: usize = 30;
 const SAMPLE_ROUNDS: usize = 300;
 const BATCH: usize = 256;
 
-/// Items of 400 bytes, each with its own chunk, in an episode of this writer.
+/// Returns items of 400 bytes, each with its own chunk, in an episode of this writer.
 fn items(ledger: &Arc<Ledger>, writer: u64, round: u64) -> Vec<NewItem> {
     let row = Tensor::from_slice(&[0.5_f32; 100], [1, 100]).expect("100 floats make a row of 100");
     let range = SequenceRange { episode_id: writer, start: 0, end: 0, sparse: false };

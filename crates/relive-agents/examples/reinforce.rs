@@ -27,7 +27,7 @@ struct Reinforce {
     discount: f32,
 }
 
-/// A network from observations to one logit for each action.
+/// Returns a network from observations to one logit for each action.
 fn network(spec: &EnvironmentSpec, key: Key) -> Result<(Features, Network, Params)> {
     let features = Features::of(&spec.observations)?;
     let actions = spec.actions.leaves().find_map(ArraySpec::num_values);
@@ -96,7 +96,7 @@ struct ReinforceLearner {
 }
 
 impl ReinforceLearner {
-    /// The return of each cell until the end of its episode or of the rollout, as a deviation from the mean.
+    /// Computes the return of each cell until the end of its episode or of the rollout, as a deviation from the mean.
     fn returns(&self, rollout: &Rollout) -> Vec<f32> {
         let mut returns = vec![0.0; rollout.answers.len()];
         for cell in (0..returns.len()).rev() {

@@ -11,13 +11,13 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 /// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
 /// taken from Stable-Baselines3, with 8 environments.
 ///
-/// Deviations from the paper: separate networks for policy and value, orthogonal initial weights.
+/// Deviations from the paper: separate networks for the policy and the value, orthogonal initial weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct A2cConfig {
     /// The number of environments of all workers together.
     pub num_envs: usize,
-    /// Steps of a rollout in each environment.
+    /// The number of steps of a rollout in each environment.
     pub num_steps: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -27,11 +27,11 @@ pub struct A2cConfig {
     pub learning_rate: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
-    /// Weight of the value loss, the squared error.
+    /// The weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// Weight of the policy's entropy.
+    /// The weight of the policy's entropy.
     pub entropy_cost: f32,
-    /// Bound on the gradient's norm.
+    /// The bound on the gradient's norm.
     pub max_gradient_norm: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    /// The settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> A2cConfig {
         A2cConfig::default()

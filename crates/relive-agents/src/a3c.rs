@@ -15,14 +15,14 @@ use crate::settings::check;
 ///
 /// Workers share no statistics, so neither observations nor rewards can be normalized.
 ///
-/// Deviations from the paper: workers have several environments; policy and value have separate networks; initial
-/// weights are orthogonal.
+/// Deviations from the paper: workers have several environments; the policy and the value have separate networks;
+/// initial weights are orthogonal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct A3cConfig(pub A2cConfig);
 
 impl A3cConfig {
-    /// The settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> A3cConfig {
         A3cConfig(A2cConfig::for_environment(name))

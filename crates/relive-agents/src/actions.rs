@@ -13,7 +13,7 @@ pub(crate) struct Discrete {
 }
 
 impl Discrete {
-    /// The discrete action of an environment, if it takes exactly one.
+    /// Returns the discrete action of an environment, if it takes exactly one.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Option<Discrete> {
         let Nest::Leaf(leaf) = &spec.actions else { return None };
         let count = usize::try_from(leaf.num_values()?).unwrap_or(usize::MAX);
@@ -74,7 +74,7 @@ fn index(action: impl TryInto<usize>) -> usize {
     action.try_into().unwrap_or(usize::MAX)
 }
 
-/// The actions of an environment and their paths, for error messages.
+/// Returns the actions of an environment and their paths, for error messages.
 pub(crate) fn describe(actions: &Nest<ArraySpec>) -> String {
     let leaves: Vec<_> = actions
         .flatten_with_paths()

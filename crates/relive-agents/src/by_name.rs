@@ -28,7 +28,7 @@ pub struct About {
 const RECORDED: &str = "recorded transitions";
 
 impl About {
-    /// Returns whether it acts; otherwise it only learns from recorded episodes.
+    /// Returns whether the agent acts; otherwise it only learns from recorded episodes.
     #[must_use]
     pub fn acts(&self) -> bool {
         self.replay != RECORDED
@@ -44,7 +44,7 @@ macro_rules! agents {
 
         const EXPECTED: &str = concat!("one of" $(, " ", $name)*);
 
-        /// The description of a named agent; `None` if no agent has this name.
+        /// Returns the description of a named agent; `None` if no agent has this name.
         #[must_use]
         pub fn about(name: &str) -> Option<About> {
             match name {
@@ -56,7 +56,7 @@ macro_rules! agents {
             }
         }
 
-        /// The named agent with these settings, a JSON object; missing settings keep their defaults.
+        /// Returns the named agent with these settings, a JSON object; missing settings keep their defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): no agent or no setting has this name, or a setting has a different type.
@@ -74,8 +74,8 @@ macro_rules! agents {
             }
         }
 
-        /// The settings of a named agent for a named environment, as a JSON object: tuned ones for some environments,
-        /// otherwise the defaults.
+        /// Returns the settings of a named agent for a named environment, as a JSON object: tuned ones for some
+        /// environments, otherwise the defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): no agent has this name.
@@ -120,7 +120,7 @@ agents! {
     "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 combined with imitation, from recorded data";
 }
 
-/// The default settings, overridden by the given ones.
+/// Returns the default settings, overridden by the given ones.
 fn agent_of<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     settings: &str,
 ) -> Result<Arc<dyn Agent>> {

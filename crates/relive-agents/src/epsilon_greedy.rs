@@ -47,7 +47,7 @@ impl EpsilonGreedy {
         self.actions.count
     }
 
-    /// The random streams, which are its only state.
+    /// Returns the random streams, which are the policy's only state.
     pub(crate) fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }

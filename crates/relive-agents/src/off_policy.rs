@@ -16,33 +16,33 @@ use crate::settings::{check, share, whole};
 /// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
 
-/// Limit on the samples that a client requests from a table at once.
+/// The limit on the samples that a client requests from a table at once.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
-/// Limit on the items of a table.
+/// The limit on the items of a table.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
-/// Limit on the tables that share the items: a batch samples each of them.
+/// The limit on the tables that share the items: a batch samples each of them.
 const MAX_SHARDS: usize = 64;
 
-/// How many items one of several tables may be ahead of the others, in addition to the items of a step. This also
+/// How many items one of several tables may be ahead of the other tables, in addition to the items of a step. This also
 /// applies to small replay tables. Each actor adds at most one item of lead.
 const ITEMS_AHEAD: usize = 8;
 
 /// The settings of agents that write their experience to a table and learn from it, and the resulting plans.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffPolicy {
-    /// Items in a batch.
+    /// The number of items in a batch.
     pub batch_size: usize,
     /// How often each item is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// γ.
     pub discount: f32,
-    /// Items in the table before learning starts.
+    /// The number of items in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity in items; the oldest are evicted.
+    /// The capacity in items; the oldest are evicted.
     pub max_replay_size: u64,
     /// The number of tables that share the items evenly; each contributes its part of a batch.
     pub shards: usize,
@@ -55,11 +55,11 @@ const DEMONSTRATIONS: &str = "demonstrations";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Demonstrations {
-    /// Share of demonstrations in a batch; 0 for none.
+    /// The share of demonstrations in a batch; 0 for none.
     pub ratio: f64,
     /// A folder of recorded episodes; if unset, the environment's own demonstrator is used.
     pub folder: Option<PathBuf>,
-    /// Episodes of the environment's own demonstrator.
+    /// The number of episodes of the environment's own demonstrator.
     pub episodes: usize,
 }
 
@@ -111,7 +111,7 @@ impl OffPolicy {
         share("discount", self.discount)
     }
 
-    /// The table of transitions, which is sampled uniformly; if there are several tables, the template of each.
+    /// Returns the table of transitions, which is sampled uniformly; if there are several tables, the template of each.
     ///
     /// # Errors
     /// No table can maintain the ratio.
@@ -119,7 +119,7 @@ impl OffPolicy {
         self.table_for(self.n_step)
     }
 
-    /// The table for steps that may insert this number of items at once.
+    /// Returns the table for steps that may insert this number of items at once.
     ///
     /// # Errors
     /// Same as [`table`](Self::table).
@@ -148,7 +148,7 @@ impl OffPolicy {
         self.max_replay_size / self.shards as u64
     }
 
-    /// The names of the tables of the agent's own experience.
+    /// Returns the names of the tables of the agent's own experience.
     pub fn table_names(&self) -> Vec<String> {
         match self.shards {
             1 => vec![TABLE.to_owned()],
@@ -156,12 +156,13 @@ impl OffPolicy {
         }
     }
 
-    /// These tables, each with its share of `items` in a batch.
+    /// Returns these tables, each with its share of `items` in a batch.
     fn divided(&self, items: usize) -> Vec<(String, usize)> {
         self.table_names().into_iter().map(|name| (name, items / self.shards)).collect()
     }
 
-    /// The tables of the agent's own experience, each with its share of a batch that may also have demonstrations.
+    /// Returns the tables of the agent's own experience, each with its share of a batch that may also have
+    /// demonstrations.
     pub(crate) fn own(&self, demonstrations: &Demonstrations) -> Vec<(String, usize)> {
         self.divided(self.own_of_batch(demonstrations))
     }
@@ -177,8 +178,8 @@ impl OffPolicy {
         check("replay_shards", self.shards, is_even, expected)
     }
 
-    /// All tables: the tables of the agent's own experience, each like `own`, and one of demonstrations if the settings
-    /// request any.
+    /// Returns all tables: the tables of the agent's own experience, each like `own`, and one of demonstrations if the
+    /// settings request any.
     pub(crate) fn tables(
         &self,
         own: &TableConfig,
@@ -192,7 +193,7 @@ impl OffPolicy {
         Ok(tables)
     }
 
-    /// Batches of the agent's own experience, at the pace of the table's rate limiter.
+    /// Returns batches of the agent's own experience, at the pace of the table's rate limiter.
     ///
     /// # Errors
     /// A table is missing.
@@ -294,7 +295,7 @@ impl OffPolicy {
     }
 
     /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment's
-    /// items go to the tables in turn, so a table is ahead by at most one item per environment. The learner takes
+    /// items go to one table after another, so a table is ahead by at most one item per environment. The learner takes
     /// equally many samples from each table, except for four batches in flight. With less tolerance, actors could wait
     /// for a table that the learner does not sample because it waits for another table.
     ///

@@ -12,16 +12,17 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 /// rollout spread over 8 environments.
 ///
 /// Deviations from the paper, all common: generalized advantage estimation with normalization in each minibatch,
-/// separate networks for policy and value, orthogonal initial weights, a bound on the gradient's norm. The statistics
-/// that normalize a rollout's observations come from earlier rollouts; other implementations update them at every step.
+/// separate networks for the policy and the value, orthogonal initial weights, a bound on the gradient's norm. The
+/// statistics that normalize a rollout's observations come from earlier rollouts; other implementations update them at
+/// every step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
     /// The number of environments of all workers together.
     pub num_envs: usize,
-    /// Steps of a rollout in each environment.
+    /// The number of steps of a rollout in each environment.
     pub num_steps: usize,
-    /// Steps in a minibatch.
+    /// The number of steps in a minibatch.
     pub minibatch_size: usize,
     /// Passes over each rollout.
     pub epochs: usize,
@@ -35,11 +36,11 @@ pub struct PpoConfig {
     pub learning_rate: f32,
     /// Whether step size and clip range decay to 0 over the run.
     pub anneal: bool,
-    /// Weight of the value loss, the squared error.
+    /// The weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// Weight of the policy's entropy.
+    /// The weight of the policy's entropy.
     pub entropy_cost: f32,
-    /// Bound on the gradient's norm.
+    /// The bound on the gradient's norm.
     pub max_gradient_norm: f32,
     /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; no bound unless
     /// set.
@@ -79,7 +80,7 @@ impl Default for PpoConfig {
 }
 
 impl PpoConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> PpoConfig {
         match name {

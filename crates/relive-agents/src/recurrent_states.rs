@@ -25,7 +25,7 @@ impl RecurrentStates {
         RecurrentStates { states, outputs: Vec::new(), scratch: RecurrentScratch::default() }
     }
 
-    /// The extras that contain a state.
+    /// Returns the extras that contain a state.
     pub(crate) fn extras(network: &RecurrentNetwork) -> [(&'static str, Nest<ArraySpec>); 2] {
         let units = u32::try_from(network.units()).unwrap_or(u32::MAX);
         NAMES.map(|name| (name, Nest::Leaf(ArraySpec::new(name, DType::Float32, [units]))))
@@ -77,8 +77,8 @@ impl Visited for RecurrentStates {
     }
 }
 
-/// The initial states of sequences, from the extras of their first rows, `[batch, width]`. The first `first` numbers of
-/// a row are other extras.
+/// Returns the initial states of sequences, from the extras of their first rows, `[batch, width]`. The first `first`
+/// numbers of a row are other extras.
 pub(crate) fn states_of(extras: &[f32], batch: usize, units: usize, first: usize) -> LstmState {
     let width = extras.len() / batch.max(1);
     let part = |from: usize| {

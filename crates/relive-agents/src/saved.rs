@@ -20,12 +20,12 @@ pub(crate) enum Saved<'a> {
     Fields(&'a mut dyn FnMut(&mut State<'_>)),
 }
 
-/// Visits its fields, in the same order for saving and restoring.
+/// Visits the part's fields, in the same order for saving and restoring.
 pub(crate) trait Visited {
     fn visit(&mut self, state: &mut State<'_>);
 }
 
-/// The states of all parts.
+/// Returns the states of all parts.
 pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
     let mut sections: Vec<_> = parts.iter_mut().map(Saved::section).collect();
     let mut bytes = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
 /// A part, as bytes.
 #[derive(Default)]
 struct Section {
-    /// Version of the parameters.
+    /// The version of the parameters.
     version: u64,
     bytes: Vec<u8>,
 }

@@ -11,7 +11,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-/// Settings from a JSON object.
+/// Reads settings from a JSON object.
 ///
 /// # Errors
 /// [`Setting`](RlError::Setting): the first unreadable setting.

@@ -1,4 +1,4 @@
-//! Random streams of the rows of a policy.
+//! Random streams for a policy's rows.
 
 use relive_nn::{Key, Stream};
 use relive_rl::{Result, RlError};
@@ -8,18 +8,18 @@ use relive_rl::{Result, RlError};
 pub struct Streams(Vec<Stream>);
 
 impl Streams {
-    /// The streams of the keys of a [context](relive_rl::PolicyContext).
+    /// Creates the streams for the keys of a [context](relive_rl::PolicyContext).
     #[must_use]
     pub fn new(keys: &[Key]) -> Streams {
         Streams(keys.iter().map(|key| key.stream()).collect())
     }
 
-    /// The streams, row by row.
+    /// Returns the streams, row by row.
     pub fn each(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.0.iter_mut()
     }
 
-    /// The positions of the streams.
+    /// Returns the positions of the streams.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         self.0.iter().flat_map(Stream::to_bytes).collect()

@@ -4,7 +4,7 @@ use relive_nn::{Key, Optimizer, Params, Stream};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
 
-/// Makes a step against the mean gradient of all learners. Returns the gradient's norm.
+/// Takes a step against the mean gradient of all learners. Returns the gradient's norm.
 ///
 /// # Errors
 /// Another learner was lost.

@@ -22,7 +22,7 @@ pub(crate) struct Torso {
 }
 
 impl Torso {
-    /// The torso for an environment's observations.
+    /// Returns the torso for an environment's observations.
     ///
     /// # Errors
     /// Observations that are not numbers.
@@ -30,7 +30,7 @@ impl Torso {
         Ok(Torso { features: Features::of(&spec.observations)?, picture: picture(&spec.observations) })
     }
 
-    /// The number of values in an observation.
+    /// Returns the number of values in an observation.
     pub(crate) fn inputs(&self) -> usize {
         self.features.width()
     }
@@ -59,8 +59,8 @@ impl Torso {
         }
     }
 
-    /// The network's inputs from observations: images as they are, other observations through `rows`, which is reused
-    /// memory.
+    /// Returns the network's inputs from observations: images as they are, other observations through `rows`, which is
+    /// reused memory.
     pub(crate) fn read<'a>(&self, observations: &'a Buffer, rows: &'a mut Vec<f32>) -> Inputs<'a> {
         if let Some(bytes) = observations.leaf_bytes(0).filter(|_| self.sees_pictures()) {
             return Inputs::Bytes(bytes);

@@ -70,7 +70,7 @@ impl Default for ApexConfig {
 }
 
 impl ApexConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ApexConfig {
         let (known, apex) = (DqnConfig::for_environment(name), ApexConfig::default().0);
@@ -108,7 +108,7 @@ impl Default for RainbowConfig {
 }
 
 impl RainbowConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> RainbowConfig {
         let (known, RainbowConfig(rainbow)) = (DqnConfig::for_environment(name), RainbowConfig::default());
@@ -142,7 +142,7 @@ impl Default for DqfdConfig {
 }
 
 impl DqfdConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqfdConfig {
         let DqfdConfig(dqfd) = DqfdConfig::default();
@@ -166,7 +166,7 @@ impl Default for R2d3Config {
 }
 
 impl R2d3Config {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d3Config {
         R2d3Config(with_demonstrations(R2d2Config::for_environment(name), episodes(name)))
@@ -183,7 +183,7 @@ fn half(episodes: usize) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder, episodes }
 }
 
-/// The number of demonstrations of an environment: if it is random, a single demonstration shows little.
+/// Returns the number of demonstrations of an environment: if it is random, a single demonstration shows little.
 fn episodes(name: &str) -> usize {
     if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
 }

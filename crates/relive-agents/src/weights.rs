@@ -5,7 +5,7 @@ use relive_nn::Params;
 use relive_rl::{Result, RlError, Weights};
 use relive_tensor::{DType, Shape, Tensor};
 
-/// All leaves of the parameters by name, as slices of one copy.
+/// Returns all leaves of the parameters by name, as slices of one copy.
 ///
 /// # Errors
 /// A leaf has more dimensions than a tensor may have.

@@ -26,19 +26,20 @@ pub struct BatchColumn {
 }
 
 impl BatchColumn {
-    /// A column in which all samples have the same number of rows.
+    /// Returns a column in which all samples have the same number of rows.
     #[must_use]
     pub fn even(layout: ColumnLayout) -> Self {
         Self { layout, lengths: None }
     }
 
-    /// The number of rows of each of `samples`; 1 if the column is squeezed.
+    /// Returns the number of rows of each of `samples`; 1 if the column is squeezed.
     #[must_use]
     pub fn rows(&self, samples: usize) -> Vec<u32> {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
     }
 
-    /// Bytes of the elements of all samples, concatenated; `None` for strings, and for sizes beyond the address space.
+    /// Returns the number of bytes of the elements of all samples, concatenated; `None` for strings, and for sizes
+    /// beyond the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let Some(lengths) = &self.lengths else { return self.layout.size_bytes(samples) };
@@ -48,7 +49,7 @@ impl BatchColumn {
 }
 
 impl Batch {
-    /// The batch of `samples`.
+    /// Creates the batch of `samples`.
     ///
     /// # Errors
     /// Returns the samples and the reason why they cannot form a batch: [`BatchError::Differ`] if their columns differ
@@ -139,7 +140,7 @@ impl Batch {
         }
     }
 
-    /// The kind of a sample.
+    /// Returns the kind of a sample.
     pub(super) fn kind(&self, sample: usize) -> Option<&Kind> {
         let kind = self.kind_of.get(sample).map_or(0, |kind| *kind as usize);
         self.kinds.get(kind)
@@ -157,13 +158,13 @@ impl Batch {
         &self.samples
     }
 
-    /// The columns; empty for a batch without samples.
+    /// Returns the columns; empty for a batch without samples.
     #[must_use]
     pub fn columns(&self) -> &[BatchColumn] {
         &self.columns
     }
 
-    /// The pieces of a column, sample by sample.
+    /// Returns the pieces of a column, sample by sample.
     pub(crate) fn pieces(&self, column: usize) -> impl Iterator<Item = (&Sampled, &Piece)> {
         self.samples.iter().enumerate().flat_map(move |(number, sample)| {
             let pieces = self.kind(number).map_or(&[][..], |kind| kind.pieces(column));
@@ -181,6 +182,6 @@ fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
     if squeeze { format!("{dtype}{shape}") } else { format!("rows of {dtype}{shape}") }
 }
 
-/// Number of recent kinds that are compared with the next sample. If there are more kinds, for example because episodes
-/// differ in length, few of them repeat.
+/// The number of recent kinds that are compared with the next sample. If there are more kinds, for example because
+/// episodes differ in length, few of them repeat.
 const RECENT_KINDS: usize = 16;

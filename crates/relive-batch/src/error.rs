@@ -32,9 +32,9 @@ pub enum BatchError {
     Destination {
         /// The column.
         column: usize,
-        /// Bytes of the column.
+        /// The number of bytes in the column.
         expected: usize,
-        /// Bytes of the destination.
+        /// The number of bytes of the destination.
         got: usize,
     },
     /// Data cannot be decoded.

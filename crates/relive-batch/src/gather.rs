@@ -1,4 +1,4 @@
-//! Decoding columns into the caller's memory.
+//! Decodes columns into the caller's memory.
 //!
 //! Pieces that are whole tensors or rows stored verbatim are written directly to their places, column by column. Other
 //! tensors are decoded once for all pieces that need their rows. Large batches are split over threads.
@@ -123,7 +123,7 @@ impl Batch {
         stage.end()
     }
 
-    /// The pieces of a column that need more than their own rows decoded.
+    /// Returns the pieces of a column that need more than their own rows decoded.
     fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<PieceDestination<'s, 'o>> {
         let mut placed = Vec::new();
         for (number, sample) in self.samples.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Batch {
         placed
     }
 
-    /// The strings of a column, sample by sample; empty for other columns.
+    /// Returns the strings of a column, sample by sample; empty for other columns.
     ///
     /// # Errors
     /// [`BatchError::Damaged`] for data that cannot be decoded.
@@ -160,7 +160,7 @@ impl Batch {
         Ok(strings)
     }
 
-    /// A destination that has the size of its column.
+    /// Returns a destination that has the size of its column.
     fn target<'o>(
         &self,
         column: usize,
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a chunk with a payload that has the length of a single literal, but is not one: three literals, and a
-    /// copy of their contents.
+    /// Returns rows of a chunk with a payload that has the length of a single literal, but is not one: three literals,
+    /// and a copy of their contents.
     fn seemingly_plain(first: u32, rows: u32) -> Sampled {
         let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
         let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));

@@ -20,7 +20,7 @@ pub struct Gathered {
     /// The insertion time of each item.
     inserted_at: Vec<Timestamp>,
     columns: Arc<[GatheredColumn]>,
-    /// For each column with samples of different lengths, the rows before each sample.
+    /// For each column with samples that differ in length, the rows before each sample.
     rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
 }
@@ -35,7 +35,7 @@ pub struct GatheredColumn {
 }
 
 impl Gathered {
-    /// A batch of `table` with its data in `memory`.
+    /// Returns a batch of `table` with its data in `memory`.
     #[must_use]
     pub fn new(
         table: Arc<str>,
@@ -66,50 +66,50 @@ impl Gathered {
         Some((columns.into(), len))
     }
 
-    /// The table of its items.
+    /// Returns the table that the batch's items are from.
     #[must_use]
     pub fn table(&self) -> &Arc<str> {
         &self.table
     }
 
-    /// The sampling information of each sample.
+    /// Returns the sampling information of each sample.
     #[must_use]
     pub fn infos(&self) -> &[SampleInfo] {
         &self.infos
     }
 
-    /// The insertion time of an item; `None` beyond the last.
+    /// Returns the insertion time of an item; `None` beyond the last.
     #[must_use]
     pub fn inserted_at(&self, sample: usize) -> Option<Timestamp> {
         self.inserted_at.get(sample).copied()
     }
 
-    /// The layout and place of each column.
+    /// Returns the layout and place of each column.
     #[must_use]
     pub fn columns(&self) -> &[GatheredColumn] {
         &self.columns
     }
 
-    /// A column, sample by sample.
+    /// Returns a column, sample by sample.
     #[must_use]
     pub fn column(&self, column: usize) -> &[u8] {
         let range = self.columns.get(column).map_or(0..0, |column| column.at.clone());
         self.memory.bytes().get(range).unwrap_or_default()
     }
 
-    /// The memory of a column.
+    /// Returns the memory of a column.
     #[must_use]
     pub fn column_memory(&self, column: usize) -> Option<ColumnMemory> {
         Some(ColumnMemory::new(&self.memory, self.columns.get(column)?.at.clone()))
     }
 
-    /// Bytes of a sample's data.
+    /// Returns the number of bytes of a sample's data.
     #[must_use]
     pub fn bytes_of(&self, sample: usize) -> usize {
         (0..self.columns.len()).map(|column| self.span(sample, column).len()).sum()
     }
 
-    /// The data of a sample, one tensor per column.
+    /// Returns the data of a sample, one tensor per column.
     ///
     /// # Errors
     /// [`BatchError::Unreadable`] if bytes do not match their column's layout.
@@ -117,7 +117,7 @@ impl Gathered {
         (0..self.columns.len()).map(|column| self.tensor(sample, column, false)).collect()
     }
 
-    /// The data of a sample as a new chunk.
+    /// Returns the data of a sample as a new chunk.
     ///
     /// # Errors
     /// Same as [`tensors`](Self::tensors).
@@ -161,7 +161,7 @@ impl Gathered {
         }
     }
 
-    /// The range of a sample's rows in a column.
+    /// Returns the range of a sample's rows in a column.
     fn span(&self, sample: usize, column: usize) -> Range<usize> {
         let Some(GatheredColumn { column: described, .. }) = self.columns.get(column) else { return 0..0 };
         let row_bytes = described.layout.cell_bytes().unwrap_or(0);

@@ -7,13 +7,15 @@ use relive_table::{Sampled, SampledRow};
 pub struct SampleInfo {
     /// The item's key, for updates of its priority and for its deletion.
     pub key: u64,
-    /// Probability that this item was sampled; 1 for deterministic samplers. With several servers, the probability is
-    /// over all of them: the probability at the item's server times the probability with which that server was drawn.
+    /// The probability that this item was sampled; 1 for deterministic samplers. With several servers, the probability
+    /// is over all of them: the probability at the item's server times the probability with which that server was
+    /// drawn.
     ///
     /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the
     /// sum of its priorities raised to their exponent. Both are taken from the newest sample from that server.
     pub probability: f64,
-    /// Items in the table, including this one; with several servers, in the tables of all participating servers.
+    /// The number of items in the table, including this one; with several servers, in the tables of all participating
+    /// servers.
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,

@@ -37,7 +37,7 @@ pub(crate) struct Piece {
 }
 
 impl Kind {
-    /// The kind of sample `number`.
+    /// Returns the kind of sample `number`.
     pub(crate) fn of(sample: &Sampled, number: usize) -> Self {
         let trajectory = &sample.item.trajectory;
         let mut kind = Self {
@@ -77,12 +77,12 @@ impl Kind {
             || self.pieces.iter().all(|piece| piece.is_like(first.chunks(), other.chunks()))
     }
 
-    /// Number of rows of a column.
+    /// Returns the number of rows of a column.
     pub(crate) fn rows(&self, column: usize) -> u32 {
         self.columns.get(column).map_or(1, |(_, rows)| *rows)
     }
 
-    /// The pieces of a column.
+    /// Returns the pieces of a column.
     pub(crate) fn pieces(&self, column: usize) -> &[Piece] {
         let end_of = |column: usize| self.columns.get(column).map(|(end, _)| *end);
         let start = column.checked_sub(1).and_then(end_of).unwrap_or(0);
@@ -90,8 +90,8 @@ impl Kind {
     }
 }
 
-/// Returns whether rows of a chunk's column can be read without the other rows, as far as that can be determined
-/// without reading the payload.
+/// Returns whether rows of a chunk's column can be read without the other rows; the payload is not read to determine
+/// this.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -108,7 +108,7 @@ impl Piece {
             && is_direct(theirs, self.index, self.rows) == self.is_direct
     }
 
-    /// The rows of a sample that belong to this piece.
+    /// Returns the rows of a sample that belong to this piece.
     pub(crate) fn part<'a>(&self, sample: &'a Sampled) -> Option<Part<'a>> {
         let trajectory = &sample.item.trajectory;
         let tensor = trajectory.chunks().get(self.chunk as usize)?.encoded(self.index as usize)?;
@@ -119,7 +119,7 @@ impl Piece {
         })
     }
 
-    /// The same rows in place, if they are stored verbatim.
+    /// Returns the same rows in place, if they are stored verbatim.
     pub(crate) fn in_place<'a>(&self, sample: &'a Sampled, row_bytes: usize) -> Option<&'a [u8]> {
         let trajectory = &sample.item.trajectory;
         let first = self.offset.wrapping_add(trajectory.first_row(self.chunk));
@@ -127,19 +127,19 @@ impl Piece {
         chunk.rows_in_place(self.index as usize, row_bytes, first, self.rows)
     }
 
-    /// The identity of the tensor: the chunk's address and the tensor's number.
+    /// Returns the identity of the tensor: the chunk's address and the tensor's number.
     pub(crate) fn identity(&self, sample: &Sampled) -> (usize, u32) {
         let chunk = sample.item.trajectory.chunks().get(self.chunk as usize);
         (chunk.map_or(0, |chunk| Arc::as_ptr(chunk).addr()), self.index)
     }
 }
 
-/// Number of samples processed side by side. Each run waits for memory once, and the data of this many samples still
-/// fits the L2 cache of a core.
+/// The number of samples processed side by side. Each run waits for memory once, and the data of this many samples
+/// still fits the L2 cache of a core.
 pub(crate) const STAGE: usize = 256;
 
-/// Number of chunks that are prefetched for each item. With more, chunks of other items would leave the cache before
-/// they are read.
+/// The number of chunks that are prefetched for each item. With more, chunks of other items would leave the cache
+/// before they are read.
 const TOUCHED_CHUNKS: usize = 4;
 
 /// Prefetches the chunks of samples, after the references to these chunks.

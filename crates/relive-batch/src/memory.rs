@@ -16,10 +16,10 @@ struct CacheLine([u8; ALIGNMENT]);
 /// The alignment of each column, in bytes.
 pub const ALIGNMENT: usize = 64;
 
-/// Limit on the idle blocks kept for reuse; more than a pipeline uses at once.
+/// The limit on the idle blocks kept for reuse; more than a pipeline uses at once.
 const MAX_IDLE_BLOCKS: usize = 32;
 
-/// Limit on the idle bytes kept for reuse.
+/// The limit on the idle bytes kept for reuse.
 const MAX_IDLE_BYTES: usize = 256 << 20;
 
 /// The data of one batch. Dropping the last reference returns its memory for reuse.
@@ -42,7 +42,7 @@ pub trait ForeignMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// The start of the bytes, for a writer. No other code may write or read the bytes.
+    /// Returns the start of the bytes, for a writer. No other code may write or read the bytes.
     fn start(&self) -> *mut u8;
 }
 
@@ -57,7 +57,7 @@ struct Idle {
 }
 
 impl Pool {
-    /// Memory of `len` bytes with unspecified contents, which returns to this pool.
+    /// Allocates memory of `len` bytes with unspecified contents, which returns to this pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -82,7 +82,7 @@ impl Pool {
 }
 
 impl BatchMemory {
-    /// `len` zeros, outside of any pool.
+    /// `len` zeros, outside any pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -104,7 +104,7 @@ impl BatchMemory {
         Ok(BatchMemory(Memory::Own { lines, len, start, pool }))
     }
 
-    /// Memory that another program has filled.
+    /// Returns memory that another program has filled.
     #[must_use]
     pub fn foreign(memory: Box<dyn ForeignMemory>) -> BatchMemory {
         BatchMemory(Memory::Foreign(memory))
@@ -122,7 +122,7 @@ impl BatchMemory {
         }
     }
 
-    /// The bytes, for filling; empty for memory that another program has filled.
+    /// Returns the bytes, for filling; empty for memory that another program has filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Memory::Own { lines, len, .. } => {
@@ -133,7 +133,7 @@ impl BatchMemory {
         }
     }
 
-    /// The whole memory as one column.
+    /// Returns the whole memory as one column.
     #[must_use]
     pub fn into_column(self) -> ColumnMemory {
         let range = 0..self.bytes().len();
@@ -162,7 +162,7 @@ impl ColumnMemory {
         ColumnMemory { memory: Arc::clone(memory), range }
     }
 
-    /// A part of the column, from `start` on.
+    /// Returns a part of the column, from `start` on.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
         let start = (self.range.start + start).min(self.range.end);
@@ -175,8 +175,8 @@ impl ColumnMemory {
         self.memory.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    /// The start of the bytes, for callers that expose them as a writable array: no other code writes them, and a
-    /// server does not read them again. The pointer is valid as long as this value or a clone of it exists; no other
+    /// Returns the start of the bytes, for callers that expose them as a writable array: no other code writes them, and
+    /// a server does not read them again. The pointer is valid as long as this value or a clone of it exists; no other
     /// reference to the bytes may be in use in the meantime.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {

@@ -3,8 +3,8 @@
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
-/// Number of parts decoded side by side: enough for many memory requests in parallel, and few enough that small parts
-/// fit the L1 cache.
+/// The number of parts decoded side by side: enough for many memory requests in parallel, and few enough that small
+/// parts fit the L1 cache.
 const STAGE: usize = 64;
 
 type Stage<T> = SmallVec<[T; STAGE]>;

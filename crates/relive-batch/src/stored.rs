@@ -18,7 +18,7 @@ struct PlainRows<'a> {
 }
 
 impl StoredColumn<'_> {
-    /// The bytes in the order of the samples: together, the output of [`Batch::gather_into`].
+    /// Returns the bytes in the order of the samples: together, the output of [`Batch::gather_into`].
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(PlainRows::bytes)
     }
@@ -37,7 +37,7 @@ impl<'a> PlainRows<'a> {
 }
 
 impl Batch {
-    /// The rows of a column in place, if they are stored verbatim in parts of at least `min_part` bytes.
+    /// Returns the rows of a column in place, if they are stored verbatim in parts of at least `min_part` bytes.
     #[must_use]
     pub fn stored_column(&self, column: usize, min_part: usize) -> Option<StoredColumn<'_>> {
         if column >= self.columns().len() {

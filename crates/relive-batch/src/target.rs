@@ -3,9 +3,9 @@
 /// A column to decode, and its destination.
 #[derive(Debug)]
 pub(crate) struct Target<'o> {
-    /// Number of the column.
+    /// The number of the column.
     pub(crate) column: usize,
-    /// Bytes of one row.
+    /// The number of bytes of one row.
     pub(crate) row_bytes: usize,
     /// The number of rows for which each sample has room; `None` if samples are concatenated, regardless of their
     /// numbers of rows.

@@ -10,10 +10,10 @@ use relive_tensor::ChunkFault;
 /// and decompressing them takes several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
-/// Number of threads beyond which the bottleneck is memory, not computation.
+/// The number of threads beyond which the bottleneck is memory, not computation.
 const MAX_THREADS: usize = 4;
 
-/// Number of threads that an output of this size justifies.
+/// Returns the number of threads that an output of this size justifies.
 pub(crate) fn threads_for(bytes: usize) -> usize {
     let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
     if threads == 1 { 1 } else { threads.min(available_threads()) }

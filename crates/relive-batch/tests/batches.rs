@@ -14,10 +14,11 @@ use relive_tensor::{
 mod common {
     use super::*;
 
-    /// Rows of a chunk.
+    /// The number of rows in a chunk.
     pub(super) const ROWS: u32 = 4;
 
-    /// A chunk of two columns: pairs of numbers and flags. Equal numbers (`alike`) shrink if the codec compresses.
+    /// Returns a chunk with two columns: pairs of numbers and flags. Equal numbers (`alike`) shrink if the codec
+    /// compresses.
     pub(super) fn chunk(key: u32, codec: Codec, alike: bool) -> Arc<Chunk> {
         let number = |at: u32| if alike { 7 } else { key << 8 | at };
         let numbers: Vec<u32> = (0..2 * ROWS).map(number).collect();

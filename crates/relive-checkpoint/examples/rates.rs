@@ -74,7 +74,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A table of items, each with one chunk of incompressible bytes.
+/// Returns a table of items, each with one chunk of incompressible bytes.
 fn snapshot(numbers: std::ops::Range<u64>, size: u64) -> Result<Snapshot> {
     let items = numbers.clone().map(|number| item(number, size)).collect::<Result<Vec<_>>>()?;
     let counters = TableCounters { inserts: i64::try_from(items.len())?, ..TableCounters::default() };

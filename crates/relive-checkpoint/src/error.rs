@@ -33,11 +33,11 @@ pub enum ErrorKind {
     Location,
 }
 
-/// Describes the damage of a file.
+/// Describes damage to a file.
 pub(crate) type Reason = Box<dyn StdError + Send + Sync>;
 
 impl Error {
-    /// The kind of failure.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -49,12 +49,12 @@ impl Error {
         self.file.as_deref()
     }
 
-    /// The place of the damage, if it is known.
+    /// Returns the place of the damage, if it is known.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// The reason, without file and place.
+    /// Returns the reason, without the file and the place.
     pub(crate) fn reason(&self) -> String {
         self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
     }
@@ -91,7 +91,7 @@ impl Error {
         Self { file: Some(loss.file.clone()), ..Self::plain(ErrorKind::Damaged, loss.to_string()) }
     }
 
-    /// An error described by its text alone.
+    /// Returns an error described by its text alone.
     pub(crate) fn plain(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), place: None, file: None, source: None }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-/// A map whose keys are not chosen by other parties, so that a fast hash is safe. A checkpoint makes millions of
+/// A map whose keys are not chosen by other parties, so that a fast hash is safe. A checkpoint performs millions of
 /// lookups.
 pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
 

@@ -14,7 +14,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format's name in options.
+    /// Returns the format's name in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@
 //! Until then, and after any failure, the previous checkpoint is the newest one and remains valid.
 //!
 //! Readers do not trust their input. Every part has a checksum, and declared sizes are checked against the actual ones.
-//! Damaged data is refused with an error that names file and place, or its intact parts are salvaged.
+//! Damaged data is refused with an error that names the file and the place, or its intact parts are salvaged.
 
 mod any_format;
 mod catalog;

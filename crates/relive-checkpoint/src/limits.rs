@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// Limit on the bytes of a record: 2 GiB - 1, the limit of a protobuf message. Memory is allocated as bytes arrive, not
-/// when a length declares them.
+/// The limit on the bytes of a record: 2 GiB - 1, protobuf's limit for a message. Memory is allocated as bytes arrive,
+/// not when a length declares them.
 pub(crate) const MAX_RECORD_BYTES: u64 = 0x7fff_ffff;
 
-/// Limit on the bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less than
-/// 4 MiB.
+/// The limit on the bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less
+/// than 4 MiB.
 pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
 
-/// Limit on the disk tier's open files, if the system allows the process four times as many: connections and
+/// The limit on the disk tier's open files, if the system allows the process four times as many: connections and
 /// checkpoints also need open files. Other files are opened for each read, which takes a few microseconds.
 pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 
@@ -18,5 +18,5 @@ pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 /// its memory, and a supervisor starts the next process before that.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Interval at which a locked folder is checked again.
+/// The interval at which a locked folder is checked again.
 pub(crate) const LOCK_LOOK_EVERY: Duration = Duration::from_millis(20);

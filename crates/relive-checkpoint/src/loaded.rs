@@ -74,7 +74,7 @@ impl LoadOptions {
         self.threads.unwrap_or_else(available)
     }
 
-    /// The ledger of the loaded chunks.
+    /// Returns the ledger of the loaded chunks.
     pub(crate) fn ledger(&self) -> Ledger {
         if self.tier.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() }
     }

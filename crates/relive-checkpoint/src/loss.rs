@@ -1,4 +1,4 @@
-//! Damage of a checkpoint.
+//! Damage to a checkpoint.
 
 use std::fmt;
 
@@ -8,11 +8,13 @@ use std::fmt;
 pub struct Loss {
     /// Path or URL of the damaged file.
     pub file: String,
-    /// Offset of the damaged part in the file; for files compressed as a whole, the offset in the decompressed content.
+    /// The offset of the damaged part in the file; for files compressed as a whole, the offset in the decompressed
+    /// content.
     pub offset: u64,
     /// The table whose items are lost; `None` if no items are lost.
     pub table: Option<String>,
-    /// Number of items lost for this reason. An item that lacks several chunks is counted once, for the first of them.
+    /// The number of items lost for this reason. An item that lacks several chunks is counted once, for the first
+    /// missing chunk.
     pub items: u64,
     /// The reason.
     pub reason: String,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Loss;
 
-/// Limit on the files and places named one by one.
+/// The limit on the files and places named one by one.
 const SHOWN: usize = 5;
 
 /// Summarizes losses in a few lines: the number of items of each table, the number of places in each file, and the

@@ -21,7 +21,7 @@ impl Losses {
         self.salvage
     }
 
-    /// Records damage. Returns its number.
+    /// Records damage. Returns the number of the damage.
     ///
     /// # Errors
     /// The damage itself, unless all damage is collected.
@@ -44,7 +44,7 @@ impl Losses {
     }
 
     /// Like [`note`](Self::note), but for a part that could not be read. A missing part is damage; other errors are not
-    /// caused by the file. Collecting continues in either case.
+    /// caused by the file. The losses are collected in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),
@@ -68,12 +68,12 @@ impl Losses {
         }
     }
 
-    /// The known number of lost items of a table.
+    /// Returns the known number of lost items of a table.
     pub(crate) fn items_of(&self, table: &str) -> u64 {
         self.found.iter().filter(|loss| loss.table.as_deref() == Some(table)).map(|loss| loss.items).sum()
     }
 
-    /// The place of the first damage.
+    /// Returns the place of the first damage.
     pub(crate) fn first_offset(&self) -> Option<u64> {
         self.found.first().map(|loss| loss.offset)
     }

@@ -19,7 +19,7 @@ struct State {
     /// The state that a crash certainly leaves.
     durable: Names,
     failure: DiskFailure,
-    /// Number of operations so far.
+    /// The number of operations so far.
     operations: usize,
     is_locked: bool,
     is_read_only: bool,
@@ -89,7 +89,7 @@ impl SimulatedDisk {
         self.state().is_read_only = true;
     }
 
-    /// The disk after a power failure.
+    /// Returns the disk after a power failure.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let after = self.copy();
         let mut state = after.state();
@@ -105,7 +105,7 @@ impl SimulatedDisk {
         after
     }
 
-    /// All files with their contents.
+    /// Returns all files with their contents.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         let content = |file: &usize| state.files[*file].now.clone();
@@ -292,7 +292,7 @@ struct OpenFile {
     file: usize,
 }
 
-/// Limit on the bytes of one write.
+/// The limit on the bytes of one write.
 const SHORT_WRITE_BYTES: usize = 1000;
 
 impl Write for OpenFile {

@@ -26,7 +26,7 @@ fn save(store: &Store, snapshot: &Snapshot) -> String {
     store.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location
 }
 
-/// Tables of this many items with one chunk each.
+/// Returns tables of this many items with one chunk each.
 fn counted(items: u16) -> Snapshot {
     let items = (0..items).map(|number| trajectory(&[chunk(number.into(), number.into(), 3)]));
     snapshot(vec![table(TableConfig::new("counted"), items)])

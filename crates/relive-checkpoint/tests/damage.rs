@@ -19,7 +19,7 @@ use support::{Folder, TableContents, contents, fixtures, small};
 
 const FILES: [&str; 3] = ["tables.tfrecord", "items.tfrecord", "chunks.tfrecord"];
 
-/// Checkpoints of every form, each in a folder that may be damaged.
+/// Returns a checkpoint in every form, each in a folder that may be damaged.
 fn victims() -> (Folder, Vec<PathBuf>) {
     let root = Folder::new();
     let mut victims: Vec<_> = ["current", "legacy", "uncompressed", "old_forms"]

@@ -19,7 +19,7 @@ fn load(name: &str) -> Snapshot {
     Store::load(&fixtures().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The snapshot in the form of the JSON file next to the fixture.
+/// Returns the snapshot in the form of the JSON file next to the fixture.
 fn as_json(snapshot: &Snapshot) -> Value {
     let mut tables: Vec<&TableSnapshot> = snapshot.tables.iter().collect();
     tables.sort_by_key(|table| &table.config.name);

@@ -55,7 +55,7 @@ prop_compose! {
     }
 }
 
-/// A tensor of one of the types, with this many rows.
+/// Returns a tensor of one of the types, with this many rows.
 fn tensor(kind: u8, rows: u32, seed: u8) -> Tensor {
     let bytes = |width: u32| -> Bytes { (0..rows * width).map(|at| (at as u8).wrapping_mul(seed)).collect() };
     match kind {
@@ -70,7 +70,7 @@ fn tensor(kind: u8, rows: u32, seed: u8) -> Tensor {
     }
 }
 
-/// Chunks with the kinds of their tensors; one or two tensors each.
+/// Returns chunks with the kinds of their tensors; one or two tensors each.
 fn chunks() -> impl Strategy<Value = Vec<Arc<Chunk>>> {
     let codec = prop_oneof![Just(Codec::Snappy), Just(Codec::Raw), Just(Codec::Zstd), Just(Codec::Lz4)];
     let one = (prop::collection::vec((0_u8..4, any::<u8>()), 1..3), 1_u32..6, any::<bool>(), codec);
@@ -174,7 +174,7 @@ fn a_chunk_is_written_once_however_many_items_share_it() {
     assert!((9_999..11_000).contains(&size), "{size} bytes");
 }
 
-/// Bytes that do not compress.
+/// Returns bytes that do not compress.
 fn noise(count: usize) -> Bytes {
     let next = |state: &mut u64| {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -78,7 +78,7 @@ fn usage_error(error: &clap::Error, line: &[OsString]) -> String {
     format!("{}; see `{} --help`", usage_reason(error), command_of(line))
 }
 
-/// The command whose help covers this line: `relive`, or `relive` with the subcommand.
+/// Returns the command whose help covers this line: `relive`, or `relive` with the subcommand.
 fn command_of(line: &[OsString]) -> String {
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
     match matches.as_ref().ok().and_then(|matches| matches.subcommand_name()) {

@@ -67,7 +67,7 @@ pub(crate) struct Keys {
 }
 
 impl Checkpoints {
-    /// The checkpoint settings of the server; flags take precedence over keys.
+    /// Returns the checkpoint settings of the server; flags take precedence over keys.
     pub(crate) fn settings(
         &self,
         keys: &Keys,
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// All settings, as text.
+    /// Returns all settings, as text.
     fn settings(flags: &Checkpoints, keys: &Keys) -> Result<String> {
         flags.settings(keys, Arc::default()).map(|settings| format!("{settings:?}"))
     }

@@ -26,9 +26,9 @@ pub(crate) enum Kind {
 /// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It failed with a message.
+    /// The command failed with a message.
     Error { kind: Kind, error: anyhow::Error },
-    /// The reader of the output is gone, so there is nothing left to do or to report.
+    /// The program that read the output is gone, so there is nothing left to do or to report.
     OutputClosed,
 }
 
@@ -40,7 +40,7 @@ impl Failure {
         Self::Error { kind, error: error.into() }
     }
 
-    /// A failure with only a message.
+    /// Returns a failure with only a message.
     pub(crate) fn text(kind: Kind, text: impl fmt::Display) -> Self {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
@@ -49,7 +49,7 @@ impl Failure {
         Self::text(Kind::Usage, text)
     }
 
-    /// The same failure, with the option that caused it.
+    /// Adds the option that caused the failure to its message.
     pub(crate) fn of(self, option: &str) -> Self {
         match self {
             Self::Error { kind, error } => Self::Error { kind, error: error.context(option.to_owned()) },
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// The kind of the error, if it is one.
+    /// Returns the kind of the error; `None` if the program that read the output is gone.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
             Self::OutputClosed => None,
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// Its message, in one line.
+    /// Returns the failure's message, in one line.
     pub(crate) fn message(&self) -> String {
         match self {
             Self::OutputClosed => String::new(),

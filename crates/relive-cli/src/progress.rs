@@ -17,7 +17,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar that begins with a description of the work.
+    /// Creates a bar that begins with a description of the work.
     pub(crate) fn new(what: &'static str) -> Self {
         let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %  {msg}")
             .expect("the template is well-formed");

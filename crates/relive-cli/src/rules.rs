@@ -7,14 +7,15 @@ use serde::Serialize;
 /// No cursor reaches this value, because counters of operations stay below it.
 const UNREACHABLE_CURSOR: f64 = 1e15;
 
-/// The bounds of a limiter, if it has any. Bounds that no cursor reaches, such as dm-reverb's 1e300, count as none.
+/// Returns the bounds of a limiter, if it has any. Bounds that no cursor reaches, such as dm-reverb's 1e300, count as
+/// none.
 pub(crate) fn bounds(limiter: &RateLimiterConfig) -> (Option<f64>, Option<f64>) {
     let min = Some(limiter.min_diff).filter(|min| *min > -UNREACHABLE_CURSOR);
     let max = Some(limiter.max_diff).filter(|max| *max < UNREACHABLE_CURSOR);
     (min, max)
 }
 
-/// The rules that choose items.
+/// Returns the rules that choose items.
 pub(crate) fn selectors(config: &TableConfig) -> String {
     let times = match config.max_times_sampled {
         1 => "once".to_owned(),

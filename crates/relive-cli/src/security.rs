@@ -72,7 +72,7 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 }
 
 impl ServerSecurity {
-    /// The values given here; missing ones are taken from `config`.
+    /// Returns the values given here; missing ones are taken from `config`.
     ///
     /// # Errors
     /// A value is given without another that it requires.
@@ -98,7 +98,7 @@ impl ServerSecurity {
         Ok(both)
     }
 
-    /// An endpoint at `address`.
+    /// Returns an endpoint at `address`.
     pub(crate) fn endpoint(&self, address: SocketAddr) -> Endpoint {
         let mut endpoint = Endpoint::new(address);
         if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
@@ -113,7 +113,7 @@ impl ServerSecurity {
         }
     }
 
-    /// `options` with the given bounds.
+    /// Returns `options` with the given bounds.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
         let options = match self.max_connections {
             Some(connections) => options.max_connections(connections.get()),
@@ -168,7 +168,7 @@ impl ClientSecurity {
         ClientSecurity { known_token: token, ..self }
     }
 
-    /// The options again, for a process that connects to the same server.
+    /// Returns the options as arguments for a process that connects to the same server.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let ClientSecurity { token_file, tls_ca, tls_cert, tls_key, tls_server_name, known_token: _ } = self;
         let files = [
@@ -211,7 +211,7 @@ impl ClientSecurity {
         })
     }
 
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     pub(crate) fn token(&self) -> Result<Option<String>> {
         let known = || self.known_token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
         let Some(path) = &self.token_file else { return Ok(known()) };

@@ -32,7 +32,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A client of this server, once a process listens there.
+    /// Returns a client for this server, once a process listens there.
     ///
     /// Clients wait for a server to start, which suits actors; a person should be notified at once if it is not
     /// running.
@@ -51,12 +51,12 @@ impl Target {
         Err(self.unreachable(&why))
     }
 
-    /// A client with its own connection.
+    /// Returns a client with its own connection.
     pub(crate) fn client(&self) -> Result<Client> {
         self.client_by(TransportChoice::Auto)
     }
 
-    /// A client with its own connection over a given transport.
+    /// Returns a client with its own connection over a given transport.
     pub(crate) fn client_by(&self, transport: TransportChoice) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout).transport(transport);
         let options = self.security.apply(options)?;
@@ -68,7 +68,7 @@ impl Target {
         })
     }
 
-    /// The failure of the first call, after some process accepted the connection.
+    /// Returns the failure of the first call, after some process accepted the connection.
     pub(crate) fn explain(&self, error: Error) -> Failure {
         if !is_of_transport(&error) || error.kind() == ErrorKind::PermissionDenied {
             return Failure::from(error);
@@ -81,7 +81,7 @@ impl Target {
         Failure::text(Kind::Unreachable, format!("{text}; {advice}"))
     }
 
-    /// The failure of a call after earlier calls were answered.
+    /// Returns the failure of a call after earlier calls were answered.
     pub(crate) fn lost(&self, error: Error) -> Failure {
         if kind_of(&error) != Kind::Unreachable {
             return Failure::from(error);
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// One of a client's addresses, in the form that sockets accept.
+/// Returns one of a client's addresses, in the form that sockets accept.
 fn host_and_port(address: &str) -> &str {
     let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
     authority.trim_start_matches('/')

@@ -93,12 +93,12 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number == 1, noun))
 }
 
-/// The singular of the noun for one, its plural for any other number.
+/// Returns the singular of the noun for one, its plural for any other number.
 pub(crate) fn plural(is_one: bool, noun: &str) -> String {
     if is_one { noun.to_owned() } else { format!("{noun}s") }
 }
 
-/// A number in few characters: three decimals, or four digits and an exponent if these do not suffice.
+/// Returns a number in few characters: three decimals, or four digits and an exponent if these do not suffice.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
@@ -110,7 +110,7 @@ pub(crate) fn number(value: f64) -> String {
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
 
-/// A number of bytes with three or four digits, such as `4.83 MiB`.
+/// Returns a number of bytes with three or four digits, such as `4.83 MiB`.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
@@ -129,7 +129,7 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A rate per second: whole from 100 on, with one digit below.
+/// Returns a rate per second: whole from 100 on, with one digit below.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 {
         return format!("{per_second:.1}/s");
@@ -140,7 +140,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     format!("{}/s", count(whole))
 }
 
-/// A time with its two largest units, such as `3 min 12 s`.
+/// Returns a time with its two largest units, such as `3 min 12 s`.
 pub(crate) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
@@ -152,7 +152,7 @@ pub(crate) fn time(duration: Duration) -> String {
     }
 }
 
-/// A point in time, such as `2026-11-20 11:16:35 UTC`.
+/// Returns a point in time, such as `2026-11-20 11:16:35 UTC`.
 pub(crate) fn utc(time: Timestamp) -> String {
     let (seconds, _) = time.to_parts();
     let at = DateTime::from_timestamp(seconds, 0).expect("64 bits of nanoseconds end in the year 2262");
@@ -171,7 +171,7 @@ pub(crate) enum BytesEntry {
 }
 
 impl BytesEntry {
-    /// The number, or the reason why it is invalid.
+    /// Returns the number, or the reason why it is invalid.
     pub(crate) fn parse(&self) -> Result<u64, String> {
         match self {
             Self::Number(number) => parse_bytes(&number.to_string()),

@@ -16,7 +16,7 @@ use relive_client::{
     Windows,
 };
 
-/// Steps are freed on a different thread than the one that allocated them.
+/// Steps are not freed on the thread that allocated them.
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

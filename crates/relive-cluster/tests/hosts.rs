@@ -27,8 +27,8 @@ fn near(hosts: &TwoHosts) -> (Port, Flow<Bytes>) {
     (port, Flow::from_pull("shard", reader).try_for_each(|item| item))
 }
 
-/// Starts shard 0 on the far host, which sends this many numbers. Returns how many it had sent when it could not
-/// continue.
+/// Starts shard 0 on the far host, which sends this many numbers. Returns how many numbers the shard had sent when it
+/// could not continue.
 fn far(
     hosts: &TwoHosts,
     port: &Port,
@@ -47,7 +47,7 @@ fn far(
     })
 }
 
-/// The next number; `None` if none arrives for a while.
+/// Returns the next number; `None` if none arrives for a while.
 fn next(items: &mut Flow<Bytes>) -> Option<u64> {
     match items.next_within(SILENCE)? {
         Ok(item) => Some(u64::from_le_bytes(item[..].try_into().unwrap())),

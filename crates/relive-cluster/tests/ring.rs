@@ -65,7 +65,7 @@ fn joining_a_complete_ring_is_refused_at_once() {
     assert_eq!((working.join().unwrap(), numbers), ([3.0], [3.0]));
 }
 
-/// Numbers with sums that depend on their order.
+/// Returns numbers with sums that depend on their order.
 fn numbers(rank: u32, len: usize) -> Vec<f32> {
     (0..len)
         .map(|index| {
@@ -281,7 +281,7 @@ impl Drop for Running {
     }
 }
 
-/// The error of the first of three members after the last one has received a signal.
+/// Returns the error of the first of three members after the last one has received a signal.
 fn after(signal: rustix::process::Signal) -> (RingError, u32, Duration) {
     let meeting = Meeting::open("127.0.0.1:0", quick()).unwrap();
     let start = |rank: u32| {

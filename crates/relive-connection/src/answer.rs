@@ -18,7 +18,7 @@ const STREAM_REMOVED_TEXT: &str = "Stream removed";
 /// The text of errors for a rate limiter's timeout.
 pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
 
-/// Converts a server's status for `operation` to an error of a client.
+/// Converts a server's status for `operation` to a client error.
 pub fn status_error(operation: &str, status: Status) -> Error {
     let kind = kind_of(&status);
     let text = match (refused_by_tls(&status), status.message()) {
@@ -30,7 +30,7 @@ pub fn status_error(operation: &str, status: Status) -> Error {
     Error::with_source(kind, format!("{operation}: {text}"), status)
 }
 
-/// Converts an error of a table of this process for `operation`; the text is the same as from a server.
+/// Converts an error from a table in this process for `operation`; the text is the same as from a server.
 pub fn engine_error(operation: &str, error: EngineError) -> Error {
     let text = match error.kind() {
         ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
@@ -115,7 +115,7 @@ fn is_broken_stream(status: &Status) -> bool {
     }
 }
 
-/// Returns whether the status was created on this side because of the transport, not by the server.
+/// Returns whether the status was created on this side because of a transport error, and not by the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }

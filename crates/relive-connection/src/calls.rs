@@ -28,7 +28,7 @@ impl Connection {
     /// Returns the conditions for which samples and inserts of `table` are waiting.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; as [`status`](Self::status).
+    /// `NotFound` for an unknown table, and the errors of [`status`](Self::status).
     pub async fn waits(&self, table: &str, timeout: Duration) -> Result<Waits> {
         let status = self.status(timeout).await?;
         status.table(table).map(|table| table.waits.clone()).ok_or_else(|| {

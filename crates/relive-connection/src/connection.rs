@@ -69,17 +69,17 @@ impl Connection {
         self.shared.remote.channels()
     }
 
-    /// Returns a client of dm-reverb's protocol on the channel.
+    /// Returns a client for dm-reverb's protocol on the channel.
     pub fn stub(&self) -> ReverbStub {
         self.shared.remote.stub()
     }
 
-    /// Returns a client of dm-reverb's protocol on a separate connection.
+    /// Returns a client for dm-reverb's protocol on a separate connection.
     pub fn dedicated_stub(&self) -> ReverbStub {
         self.shared.remote.dedicated_stub()
     }
 
-    /// Returns a client of Relive's own calls on the channel.
+    /// Returns a client for Relive's own calls on the channel.
     pub fn replay_stub(&self) -> ReplayServiceClient<GrpcChannel> {
         self.shared.remote.replay_stub()
     }

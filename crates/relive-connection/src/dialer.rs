@@ -34,7 +34,7 @@ pub(crate) struct Transports {
     found: Mutex<Option<Option<Dialer>>>,
 }
 
-/// Opens connections of the bulk path.
+/// Opens connections on the bulk path.
 #[derive(Debug, Clone)]
 pub struct Dialer {
     target: Target,
@@ -65,7 +65,7 @@ enum Target {
 }
 
 impl Dialer {
-    /// Returns the transport of its connections.
+    /// Returns the transport that the dialer's connections use.
     pub fn transport(&self) -> Transport {
         match (&self.target, self.shared_memory) {
             (Target::Tcp(_) | Target::Tls(_), _) => Transport::Tcp,

@@ -9,7 +9,7 @@ use relive_table::ErrorKind;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of every call of a client.
+/// The error type of all client calls.
 ///
 /// Cheap to clone, since a failed writer returns the same error from every later call.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Returns this error of another call as an error of `operation`, which made that call.
+    /// Converts this error from another call to an error of `operation`, which made that call.
     pub fn renamed(self, operation: &str) -> Error {
         let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let text = match self.0.message.split_once(": ") {

@@ -1,7 +1,7 @@
-//! The connection to one replay server, or to the tables of this process: the lowest layer of the client.
+//! The connection to one replay server, or to the tables in this process: the lowest layer of the client.
 //!
 //! [`Connection`] makes calls with one request and one response over gRPC, and negotiates the transport for bulk data
-//! ([`Dialer`]). [`Local`] has the same calls for an engine of this process. `relive-client` combines them with writers
+//! ([`Dialer`]). [`Local`] has the same calls for an engine in this process. `relive-client` combines them with writers
 //! and readers for users.
 #![forbid(unsafe_code)]
 

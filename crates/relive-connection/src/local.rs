@@ -1,4 +1,4 @@
-//! The connection to tables of this process: calls without messages.
+//! The connection to tables in this process: calls without messages.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -106,7 +106,7 @@ impl Local {
         }
     }
 
-    /// Proposes the structure of the items of `table`. Returns whether the table keeps it.
+    /// Proposes the structure of the items of `table`. Returns whether the table keeps this structure.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for a structure without columns or beyond the limits.
@@ -132,7 +132,7 @@ impl Local {
         Ok(self.table("column_names", table)?.columns().as_deref().cloned())
     }
 
-    /// Changes rules of `table`: all of them or none.
+    /// Changes the rules of `table`: all of them or none.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range.

@@ -81,7 +81,7 @@ impl Connection {
     /// already had another one. `None` for a dm-reverb server, which keeps no structures.
     ///
     /// # Errors
-    /// Same as [`name_columns`](Self::name_columns); also `Protocol` for an invalid response.
+    /// The errors of [`name_columns`](Self::name_columns), and `Protocol` for an invalid response.
     pub async fn agree_on_columns(
         &self,
         table: &str,
@@ -96,7 +96,7 @@ impl Connection {
             .map_err(|error| Error::with_source(ErrorKind::Protocol, format!("name_columns: {error}"), error))
     }
 
-    /// Sends a proposal of a writer. Only logs the result.
+    /// Sends a proposal from a writer. Only logs the result.
     pub async fn propose(&self, proposal: &Proposal, timeout: Duration) {
         let Proposal { table, structure } = proposal;
         proposal.log(self.name_columns(table, structure, timeout).await);

@@ -1,4 +1,4 @@
-//! Changing the tables of a server while they are in use.
+//! Changes the tables of a server while they are in use.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Changes rules of `table` while it is in use: all of them or none.
+    /// Changes the rules of `table` while it is in use: all of them or none.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range; `Unimplemented` from a dm-reverb

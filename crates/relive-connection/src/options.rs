@@ -1,4 +1,4 @@
-//! Options of a client.
+//! Options for a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use relive_transport::tls::ClientTls;
 
 use crate::transport::TransportChoice;
 
-/// Options of a `Client`.
+/// Options for a `Client`.
 ///
 /// | Option | Default | Unit |
 /// |---|---|---|
@@ -21,7 +21,7 @@ use crate::transport::TransportChoice;
 /// | [`transport`](Self::transport) | [`Auto`](TransportChoice::Auto) | |
 /// | [`token`](Self::token), [`tls`](Self::tls), [`tls_name`](Self::tls_name) | none | |
 ///
-/// Only [`timeout`](Self::timeout) affects a client of tables in the same process.
+/// Only [`timeout`](Self::timeout) affects a client for tables in the same process.
 ///
 /// ```
 /// use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::channel::{Channels, GrpcChannel, TlsTarget};
 use crate::options::ClientOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// A client of dm-reverb's protocol on our connection.
+/// A client for dm-reverb's protocol on our connection.
 pub type ReverbStub = ReverbServiceClient<GrpcChannel>;
 
 /// The largest HTTP/2 frame that the server may send. A 400 kB item in 16 KiB frames, the default, would cost 25
@@ -103,7 +103,8 @@ fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, toni
         .max_frame_size(MAX_FRAME_BYTES))
 }
 
-/// An address that begins with `https` uses the system's trusted certificates, unless the options set others.
+/// Returns the TLS settings for an address. An address that begins with `https` uses the system's trusted certificates,
+/// unless the options set others.
 fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTarget>> {
     if !address.has_tls() {
         return Ok(None);

@@ -11,10 +11,10 @@ use crate::Result;
 use crate::connection::{Connection, Shared};
 use crate::report::ServerInfo;
 
-/// Timeout of a request for a server's tables while it is away.
+/// Timeout for a request for a server's tables while it is away.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of responses after which a server counts as returned.
+/// The number of responses after which a server counts as returned.
 const ANSWERS: u32 = 2;
 
 impl Connection {

@@ -69,7 +69,7 @@ impl Deadline {
     }
 }
 
-/// A timer for the deadline of a caller. It is created when there is a deadline, and reset when the deadline moves.
+/// A timer for a caller's deadline. It is created when there is a deadline, and reset when the deadline moves.
 #[derive(Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 

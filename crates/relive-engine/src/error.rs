@@ -1,4 +1,4 @@
-//! Errors of operations on tables, and of building an engine.
+//! Errors from operations on tables, and from building an engine.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -162,12 +162,12 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// The error of a checkpointer that failed with `error`.
+    /// Returns the error for a checkpointer that failed with `error`.
     pub fn checkpoint(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Checkpoint { source: Arc::new(error) }
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -2,38 +2,39 @@
 
 use std::time::Duration;
 
-/// Inserts that may wait in one table, over all streams. The server stops reading a stream long before (see
-/// [`read_ahead`]); this limit bounds the inserts that ended streams can leave behind.
+/// The number of inserts that may wait in one table, over all streams. The server stops reading a stream long before
+/// (see [`read_ahead`]); this limit bounds the inserts that ended streams can leave behind.
 pub const MAX_WAITING_INSERTS: usize = 1 << 20;
 
 /// Sample requests that may wait in one table. Each costs about 200 bytes, so the queue stays under 20 MB.
 pub const MAX_WAITING_SAMPLES: usize = 100_000;
 
-/// Samples that one request may take under one lock.
+/// The number of samples that one request may take under one lock.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
-/// Bytes of samples that are copied under the lock of their table: a few tens of microseconds of work.
+/// The number of bytes of samples that are copied under the lock of their table: a few tens of microseconds of work.
 pub const MAX_COPIED_BYTES: usize = 256 << 10;
 
 /// Waiters that a description of a table lists; further ones are only counted.
 pub const MAX_LISTED_WAITERS: usize = 100;
 
-/// Items on one page of a listing. Their messages take about 60 bytes each.
+/// The number of items on one page of a listing. Their messages take about 60 bytes each.
 pub const MAX_LISTED_ITEMS: usize = 100_000;
 
-/// Slots that a listing scans under one lock: a few tens of microseconds of work.
+/// The number of slots that a listing scans under one lock: a few tens of microseconds of work.
 pub const SLOTS_PER_LOCK: usize = 1_024;
 
-/// Keys that are looked up under one lock, for the same reason.
+/// The number of keys that are looked up under one lock, for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
-/// Items that are evicted under one lock after a table's bounds were lowered: well under a millisecond of work.
+/// The number of items that are evicted under one lock after a table's bounds were lowered: well under a millisecond of
+/// work.
 pub const EVICTIONS_PER_LOCK: usize = 1_024;
 
-/// Changes of tables that an engine remembers: a few days of an operator's work, 20 KB.
+/// Changes to tables that an engine remembers: a few days of an operator's work, 20 KB.
 pub const MAX_LISTED_CHANGES: usize = 100;
 
-/// Slots that [`peek`](crate::TableHandle::peek) scans under one lock.
+/// The number of slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
 /// How long a table's lock may go to any thread before it goes to the thread that has waited longest: much longer than
@@ -48,38 +49,39 @@ pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 /// busy.
 pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Columns of a structure that writers give their items: enough for any agent's steps, and few enough that the cost for
-/// a server is negligible.
+/// The number of columns of a structure that writers give their items: enough for any agent's steps, and few enough
+/// that the cost for a server is negligible.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;
 
-/// Depth of such a structure: the protocol's limit for signatures.
+/// The depth of such a structure: the protocol's limit for signatures.
 pub const MAX_NAMED_DEPTH: usize = 32;
 
 /// Containers and columns of such a structure, including empty containers.
 pub const MAX_NAMED_PLACES: usize = 16_384;
 
-/// Bytes of all names in such a structure.
+/// The number of bytes of all names in such a structure.
 pub const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// Time after which an insert that an extension requested is abandoned if the other table's limiter still blocks it.
+/// The time after which an insert that an extension requested is abandoned if the other table's limiter still blocks
+/// it.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a writer waits for memory before it fails, unless the builder sets another time: long enough for a reader
 /// to catch up, and short enough that a problem is noticed.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
-/// Time between two checks of a caller that waits for memory. Tables wake it when they free chunks; the checks detect
-/// chunks that are freed elsewhere.
+/// The time between two checks on a caller that waits for memory. Tables wake it when they free chunks; the checks
+/// detect chunks that are freed elsewhere.
 pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
 
-/// Time that each waiter adds to that interval, so that all waiters together check at most 10,000 times a second.
+/// The time that each waiter adds to that interval, so that all waiters together check at most 10,000 times a second.
 pub const MEMORY_RECHECK_PER_WAITER: Duration = Duration::from_micros(100);
 
 /// Tables of one engine: far above any practical number, and low enough that a scan of all tables stays cheap.
 pub const MAX_TABLES: usize = 10_000;
 
-/// Number of waiting inserts at which the server stops reading a stream that feeds a table of `max_size` items: a tenth
-/// of the table, at least 1 and at most 1,000, as in dm-reverb.
+/// Returns the number of waiting inserts at which the server stops reading a stream that feeds a table of `max_size`
+/// items: a tenth of the table, at least 1 and at most 1,000, as in dm-reverb.
 #[must_use]
 pub fn read_ahead(max_size: u64) -> usize {
     usize::try_from((max_size / 10).clamp(1, 1_000)).unwrap_or(1_000)

@@ -33,7 +33,7 @@ fn names_must_be_present_and_unique() {
     assert_eq!(error.to_string(), "Priority table c was not found; this server has: a, b");
 }
 
-/// The keys of 64 samples of a table with the items 1 to 20.
+/// Returns the keys of 64 samples of a table with the items 1 to 20.
 async fn drawn(engine: &Engine, name: &str) -> Vec<u64> {
     let table = engine.table(name).expect("the table is there");
     Writer::new(&table).insert(1..=20);
@@ -96,7 +96,8 @@ fn referenced_bytes_follow_inserts_evictions_updates_and_resets() {
     assert_eq!(table.status().referenced_bytes, 0);
 }
 
-/// Copies samples of items whose only value is their key, or returns how many items were sampled without copying.
+/// Copies samples of items whose only value is the item's key; on failure, returns how many items were sampled without
+/// copying.
 #[cfg(test)]
 mod rows {
     use super::*;

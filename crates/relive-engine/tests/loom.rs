@@ -141,7 +141,7 @@ fn asked_after_a_write(engine: &Engine, key: u64) -> usize {
     items
 }
 
-/// A table in two shards that can be sampled once it has two items.
+/// Returns a table in two shards that can be sampled once it has two items.
 fn shards() -> (Engine, relive_engine::TableHandle) {
     let limiter = relive_table::RateLimiterConfig::min_size(2).unwrap();
     common::engine(TableConfig::new("t").shards(2).rate_limiter(limiter))

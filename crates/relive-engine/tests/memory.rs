@@ -23,7 +23,7 @@ use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilde
 
 const WAIT: Duration = Duration::from_secs(10);
 
-/// An engine with room for 1,000 bytes.
+/// Returns an engine with room for 1,000 bytes.
 fn engine() -> Engine {
     let tables = ["small", "large"].map(TableConfig::new);
     let builder = tables.into_iter().fold(Engine::builder().seed(1), EngineBuilder::table);
@@ -54,7 +54,7 @@ fn poll(gate: &mut MemoryGate) -> Poll<Result<(), EngineError>> {
     gate.poll_open(&mut Context::from_waker(Waker::noop()), || 0)
 }
 
-/// Counts how often it is woken.
+/// Counts how often the waker is woken.
 #[derive(Default)]
 struct Alarm(AtomicUsize);
 

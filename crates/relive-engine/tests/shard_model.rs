@@ -24,7 +24,7 @@ enum Op {
 
 #[derive(Debug, Default)]
 struct Model {
-    /// Priority and number of samples by key.
+    /// The priority and number of samples by key.
     items: BTreeMap<u64, (f64, i32)>,
     inserts: i64,
     samples: i64,
@@ -64,7 +64,7 @@ fn configs() -> impl Strategy<Value = TableConfig> {
     )
 }
 
-/// The samples that are available at once; empty if the request would wait.
+/// Returns the samples that are available at once; empty if the request would wait.
 fn sample(table: &TableHandle, limit: usize) -> Vec<Sampled> {
     let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who: "test".into() };
     let future = table.sample(request);

@@ -356,7 +356,7 @@ fn unsupported_sharded_tables_are_refused_with_advice() {
     assert_eq!(none.to_string(), "shards of table \"t\" must be from 1 to 64, got 0");
 }
 
-/// The content of a table that a snapshot preserves.
+/// Returns the content of a table that a snapshot preserves.
 fn content(engine: &Engine) -> impl PartialEq + std::fmt::Debug + use<> {
     let snapshot = engine.snapshot();
     let table = &snapshot.tables[0];

@@ -20,7 +20,7 @@ use crate::timestep::TimeStep;
 ///
 /// [`conformance::check`](crate::conformance::check) tests all these rules.
 pub trait Environment: Send {
-    /// The specs of the environment's inputs and outputs; they never change.
+    /// Returns the specs of the environment's inputs and outputs; they never change.
     fn spec(&self) -> &EnvironmentSpec;
 
     /// Starts an episode.
@@ -32,7 +32,7 @@ pub trait Environment: Send {
     /// Takes an action.
     ///
     /// # Errors
-    /// [`EnvError::Action`] if the spec does not allow the action; also the errors of [`reset`](Self::reset).
+    /// [`EnvError::Action`] if the spec does not allow the action, and the errors of [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
     /// Writes the action of a demonstrator that has mastered the task, and returns whether the environment has a
@@ -44,8 +44,8 @@ pub trait Environment: Send {
         Ok(false)
     }
 
-    /// The state on which the future depends, random streams included; `None` if the environment cannot provide it.
-    /// Only [`restore`](Self::restore) of the same version can read the bytes.
+    /// Returns the state on which the future depends, random streams included; `None` if the environment cannot provide
+    /// it. Only [`restore`](Self::restore) in the same version can read the bytes.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }

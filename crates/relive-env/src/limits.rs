@@ -1,17 +1,18 @@
 //! The limits of this crate, each with the reason for its value.
 
-/// Limit on the size of a [`Buffer`](crate::Buffer), 16 GiB: a larger size indicates a mistake in a spec.
+/// The limit on the size of a [`Buffer`](crate::Buffer), 16 GiB: a larger size indicates a mistake in a spec.
 pub const MAX_BUFFER_BYTES: usize = 1 << 34;
 
-/// Limit on the environments stepped together. A higher number is a mistake: one step of this many environments takes a
-/// second.
+/// The limit on the environments stepped together. A higher number is a mistake: one step of this many environments
+/// takes a second.
 pub const MAX_ENVIRONMENTS: usize = 1 << 24;
 
-/// Limit on the threads that step environments together.
+/// The limit on the threads that step environments together.
 pub const MAX_THREADS: usize = 256;
 
-/// Limit on stacked frames, and on repeats of an action.
+/// The limit on stacked frames, and on repeats of an action.
 pub const MAX_REPEATS: usize = 1 << 16;
 
-/// Limit on the rows, columns, bits, distractors or links of a bsuite environment; bsuite's own settings go up to 100.
+/// The limit on the rows, columns, bits, distractors or links of a bsuite environment; bsuite's own settings go up to
+/// 100.
 pub const MAX_BSUITE_SIZE: u32 = 4096;

@@ -94,7 +94,7 @@ fn is_bounded(spec: &ArraySpec) -> bool {
     })
 }
 
-/// A number with noise added, within its bounds.
+/// Returns a number with noise added, within its bounds.
 fn moved(value: f64, (low, high): (f64, f64), share: f64, stream: &mut Generator) -> f64 {
     // Box and Muller's method; the first number is never 0.
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// The square as computed by C's `pow`, which differs from `value * value` one time in a thousand. Bit-identical
-/// trajectories need this function. The exponent must be hidden from the compiler.
+/// Returns the square as computed by C's `pow`, which differs from `value * value` one time in a thousand.
+/// Bit-identical trajectories need this function. The exponent must be hidden from the compiler.
 #[inline]
 pub(crate) fn square(value: f64) -> f64 {
     value.powf(black_box(2.0))
@@ -15,7 +15,7 @@ pub(crate) fn square_single(value: f32) -> f32 {
     value.powf(black_box(2.0))
 }
 
-/// The remainder with the sign of the divisor, which is positive here.
+/// Returns the remainder with the sign of the divisor, which is positive here.
 #[inline]
 pub(crate) fn remainder(value: f64, divisor: f64) -> f64 {
     let rest = value % divisor;

@@ -30,7 +30,7 @@ pub struct RandomPolicy {
 }
 
 impl RandomPolicy {
-    /// A policy for actions of this nest.
+    /// Creates a policy for actions of this nest.
     #[must_use]
     pub fn new(actions: &Nest<ArraySpec>, seed: u64) -> Self {
         Self { leaves: actions.leaves().cloned().collect(), stream: Generator::new(seed) }
@@ -82,7 +82,7 @@ fn closed(dtype: DType, (low, high): (f64, f64)) -> (f64, f64) {
     }
 }
 
-/// The nearest float32 that is not beyond the bounds.
+/// Returns the nearest float32 that is not beyond the bounds.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
 pub(crate) fn within(value: f64, low: f64, high: f64) -> f32 {
     let rounded = value as f32;

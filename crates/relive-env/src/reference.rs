@@ -34,8 +34,8 @@ impl ReferenceScores {
         )))
     }
 
-    /// The reference of a native environment: the measured return of a random policy (200 episodes), and the optimum or
-    /// a value near it. `None` for other names, and for bsuite's, which have their own scores.
+    /// Returns the reference of a native environment: the measured return of a random policy (200 episodes), and the
+    /// optimum or a value near it. `None` for other names, and for bsuite's, which have their own scores.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let (random, expert) = match name {
@@ -53,19 +53,19 @@ impl ReferenceScores {
         Some(Self { random, expert })
     }
 
-    /// The mean return of a random policy.
+    /// Returns the mean return of a random policy.
     #[must_use]
     pub fn random(self) -> f64 {
         self.random
     }
 
-    /// The mean return of an expert.
+    /// Returns the mean return of an expert.
     #[must_use]
     pub fn expert(self) -> f64 {
         self.expert
     }
 
-    /// The score of a return: 0 for the random policy's, 100 for the expert's, as in D4RL (Fu et al. 2020).
+    /// Returns the score of a return: 0 for the random policy's, 100 for the expert's, as in D4RL (Fu et al. 2020).
     #[must_use]
     pub fn normalized(self, episode_return: f64) -> f64 {
         100.0 * (episode_return - self.random) / (self.expert - self.random)

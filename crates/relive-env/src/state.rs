@@ -120,7 +120,7 @@ impl<'a> State<'a> {
         self.fields(values);
     }
 
-    /// A list of variable length. `empty` creates the elements that are read.
+    /// Returns a list of variable length. `empty` creates the elements that are read.
     pub fn list<T>(
         &mut self,
         list: &mut Vec<T>,

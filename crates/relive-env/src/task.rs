@@ -59,10 +59,10 @@ pub trait Task: Send {
     /// `u32` for a choice, `&[f32]` for an array.
     type Action<'a>: FromAction<'a>;
 
-    /// The spec of observations, which are float32.
+    /// Returns the spec of observations, which are float32.
     fn observations(&self) -> ArraySpec;
 
-    /// The spec of actions: discrete, or an array of float32.
+    /// Returns the spec of actions: discrete, or an array of float32.
     fn actions(&self) -> ArraySpec;
 
     /// Starts an episode and writes its whole first observation.
@@ -74,7 +74,7 @@ pub trait Task: Send {
     /// Visits all fields that change.
     fn state(&mut self, state: &mut State<'_>);
 
-    /// The choice of a demonstrator that has mastered the task; `None` if the task has none.
+    /// Returns the choice of a demonstrator that has mastered the task; `None` if the task has none.
     fn demonstrated(&self) -> Option<i32> {
         None
     }
@@ -109,7 +109,7 @@ impl<'a> FromAction<'a> for &'a [f32] {
 pub struct Native<T> {
     task: T,
     spec: EnvironmentSpec,
-    /// Number of choices, or of elements of an action.
+    /// The number of choices, or of elements of an action.
     action_limit: usize,
     observation_len: usize,
     /// Whether the next step is a reset.
@@ -128,7 +128,7 @@ impl<T: Task> From<T> for Native<T> {
 }
 
 impl<T> Native<T> {
-    /// The task, including its totals.
+    /// Returns the task, including its totals.
     pub fn task(&self) -> &T {
         &self.task
     }

@@ -1,4 +1,4 @@
-//! The answers of an environment.
+//! The answers from an environment.
 
 /// The position of a step in its episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub enum StepType {
     Last,
 }
 
-/// One answer of an environment; its observation is in the caller's buffer.
+/// One answer from an environment; its observation is in the caller's buffer.
 ///
 /// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), a LAST with
 /// discount 0 is a terminated episode (*termination*). Discounts are the environment's, in `[0, 1]`; an agent
@@ -34,25 +34,25 @@ pub struct TimeStep {
 }
 
 impl TimeStep {
-    /// The first step of an episode.
+    /// Returns the first step of an episode.
     #[must_use]
     pub fn restart() -> Self {
         Self { step_type: StepType::First, reward: 0.0, discount: 1.0 }
     }
 
-    /// A step in the middle of an episode.
+    /// Returns a step in the middle of an episode.
     #[must_use]
     pub fn transition(reward: f64) -> Self {
         Self { step_type: StepType::Mid, reward, discount: 1.0 }
     }
 
-    /// The end of an episode, after which nothing can be earned.
+    /// Returns the end of an episode, after which nothing can be earned.
     #[must_use]
     pub fn termination(reward: f64) -> Self {
         Self { step_type: StepType::Last, reward, discount: 0.0 }
     }
 
-    /// An episode that is truncated, for example by a time limit.
+    /// Returns an episode that is truncated, for example by a time limit.
     #[must_use]
     pub fn truncation(reward: f64, discount: f64) -> Self {
         Self { step_type: StepType::Last, reward, discount }

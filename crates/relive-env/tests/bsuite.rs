@@ -86,7 +86,7 @@ fn random_play_matches_the_totals_of_the_original() {
     expected.iter().for_each(play);
 }
 
-/// The settings of the recorded trajectories.
+/// Returns the settings of the recorded trajectories.
 fn recorded(name: &str) -> Boxed {
     match name {
         "bandit" => Box::new(Bandit::new(3)),
@@ -106,7 +106,7 @@ fn recorded(name: &str) -> Boxed {
     }
 }
 
-/// The sum of an observation, and the sum of its elements multiplied by their positions, from 1.
+/// Returns the sum of an observation, and the sum of its elements multiplied by their positions, from 1.
 fn sums(observation: &[f32]) -> [f64; 2] {
     let plain = observation.iter().map(|value| f64::from(*value)).sum();
     let places = (1..).map(f64::from);

@@ -90,10 +90,10 @@ impl Answers<()> {
 }
 
 impl<T> Answers<T> {
-    /// Returns the responses of all servers.
+    /// Returns the responses from all servers.
     ///
     /// # Errors
-    /// A [`PartialFailure`] with the result at each server, unless all of them succeeded.
+    /// A [`PartialFailure`] with the result at each server, unless all calls succeeded.
     pub fn all(self) -> Result<Vec<(Arc<Member>, T)>> {
         if self.answers.iter().any(|(_, answer)| answer.is_err()) {
             return Err(self.failure());
@@ -101,7 +101,7 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// Returns the responses of the reachable servers.
+    /// Returns the responses from the reachable servers.
     ///
     /// # Errors
     /// A [`PartialFailure`] if any server refused, or none was reachable.

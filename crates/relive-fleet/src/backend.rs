@@ -18,7 +18,7 @@ use crate::signatures::{SignatureCache, TableSignature};
 /// How long a proposal of a writer waits for its server. Streams repeat the proposal after they reconnect.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One server, many servers or the tables of this process, with the known facts about the tables.
+/// One server, many servers or the tables in this process, with the known facts about the tables.
 ///
 /// Cheap to clone; clones share connections. Each clone has its own timeout.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ struct Shared {
 pub enum Target {
     /// One server.
     Server(Connection),
-    /// Tables of this process.
+    /// Tables in this process.
     Process(Local),
     /// Many servers.
     Fleet(Arc<Fleet>),
@@ -93,7 +93,7 @@ impl Backend {
         Backend { shared: Arc::clone(&self.shared), timeout }
     }
 
-    /// Returns the timeout of calls.
+    /// Returns the timeout for calls.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -108,7 +108,7 @@ impl Backend {
         &self.shared.proposals
     }
 
-    /// Returns the address: a URI; `in-process` for tables of this process; for many servers, the addresses as given.
+    /// Returns the address: a URI; `in-process` for tables in this process; for many servers, the addresses as given.
     pub fn address(&self) -> &str {
         match self.target() {
             Target::Server(server) => server.address(),
@@ -185,7 +185,7 @@ impl Backend {
         }
     }
 
-    /// Sends a proposal of a writer. Only logs the result.
+    /// Sends a proposal from a writer. Only logs the result.
     pub async fn propose(&self, proposal: &Proposal) {
         let backend = self.with_timeout(PROPOSAL_TIMEOUT.min(self.timeout));
         proposal.log(backend.name_columns(&proposal.table, &proposal.structure).await);

@@ -153,7 +153,7 @@ impl Fleet {
         })
     }
 
-    /// Changes rules of `table` at all servers.
+    /// Changes the rules of `table` at all servers.
     pub fn change_table<'a>(
         &'a self,
         table: &'a str,

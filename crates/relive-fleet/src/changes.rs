@@ -41,11 +41,11 @@ pub struct ServerState {
     pub since: Duration,
     /// Why the server is left out; empty if it is not.
     pub reason: String,
-    /// Number of writers' streams at this server.
+    /// The number of writers' streams at this server.
     pub writers: usize,
     /// How often the server was left out.
     pub times_left: u64,
-    /// Number of priority updates and deletions that were lost because this server, which had the keys, was away.
+    /// The number of priority updates and deletions that were lost because this server, which had the keys, was away.
     pub lost_updates: u64,
 }
 
@@ -76,7 +76,7 @@ impl ServerEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerChange {
-    /// Number of this change among all changes of this client, from 0.
+    /// The number of this change among all changes of this client, from 0.
     pub number: u64,
     /// Time, by the clock of the client's machine.
     pub at: SystemTime,

@@ -36,7 +36,7 @@ pub struct Fleet {
     pub(crate) assigning: Mutex<()>,
     /// Servers are checked one by one when they join, because two addresses may belong to the same server.
     pub(crate) joining: Mutex<()>,
-    /// Number of names that have not been resolved yet.
+    /// The number of names that have not been resolved yet.
     unresolved: AtomicUsize,
     settled: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,

@@ -18,12 +18,12 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) standing: ServerStanding,
-    /// The time since which the server has its standing.
+    /// When the server got its current standing.
     pub(crate) since: Instant,
     /// Why the server is left out.
     pub(crate) reason: String,
     pub(crate) times_left: u64,
-    /// Number of failures since the server last answered.
+    /// The number of failures since the server last answered.
     failures: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The backends of a client: one server, many servers used as one, or the tables of this process.
+//! The backends of a client: one server, many servers used as one, or the tables in this process.
 //!
 //! Servers are independent of each other; this crate combines them. A [`Fleet`] is the set. Each [`Member`] has a task
 //! that watches it (`watch`), and each name has a task that looks for servers that join and leave (`resolve`). Writers

@@ -44,7 +44,7 @@ pub struct Member {
     refresh_now: Notify,
     /// Whether the server is no longer among the addresses of its name.
     pub(crate) retired: AtomicBool,
-    /// Number of writers' streams.
+    /// The number of writers' streams.
     pub(crate) writers: AtomicUsize,
     pub(crate) lost_updates: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! Combines the reports of servers.
+//! Combines reports from several servers.
 //!
 //! Numbers are sums, including bounds on a table's size. Rules that apply at each server separately, such as rate
 //! limiters, are taken from the first server.

@@ -37,7 +37,7 @@ impl TableSignature {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Checks that items with columns of these types and shapes match the table.
+    /// Checks that items with columns with these types and shapes match the table.
     ///
     /// # Errors
     /// `InvalidArgument`; the message contains the columns that the signature requires.

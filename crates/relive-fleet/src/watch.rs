@@ -39,7 +39,7 @@ async fn run(fleet: WeakFleet, server: Arc<Member>) {
 }
 
 /// Returns the response, if it arrives in time. If this process itself was not scheduled in the meantime, it checks
-/// once more before it treats the server as failed.
+/// again before it treats the server as failed.
 async fn answer_within(
     limit: Duration,
     answer: impl Future<Output = Result<ServerInfo>>,

@@ -108,7 +108,7 @@ impl Checkpoint {
         }
     }
 
-    /// The error of an operator that cannot be saved at all, with the reason.
+    /// Returns the error of an operator that cannot be saved at all, with the reason.
     #[must_use]
     pub fn refusal(&self, reason: &str) -> FlowError {
         FlowError::new(ErrorKind::Unsaved, format!("{}: {reason}", self.name()))
@@ -148,7 +148,7 @@ impl Checkpoint {
         is_first
     }
 
-    /// The operators, after all were visited. If some operators hold items, these operators are the error.
+    /// Returns the operators, after all were visited. If some operators hold items, these operators are the error.
     pub(crate) fn into_written(self) -> Result<Vec<OperatorState>, Vec<(String, usize)>> {
         if self.held.is_empty() { Ok(self.operators) } else { Err(self.held) }
     }

@@ -87,7 +87,7 @@ impl<T: Clone> Duplicated<T> {
         polled
     }
 
-    /// The lead of the pulling copy, which is the furthest ahead, over the copy that is furthest behind.
+    /// Returns the lead of the pulling copy, which is the furthest ahead, over the copy that is furthest behind.
     fn lead(&self) -> usize {
         self.copies.iter().filter(|copy| !copy.is_dropped).map(|copy| copy.queue.len()).max().unwrap_or(0)
     }
@@ -169,7 +169,7 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the other copies;
+    /// Returns copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the other copies;
     /// `max_lead` is at least 1. A copy with this lead waits until the other copies are pulled, so the buffer contains
     /// at most `max_lead` items. Only the copy that pulls an error gets it.
     ///

@@ -76,25 +76,25 @@ impl FlowError {
         Self(Box::new(Inner { kind, place: Some(place), text, cause: Some(cause) }))
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operator where it occurred.
+    /// Returns the operator where the error occurred.
     #[must_use]
     pub fn operator(&self) -> Option<&str> {
         self.0.place.as_ref().map(|place| place.operator.as_str())
     }
 
-    /// The source of the item at which it occurred.
+    /// Returns the source of the item at which the error occurred.
     #[must_use]
     pub fn item_source(&self) -> Option<Source> {
         self.0.place.as_ref()?.source
     }
 
-    /// The number of the item at the operator, from 0.
+    /// Returns the number of the item at the operator, from 0.
     #[must_use]
     pub fn item(&self) -> Option<u64> {
         self.0.place.as_ref().map(|place| place.item)

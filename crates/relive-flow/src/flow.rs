@@ -28,7 +28,7 @@ pub struct Flow<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The items of an iterator.
+    /// Returns the items of an iterator.
     pub fn from_iter<I>(name: &str, items: I) -> Self
     where
         I: IntoIterator<Item = T>,
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Flow<T> {
         Self::from_pull(name, Items { items: items.into_iter(), taken: 0 })
     }
 
-    /// The items of a custom source.
+    /// Returns the items of a custom source.
     pub fn from_pull(name: &str, pull: impl Pull<T> + 'static) -> Self {
         Self::new(pull, Node::new(name, Vec::new()), Metrics::default())
     }
@@ -67,7 +67,7 @@ impl<T: Send + 'static> Flow<T> {
         Self { pull, node, metrics, take_order: TakeOrder::Arrival, signal, waker }
     }
 
-    /// A flow that only yields an error about its invalid arguments.
+    /// Returns a flow that only yields an error about its invalid arguments.
     pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
         struct Refused(Arc<Node>, Option<String>);
         impl<T> Pull<T> for Refused {
@@ -166,7 +166,7 @@ impl<T: 'static> Flow<T> {
     /// Like [`next`](Self::next), but with a timeout.
     ///
     /// # Errors
-    /// Same as [`next`](Self::next); also [`ErrorKind::Timeout`], which loses no items.
+    /// The errors of [`next`](Self::next), and [`ErrorKind::Timeout`], which loses no items.
     pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(timeout), true)
     }
@@ -174,13 +174,14 @@ impl<T: 'static> Flow<T> {
     /// Like [`next`](Self::next), but in short slices, for callers that do other work between two slices.
     ///
     /// # Errors
-    /// Same as [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at
-    /// the end of the slice, which loses no items.
+    /// The errors of [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at the end of
+    /// the slice, which loses no items.
     pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
 
-    /// The next item. `shares`: the graph is shared with other threads, and this thread waits for their progress.
+    /// Returns the next item. `shares`: the graph is shared with other threads, and this thread waits for their
+    /// progress.
     fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
             let (polled, pending) = self.poll();
@@ -222,7 +223,7 @@ impl<T: 'static> Flow<T> {
         (polled, turn.into_pending())
     }
 
-    /// A pull as part of another one.
+    /// Returns a pull as part of another one.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let outer = turn.set_take_order(self.take_order);
         let polled = self.pull.poll_next(turn);
@@ -267,7 +268,7 @@ impl<T: 'static> Flow<T> {
         FlowError::new(ErrorKind::Deadlock, text)
     }
 
-    /// The metrics that the operators of the graph share.
+    /// Returns the metrics that the operators of the graph share.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

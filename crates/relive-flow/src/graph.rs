@@ -14,7 +14,7 @@ pub(crate) struct Operator {
     is_in_shards: bool,
 }
 
-/// The operators of the graph that ends with `end`, each after the operators from which it pulls.
+/// Returns the operators of the graph that ends with `end`, each after the operators from which it pulls.
 pub(crate) fn operators(end: &Arc<Node>) -> Vec<Operator> {
     let mut list = Vec::new();
     add(vec![Arc::clone(end)], false, &mut list);
@@ -31,12 +31,12 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_unstarted())
     }
 
-    /// The number of its shards; `None` if it runs in the pulling thread.
+    /// Returns the number of the operator's shards; `None` if the operator runs in the pulling thread.
     pub(crate) fn shards(&self) -> Option<usize> {
         self.is_in_shards.then_some(self.nodes.len())
     }
 
-    /// Items that it has produced, in all shards.
+    /// Returns the number of items that the operator has produced, in all shards.
     pub(crate) fn items(&self) -> u64 {
         self.nodes.iter().map(|node| node.items()).sum()
     }
@@ -45,12 +45,12 @@ impl Operator {
         self.nodes.iter().map(|node| node.errors()).sum()
     }
 
-    /// The bytes of those items, in all shards, if they are measured.
+    /// Returns the bytes of the produced items, in all shards, if they are measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.bytes()).reduce(u64::saturating_add)
     }
 
-    /// Items in its queue, in all shards, if it has a queue.
+    /// Returns the number of items in the operator's queue, in all shards, if the operator has a queue.
     pub(crate) fn queued(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
     }
@@ -93,7 +93,7 @@ fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
     found
 }
 
-/// The last operators of shards; shards with equal operators form a group.
+/// Returns the last operators of shards; shards with equal operators form a group.
 fn alike(ends: impl Iterator<Item = Arc<Node>>) -> Vec<Vec<Arc<Node>>> {
     let mut groups: Vec<(Vec<_>, Vec<Arc<Node>>)> = Vec::new();
     for end in ends {

@@ -17,7 +17,7 @@ impl fmt::Display for Source {
 pub struct Tagged<T> {
     /// The item.
     pub item: T,
-    /// Its source; `None` if it has none, or was combined from items of several sources.
+    /// The item's source; `None` if the item has no source, or combines items from several sources.
     pub source: Option<Source>,
 }
 

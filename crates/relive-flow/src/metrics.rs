@@ -52,7 +52,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The average duration; `None` if there were no calls.
+    /// Returns the average duration; `None` if there were no calls.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
@@ -70,7 +70,7 @@ impl Metrics {
         });
     }
 
-    /// The value of a counter.
+    /// Returns the value of a counter.
     #[must_use]
     pub fn counter(&self, name: &str) -> i64 {
         self.with(|numbers| numbers.counters.get(name).copied().unwrap_or(0))
@@ -83,7 +83,7 @@ impl Metrics {
         });
     }
 
-    /// A value, if it was set.
+    /// Returns a value, if it was set.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         self.with(|numbers| numbers.values.get(name).copied())
@@ -104,7 +104,7 @@ impl Metrics {
         self.with(|numbers| numbers.timers.get(name).copied().unwrap_or_default())
     }
 
-    /// All counters, for saving and resuming a run.
+    /// Returns all counters, for saving and resuming a run.
     #[must_use]
     pub fn counters(&self) -> BTreeMap<String, i64> {
         self.with(|numbers| numbers.counters.clone())
@@ -141,7 +141,7 @@ impl Metrics {
         });
     }
 
-    /// The handle that contains the numbers.
+    /// Returns the handle that contains the numbers.
     fn holder(&self) -> Metrics {
         match &*self.0.lock() {
             Holder::Own(_) => self.clone(),

@@ -43,12 +43,12 @@ pub struct OperatorStatus {
     pub inputs: Vec<usize>,
     /// The number of its shards; `None` if it runs in the pulling thread.
     pub shards: Option<usize>,
-    /// Items that it has produced.
+    /// The number of items that it has produced.
     pub items: u64,
     /// The bytes of those items; `None` unless [`Flow::measured`] defines their sizes.
     pub bytes: Option<u64>,
-    /// Items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`, `gather_sync` and copies
-    /// have a queue. If shards fail and restart, the number is too low.
+    /// The number of items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`,
+    /// `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
     /// Errors that it has produced.
     pub errors: u64,
@@ -57,15 +57,15 @@ pub struct OperatorStatus {
 }
 
 impl Monitor {
-    /// All operators, each after the operators from which it pulls. The operators of a shard exist once the shard has
-    /// started, at the first pull.
+    /// Returns all operators, each after the operators from which it pulls. The operators of a shard exist once the
+    /// shard has started, at the first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
         graph::operators(&self.0).into_iter().map(status).collect()
     }
 
-    /// All operators as JSON: a list of objects with the fields of [`OperatorStatus`], times in seconds,
-    /// `null` for `None`.
+    /// Returns all operators as JSON: a list of objects with the fields of [`OperatorStatus`], times in seconds, `null`
+    /// for `None`.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -84,7 +84,7 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// The operators that block the graph: operators that have no item although their inputs do not wait.
+    /// Returns the operators that block the graph: operators that have no item although their inputs do not wait.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();
@@ -122,7 +122,7 @@ fn json(status: &OperatorStatus) -> String {
     )
 }
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {

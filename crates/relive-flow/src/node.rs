@@ -56,7 +56,7 @@ impl ShardNodes {
         self.0.lock().iter().any(Option::is_none)
     }
 
-    /// The last operators of the shards that have started.
+    /// Returns the last operators of the shards that have started.
     pub(crate) fn ends(&self) -> Vec<Arc<Node>> {
         self.0.lock().iter().flatten().cloned().collect()
     }
@@ -68,7 +68,7 @@ const NOT_MEASURED: u64 = u64::MAX;
 /// The origin of all wait times.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The nanoseconds since [`BEGUN`], at least 1.
+/// Returns the nanoseconds since [`BEGUN`], at least 1.
 fn now() -> u64 {
     u64::try_from(BEGUN.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
 }
@@ -118,7 +118,7 @@ impl Node {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// The bytes of the items that have left the operator, if they are measured.
+    /// Returns the bytes of the items that have left the operator, if they are measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
     }
@@ -134,8 +134,8 @@ impl Node {
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
-    /// The number of queued items, if it has a queue. Items that are taken or made concurrently may or may not be
-    /// counted.
+    /// Returns the number of queued items, if it has a queue. Items that are taken or made concurrently may or may not
+    /// be counted.
     pub(crate) fn queued(&self) -> Option<u64> {
         let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
@@ -211,7 +211,7 @@ pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -
         .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

@@ -15,7 +15,7 @@ pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
 ///
 /// A stream is not polled after its end. After an error it may be polled again, and continues with the next item.
 pub trait Pull<T>: Send {
-    /// Polls for the next item. If there is none yet, the method must arrange for a call of the [`waker`](Turn::waker)
+    /// Polls for the next item. If there is none yet, the method must arrange for a call to the [`waker`](Turn::waker)
     /// and return [`Poll::Pending`].
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
 
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
         Self { waker, take_order, stop: Stop::Never, pending: Pending::default() }
     }
 
-    /// This pull with a stop.
+    /// Returns this pull with a stop.
     pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
         Self { stop, ..self }
     }
@@ -125,7 +125,7 @@ impl<'a> Turn<'a> {
         self.stop == Stop::Stopped
     }
 
-    /// A pull of a part of the graph with another waker. [`follow`](Self::follow) adds its waits to this pull.
+    /// Returns a pull of a part of the graph with another waker. [`follow`](Self::follow) adds its waits to this pull.
     pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
     where
         'a: 'b,
@@ -145,7 +145,7 @@ impl<'a> Turn<'a> {
         part.pending.again.into_iter().for_each(|moment| self.wake_at(moment));
     }
 
-    /// The waker to call once there is an item.
+    /// Returns the waker to call once there is an item.
     pub fn waker(&mut self) -> &'a Waker {
         self.pending.needs = None;
         self.waker
@@ -165,7 +165,7 @@ impl<'a> Turn<'a> {
         self.waker
     }
 
-    /// The puller's waker, without marking it as taken.
+    /// Returns the puller's waker, without marking it as taken.
     pub(crate) fn outer_waker(&self) -> &'a Waker {
         self.waker
     }
@@ -180,7 +180,7 @@ impl<'a> Turn<'a> {
         std::mem::replace(&mut self.take_order, take_order)
     }
 
-    /// The waits of this pull.
+    /// Returns the waits of this pull.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending
     }

@@ -25,7 +25,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The ratio with the smallest tolerance.
+    /// Returns the ratio with the smallest tolerance.
     #[must_use]
     pub fn exact(samples_per_insert: f64, min_inserted: u64) -> Self {
         Self { samples_per_insert, min_inserted, tolerance: samples_per_insert.max(1.0) }
@@ -59,7 +59,7 @@ impl<T> Side<T> {
         Self { pull: flow.pull, count: 0, is_over: false }
     }
 
-    /// The flow's next item; `None` at its end, or if there is none yet.
+    /// Returns the flow's next item; `None` at its end, or if there is none yet.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
         match self.pull.poll_next(turn) {
             Poll::Ready(Some(item)) => {
@@ -76,7 +76,7 @@ impl<T> Side<T> {
 }
 
 impl<T> RatioState<T> {
-    /// The number of further samples that make the ratio exact.
+    /// Returns the number of further samples that make the ratio exact.
     fn due(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "counts of items stay far below 2^52")]
         let (inserted, sampled) =
@@ -122,9 +122,9 @@ impl<T> Pull<T> for RatioState<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Merges both flows with `samples_per_insert` items of `samples` per item of `inserts`, within the
-    /// tolerance. A flow that is ready may advance as far as the tolerance allows. The result ends when
-    /// neither flow may advance: the rest of the other flow is not pulled. Errors do not count as items.
+    /// Merges both flows with `samples_per_insert` items of `samples` per item of `inserts`, within the tolerance. A
+    /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance: the rest of
+    /// the other flow is not pulled. Errors do not count as items.
     ///
     /// An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///

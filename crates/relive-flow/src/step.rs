@@ -71,8 +71,8 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// The operators that currently hold items, between two pulls, with the number of items: incomplete
-    /// lists, buffered items, items that wait for another copy of a flow, and items kept by a stop.
+    /// Returns the operators that currently hold items, between two pulls, with the number of items: incomplete lists,
+    /// buffered items, items that wait for another copy of a flow, and items kept by a stop.
     ///
     /// # Errors
     /// [`ErrorKind::Unsaved`]: an operator does not report its items, as for [`save`](Self::save).

@@ -16,7 +16,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// A lock that is held while reading or changing the states of pulling threads, so that each view of them is
+/// Returns a lock that is held while reading or changing the states of pulling threads, so that each view of them is
 /// consistent.
 pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     #[cfg(not(relive_loom))]

@@ -17,12 +17,12 @@ const MAX_IN_A_ROW: u32 = 100;
 /// The order in which the items of several flows are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// One item of each flow in turn, waiting for each item: the order is deterministic.
+    /// One item from each flow in turn, waiting for each item: the order is deterministic.
     RoundRobin,
-    /// One item of each flow in turn, skipping flows without an item.
+    /// One item from each flow in turn, skipping flows without an item.
     Ready,
-    /// As many items of each flow in turn as its weight, waiting for each item. Fractional weights use random numbers,
-    /// which depend on the seed.
+    /// As many items from each flow in turn as its weight, waiting for each item. Fractional weights use random
+    /// numbers, which depend on the seed.
     Weighted {
         /// One weight per flow.
         weights: Vec<Weight>,
@@ -43,13 +43,13 @@ pub enum Weight {
 }
 
 impl Order {
-    /// A weighted order; the seed only matters for fractional weights.
+    /// Returns a weighted order; the seed only matters for fractional weights.
     #[must_use]
     pub fn weighted(weights: impl IntoIterator<Item = Weight>) -> Self {
         Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
     }
 
-    /// The reason that this number of flows cannot be merged in this order; `None` if it can.
+    /// Returns the reason that this number of flows cannot be merged in this order; `None` if it can.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
             return Some("a union needs at least one flow".to_owned());

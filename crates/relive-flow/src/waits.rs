@@ -22,7 +22,7 @@ pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 /// A pulling thread, as others see it.
 #[derive(Debug)]
 pub(crate) struct Puller {
-    /// Its name, if it produces items for another thread.
+    /// The thread's name, if the thread produces items for another one.
     worker: Option<String>,
     /// Only accessed while [`all_pullers`] is held, so a model does not need to explore it.
     state: StateMutex<State>,
@@ -30,7 +30,7 @@ pub(crate) struct Puller {
 
 #[derive(Debug, Default)]
 enum State {
-    /// The thread is active, in the graph or elsewhere, or waits for something outside of the graph.
+    /// The thread is active, in the graph or elsewhere, or waits for something outside the graph.
     #[default]
     Runs,
     /// The thread waits for an item.
@@ -65,7 +65,7 @@ struct ProgressQuery<'a> {
 }
 
 impl Puller {
-    /// The thread that produces items under this name.
+    /// Returns the thread that produces items under this name.
     pub(crate) fn worker(name: &str) -> Arc<Self> {
         Arc::new(Self { worker: Some(name.to_owned()), state: StateMutex::default() })
     }
@@ -86,7 +86,7 @@ impl Puller {
         !is_noted
     }
 
-    /// A thread that produces no items for others.
+    /// Returns a thread that produces no items for others.
     fn other() -> Arc<Self> {
         Arc::new(Self { worker: None, state: StateMutex::default() })
     }
@@ -134,7 +134,7 @@ impl Puller {
         makes_progress
     }
 
-    /// The reason that the graph is stuck, if this thread waits for something that will never happen.
+    /// Returns the reason that the graph is stuck, if this thread waits for something that will never happen.
     fn stuck_reason(&self) -> Option<String> {
         let all = all_pullers();
         let is_stuck = !self.makes_progress(&mut ProgressQuery { by: self, path: Vec::new() });

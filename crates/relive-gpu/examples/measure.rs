@@ -13,7 +13,7 @@ use relive_tensor::DType;
 
 const BATCH: usize = 512;
 const STEPS: u64 = 20;
-/// Number of measurements per case; the median is reported.
+/// The number of measurements per case; the median is reported.
 const ROUNDS: usize = 200;
 
 fn main() -> Result<()> {
@@ -41,7 +41,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Vectors of a MuJoCo task.
+/// Returns vectors of a MuJoCo task.
 fn vectors() -> Vec<Column> {
     vec![
         Column::new("observation", DType::Float32, &[17]),
@@ -120,8 +120,8 @@ fn windows(what: &str, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Measures in GB/s how fast `bytes` bytes are copied, in one piece per thread, from a source of 1.4 GB to three
-/// destinations in turn.
+/// Measures in GB/s how fast `bytes` bytes are copied, in one piece per thread, from a source of 1.4 GB cyclically to
+/// three destinations.
 fn plain_copies(bytes: u64, threads: usize) -> f64 {
     let bytes = usize::try_from(bytes).unwrap_or(0);
     let part = bytes / threads;
@@ -194,7 +194,7 @@ fn checkpoint(folder: &Path, gib: u64) -> Result<()> {
         println!("  save of nothing new: {:.1} ms", begin.elapsed().as_secs_f64() * 1e3);
         bytes = saved.written_bytes;
     }
-    // Two stores of this size may not fit in memory.
+    // Two stores with this size may not fit in memory.
     drop(store);
     for _ in 0..2 {
         let begin = Instant::now();

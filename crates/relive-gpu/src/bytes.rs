@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, what }
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
         let Some(end) = end else {
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
         Ok(bytes.try_into().expect("take gives as many as were asked for"))
@@ -56,23 +56,23 @@ impl<'a> Cursor<'a> {
         Ok(bytes.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
     }
 
-    /// The position of the next byte.
+    /// Reads the position of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Number of remaining bytes.
+    /// Reads the number of remaining bytes.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 }
 
-/// A `usize` as 64 bits.
+/// Returns a `usize` as 64 bits.
 pub(crate) fn wide(value: usize) -> u64 {
     value as u64
 }
 
-/// A 64-bit number as a `usize`. Every platform of this crate has 64 bits.
+/// Returns a 64-bit number as a `usize`. Every platform of this crate has 64 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the crate builds for 64 bits only")]
 pub(crate) fn narrow(value: u64) -> usize {
     value as usize

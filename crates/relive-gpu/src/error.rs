@@ -55,7 +55,7 @@ impl Error {
         Self { kind: ErrorKind::System, text: format!("{text}: {source}"), source: Some(source) }
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,7 +1,7 @@
 //! Points at which tests kill the process, to show that the state it leaves behind does no harm.
 
 /// Kills the process here, as `kill -9` would, if a test requests it through the environment variable `RELIVE_KILL_AT`.
-/// Does nothing outside of tests.
+/// Does nothing outside tests.
 macro_rules! kill_point {
     ($name:literal) => {
         #[cfg(test)]

@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of classes of the age histogram: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+/// The number of classes of the age histogram: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
 pub const AGE_CLASSES: usize = 65;
 
 /// Why a trajectory was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// Another trajectory needed its row.
+    /// Another trajectory needed the row.
     NoFree,
     /// The number of selectable trajectories exceeded the store's limit.
     MaxSelectable,
-    /// It was sampled the maximum number of times.
+    /// The trajectory was sampled the maximum number of times.
     Exhausted,
-    /// The caller removed it.
+    /// The caller removed the trajectory.
     Removed,
 }
 
@@ -61,21 +61,21 @@ impl Default for Metrics {
     }
 }
 
-/// One process's counters of a store, since the process created the store or attached to it.
+/// One process's counters for a store, since the process created the store or attached to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetricsSnapshot {
-    /// Trajectories that became selectable.
+    /// The number of trajectories that became selectable.
     pub inserted_rows: u64,
-    /// Bytes of the inserted trajectories' steps.
+    /// The number of bytes of the inserted trajectories' steps.
     pub inserted_bytes: u64,
-    /// Trajectories that were started and abandoned.
+    /// The number of trajectories that were started and abandoned.
     pub aborted_rows: u64,
     /// Collected batches.
     pub collects: u64,
-    /// Rows of these batches.
+    /// The number of rows of these batches.
     pub collected_rows: u64,
-    /// Bytes of these batches that came from trajectories, without padding.
+    /// The number of bytes of these batches that came from trajectories, without padding.
     pub collected_bytes: u64,
     /// Time spent collecting.
     pub collect_time: Duration,
@@ -85,9 +85,9 @@ pub struct MetricsSnapshot {
     pub wait_time: Duration,
     /// New weights for trajectories that no longer existed.
     pub stale_updates: u64,
-    /// Readers that ended without leaving; their pins were released.
+    /// The number of readers that ended without leaving; their pins were released.
     pub dead_readers: u64,
-    /// Writers that ended without leaving; their rows were reclaimed.
+    /// The number of writers that ended without leaving; their rows were reclaimed.
     pub dead_writers: u64,
     /// Evicted trajectories, by reason.
     pub evictions: [(Eviction, u64); 4],
@@ -139,7 +139,7 @@ impl Metrics {
     }
 }
 
-/// A duration in nanoseconds, at most 584 years.
+/// Returns a duration in nanoseconds, at most 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

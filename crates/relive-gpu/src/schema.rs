@@ -4,13 +4,13 @@ use relive_tensor::DType;
 
 use crate::error::{Error, Result};
 
-/// Limit on the columns of a schema. It keeps a segment's header small enough to be read at once.
+/// The limit on the columns of a schema. It keeps a segment's header small enough to be read at once.
 pub const MAX_COLUMNS: usize = 1024;
-/// Limit on the bytes of a column's name.
+/// The limit on the bytes of a column's name.
 pub const MAX_NAME_BYTES: usize = 255;
-/// Limit on the dimensions of one step.
+/// The limit on the dimensions of one step.
 pub const MAX_RANK: usize = 16;
-/// Limit on the steps of a trajectory. Lengths have 32 bits in the segment.
+/// The limit on the steps of a trajectory. Lengths have 32 bits in the segment.
 pub const MAX_STEPS: u64 = u32::MAX as u64;
 
 /// One column: a named part of each step of a trajectory.
@@ -25,26 +25,26 @@ pub const MAX_STEPS: u64 = u32::MAX as u64;
 pub struct Column {
     /// The name that identifies the column.
     pub name: String,
-    /// Type of its elements; strings have no fixed size and are refused.
+    /// The type of its elements; strings have no fixed size and are refused.
     pub dtype: DType,
-    /// Shape of one step; `[]` for a single number.
+    /// The shape of one step; `[]` for a single number.
     pub shape: Vec<u64>,
 }
 
 impl Column {
-    /// A column with this name, type and shape per step.
+    /// Creates a column with this name, type and shape per step.
     #[must_use]
     pub fn new(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
         Self { name: name.into(), dtype, shape: shape.to_vec() }
     }
 
-    /// Number of elements of one step; `None` if it does not fit into 64 bits.
+    /// Returns the number of elements of one step; `None` if it does not fit into 64 bits.
     #[must_use]
     pub fn step_elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, &size| product.checked_mul(size))
     }
 
-    /// Bytes of one step; `None` if the type has no fixed size or the product does not fit into 64 bits.
+    /// Returns bytes of one step; `None` if the type has no fixed size or the product does not fit into 64 bits.
     #[must_use]
     pub fn step_bytes(&self) -> Option<u64> {
         self.step_elements()?.checked_mul(self.dtype.size_bytes()? as u64)
@@ -93,7 +93,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema with these columns, for trajectories of up to `max_steps` steps.
+    /// Creates a schema with these columns, for trajectories of up to `max_steps` steps.
     ///
     /// # Errors
     /// The number of columns or steps is 0 or too large, two columns have the same name, or a column has no fixed size.
@@ -120,13 +120,13 @@ impl Schema {
         self.max_steps
     }
 
-    /// The columns, in order.
+    /// Returns the columns, in order.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The position of the named column.
+    /// Returns the position of the named column.
     ///
     /// # Errors
     /// The column does not exist; the error lists the existing ones.
@@ -137,12 +137,12 @@ impl Schema {
         })
     }
 
-    /// Bytes of one step of a column. The constructor has checked that they fit into 64 bits.
+    /// Returns the number of bytes of one step of a column. The constructor has checked that they fit into 64 bits.
     pub(crate) fn step_bytes(&self, column: usize) -> u64 {
         self.columns[column].step_bytes().expect("checked by Schema::new")
     }
 
-    /// A short form of the schema, for errors that compare two.
+    /// Returns a short form of the schema, for errors that compare two.
     pub(crate) fn describe(&self) -> String {
         let columns: Vec<String> = self
             .columns

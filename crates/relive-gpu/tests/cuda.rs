@@ -213,7 +213,7 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
     out
 }
 
-/// A buffer of at least `bytes` bytes, aligned to 16.
+/// Returns a buffer of at least `bytes` bytes, aligned to 16.
 fn aligned(bytes: usize, fill: impl Fn(u64) -> u8) -> Vec<u128> {
     let word = |word: usize| u128::from_le_bytes(std::array::from_fn(|byte| fill((word * 16 + byte) as u64)));
     (0..bytes.div_ceil(16)).map(word).collect()

@@ -66,7 +66,7 @@ impl Begin {
         Ok((engine, Folders { root, tier: self.spill.map(|(tier, _)| tier) }))
     }
 
-    /// The server's folder or bucket, and the checkpoint to load instead of its newest one.
+    /// Returns the server's folder or bucket, and the checkpoint to load instead of its newest one.
     fn root(&self) -> (Option<Root>, Option<String>) {
         let settings = &self.checkpoints;
         let Some(location) = &settings.location else { return (None, settings.load.clone()) };
@@ -115,7 +115,7 @@ impl Begin {
         Error::from(error).with_context(|text| format!("cannot load {which}: {text}{advice}"))
     }
 
-    /// Advice for a damaged checkpoint.
+    /// Returns advice for a damaged checkpoint.
     fn advice(&self, root: Option<&Root>, damage: &CheckpointError) -> String {
         let is_salvaging = self.checkpoints.salvage;
         let salvage = match is_salvaging {
@@ -168,7 +168,7 @@ impl Begin {
         Ok(restored.engine)
     }
 
-    /// The tables that exist only in the checkpoint, if they should be restored: clients added them.
+    /// Returns the tables that exist only in the checkpoint, if they should be restored: clients added them.
     fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
         let there = snapshot.tables.iter().map(|table| table.config.as_ref());
         let is_taken = self.checkpoints.other_tables;

@@ -197,13 +197,13 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The address that clients connect to.
+    /// Returns the address that clients connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of the [entrance without TLS and tokens](Endpoint::open_entrance), if there is one.
+    /// Returns the address of the [entrance without TLS and tokens](Endpoint::open_entrance), if there is one.
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.open_address

@@ -58,13 +58,13 @@ impl Error {
         Self { text: text(&self.text), ..self }
     }
 
-    /// The kind of the failure.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The error of a server task that ended.
+    /// Returns the error for a server task that ended.
     pub(crate) fn ended(error: io::Error) -> Self {
         let of_checkpoint = error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>());
         if of_checkpoint.is_some() {

@@ -110,22 +110,22 @@ impl Server {
         Ok(())
     }
 
-    /// The address that clients connect to. Its port is 0 while an [in-process](crate::ServerBuilder::in_process)
-    /// server does not listen.
+    /// Returns the address that clients connect to. Its port is 0 while an
+    /// [in-process](crate::ServerBuilder::in_process) server does not listen.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.listening.as_ref().map_or(nowhere, |listening| listening.address)
     }
 
-    /// The address of the [entrance without TLS and tokens](crate::Endpoint::open_entrance), if there is one.
+    /// Returns the address of the [entrance without TLS and tokens](crate::Endpoint::open_entrance), if there is one.
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().and_then(|listening| listening.open_address)
     }
 
-    /// The address of metrics, health and the dashboard, if [`ServerBuilder::http`](crate::ServerBuilder::http) was
-    /// called.
+    /// Returns the address of metrics, health and the dashboard, if [`ServerBuilder::http`](crate::ServerBuilder::http)
+    /// was called.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)

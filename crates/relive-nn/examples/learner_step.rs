@@ -16,7 +16,7 @@ use relive_nn::{Activation, Adam, Key, Layout, Lstm, Network, Optimizer, Params,
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The number of batches in host memory, which steps use in turn.
+/// The number of batches in host memory, which steps use cyclically.
 const BATCHES: usize = 8;
 
 type Step = Box<dyn FnMut(usize)>;
@@ -120,8 +120,8 @@ fn huber_on_tape(network: &Network, params: &Params, batch: &Batch) -> Vec<f32> 
     Gradients::of(&loss).by_weights(&weights)
 }
 
-/// A step of the Nature DQN on images of bytes: target network forward, online network forward and backward, Huber
-/// loss, Adam.
+/// Returns a step of the Nature DQN on images of bytes: target network forward, online network forward and backward,
+/// Huber loss, Adam.
 fn conv() -> Step {
     const BATCH: usize = 32;
     const PICTURE: usize = 84 * 84 * 4;

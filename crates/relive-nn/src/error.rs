@@ -35,7 +35,7 @@ impl Error {
         Self { kind: ErrorKind::TooLarge, message: message.into() }
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

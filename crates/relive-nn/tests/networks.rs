@@ -9,7 +9,7 @@ use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Pa
 
 const TOLERANCE: f32 = 1e-6;
 
-/// A network with `inputs` inputs and nonzero biases.
+/// Returns a network with `inputs` inputs and nonzero biases.
 fn network(build: impl FnOnce(NetworkBuilder<'_>) -> NetworkBuilder<'_>, inputs: usize) -> (Network, Params) {
     let mut layout = Layout::new();
     let network = build(Network::builder(&mut layout, "net", inputs).init(LinearInit::PyTorch)).build();

@@ -16,7 +16,7 @@ static GLOBAL: BySize = BySize;
 /// records of their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
-/// Address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
+/// The address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
 /// slightly less than 16 GiB. Only used addresses take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
@@ -35,8 +35,8 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl BySize {
-    /// The heap for blocks of this size, if it is not the ordinary one. If the system refuses the address space, it is
-    /// not requested again.
+    /// Returns the heap for blocks of this size, if it is not the ordinary one. If the system refuses the address
+    /// space, it is not requested again.
     fn heap_for(size: usize) -> Option<*mut mi::mi_heap_t> {
         static LARGE: OnceLock<Option<Heap>> = OnceLock::new();
         if !LARGE_BYTES.contains(&size) {

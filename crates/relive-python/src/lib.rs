@@ -4,8 +4,8 @@
 //! can wait releases the interpreter while it waits (`interpreter/wait.rs`).
 //!
 //! The modules, from the bottom: `error` and `interpreter`; `arrays`, `nests`, `connection`; `tables`, `write`, `read`;
-//! `server` and `client`. `flow`, `gpu` and `rl` implement Python's modules of these names, independently of the server
-//! and the client.
+//! `server` and `client`. `flow`, `gpu` and `rl` implement Python's modules with these names, independently of the
+//! server and the client.
 
 mod allocator;
 mod arrays;

@@ -41,13 +41,13 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::write::{TrajectoryWriter, end_writers};
 
-    /// The message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
+    /// Returns the message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
     #[pyfunction]
     fn file_descriptor_set(py: Python<'_>) -> Bound<'_, PyBytes> {
         PyBytes::new(py, include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")))
     }
 
-    /// The step with lists of numbers replaced by arrays, as writers interpret it.
+    /// Returns the step with lists of numbers replaced by arrays, as writers interpret it.
     #[pyfunction]
     fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         crate::nests::nest::with_lists_joined(step)

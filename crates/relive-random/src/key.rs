@@ -15,13 +15,13 @@ use crate::Stream;
 pub struct Key(u64);
 
 impl Key {
-    /// The root of all keys of a run.
+    /// Returns the root of all keys of a run.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         Self(mix(seed ^ 0x5261_6e64_6f6d_4b65))
     }
 
-    /// The key of a named component.
+    /// Returns the key of a named component.
     #[must_use]
     pub fn child(self, name: &str) -> Self {
         // FNV-1a distinguishes names; `mix` spreads its bits.
@@ -31,13 +31,13 @@ impl Key {
         Self(mix(self.0.rotate_left(17) ^ hash))
     }
 
-    /// The key of a numbered component: an actor, an episode, a step.
+    /// Returns the key of a numbered component: an actor, an episode, a step.
     #[must_use]
     pub fn nth(self, index: u64) -> Self {
         Self(mix(self.0.rotate_left(29) ^ mix(index)))
     }
 
-    /// A new stream at its beginning.
+    /// Returns a new stream at its beginning.
     #[must_use]
     pub fn stream(self) -> Stream {
         let state = [0, 1, 2, 3].map(|index: u64| mix(self.0 ^ mix(index)));
@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele et al. 2014).
+/// Returns the finalizer of SplitMix64 (Steele et al. 2014).
 fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -15,7 +15,7 @@ impl Stream {
         Self { state, spare: None }
     }
 
-    /// The state of the stream, for a checkpoint.
+    /// Returns the state of the stream, for a checkpoint.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![u8::from(self.spare.is_some())];

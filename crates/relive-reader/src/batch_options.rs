@@ -56,7 +56,7 @@ pub struct BatchOptions {
 }
 
 impl BatchOptions {
-    /// Default of [`prefetch`](Self::prefetch) for servers.
+    /// The default of [`prefetch`](Self::prefetch) for servers.
     pub const DEFAULT_PREFETCH_TCP: usize = 4;
 
     /// Creates options for batches of `batch_size` samples.

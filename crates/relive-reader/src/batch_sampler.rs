@@ -25,7 +25,7 @@ use crate::samples::SampleBatch;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 
-/// Reads batches of samples of one table.
+/// Reads batches of samples from one table.
 ///
 /// # Example
 ///
@@ -68,7 +68,7 @@ pub struct BatchSampler {
     batch_size: usize,
     batches_ahead: usize,
     timeout: Option<Duration>,
-    /// Number of batches until the end; `None` if there is no end.
+    /// The number of batches until the end; `None` if there is no end.
     left: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ enum Source {
     /// Samples from a server that only supports gRPC, or from many servers.
     Remote {
         feed: Streams,
-        /// Number of samples that the feed may fetch or has fetched, and that are not in `ready` yet.
+        /// The number of samples that the feed may fetch or has fetched, and that are not in `ready` yet.
         granted: usize,
         /// Samples that have arrived and are not in a batch yet.
         ready: VecDeque<Sample>,
@@ -98,7 +98,7 @@ impl BatchSampler {
     /// Creates a reader for batches of `table`, as `Client::batches` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A server reports an
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process. A server reports an
     /// unknown table with the first batch.
     pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
         options.validate()?;
@@ -156,7 +156,7 @@ impl BatchSampler {
     ///
     /// # Errors
     /// `Timeout` if the batch was not complete in time; `Unavailable` if the server remains unreachable. After either
-    /// error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table of this process
+    /// error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table in this process
     /// was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
@@ -228,7 +228,7 @@ impl BatchSampler {
         }
     }
 
-    /// Returns a batch that the table copies, if no samples are left of another batch.
+    /// Returns a batch that the table copies, if no samples are left from another batch.
     fn copy(&mut self) -> Option<SampleBatch> {
         let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
         if !ready.is_empty() || feed.in_flight() > 0 {

@@ -1,4 +1,4 @@
-//! Listing and reading the items of a table at one server, without sampling.
+//! Lists and reads the items of a table at one server, without sampling.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ pub struct ItemInfo {
     pub sequence: u64,
     /// The number of the item's columns.
     pub num_columns: usize,
-    /// Bytes of the item's chunks as stored, including parts to which the item does not refer.
+    /// The number of bytes in the item's chunks as stored, including parts to which the item does not refer.
     pub encoded_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Listing and reading the items of a table of this process, of one server or of many.
+//! Lists and reads the items of a table in this process, on one server or on many.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
 /// Returns the items with these keys and their data, `None` for unknown keys, as `Client::get_items` does.
 ///
 /// # Errors
-/// Same as [`items`]; also `Unavailable` if the server disconnects in the meantime.
+/// The errors of [`items`], and `Unavailable` if the server disconnects in the meantime.
 pub async fn get_items(backend: &Backend, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
     let timeout = backend.timeout();
     match backend.target() {

@@ -1,4 +1,4 @@
-//! Samples of a table of this process, which are only taken when the caller requests them.
+//! Samples of a table in this process, which are only taken when the caller requests them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,7 +21,7 @@ pub(crate) struct LocalFeed {
     /// The name of this reader among the table's waiters.
     who: Arc<str>,
     asked: Option<SampleFuture>,
-    /// Number of requested samples.
+    /// The number of requested samples.
     asked_samples: usize,
 }
 

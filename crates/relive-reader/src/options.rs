@@ -169,7 +169,7 @@ impl Default for SamplerOptions {
     }
 }
 
-/// The request of a call.
+/// The request that a call sends.
 #[derive(Debug)]
 pub(crate) struct Requested {
     pub(crate) table: String,

@@ -1,4 +1,4 @@
-//! Batches of small items, which a table of this process copies.
+//! Batches of small items, which a table in this process copies.
 
 use std::sync::Arc;
 

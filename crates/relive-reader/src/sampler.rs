@@ -19,7 +19,7 @@ use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
 
-/// Reads samples of one table, one at a time.
+/// Reads samples from one table, one at a time.
 ///
 /// A `Sampler` is also a [`Stream`] of results.
 ///
@@ -75,7 +75,7 @@ enum Feed {
     Local {
         feed: LocalFeed,
         timeout: Option<Duration>,
-        /// Number of samples until the end; `None` if there is no end.
+        /// The number of samples until the end; `None` if there is no end.
         left: Option<usize>,
     },
 }
@@ -84,7 +84,7 @@ impl Sampler {
     /// Creates a reader for samples of `table`, as `Client::sampler` does. The reader begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process.
     pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
         let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
@@ -118,7 +118,7 @@ impl Sampler {
     /// # Errors
     /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server remains
     /// unreachable. After either error, the call can be repeated. Any other error is permanent, such as `Cancelled` if
-    /// a table of this process was closed.
+    /// a table in this process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }

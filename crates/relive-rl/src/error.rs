@@ -109,7 +109,7 @@ pub enum RlError {
         /// The reason.
         reason: String,
     },
-    /// Recorded episodes are missing, damaged, or of another environment.
+    /// Recorded episodes are missing, damaged, or from another environment.
     #[error("{path}: {reason}")]
     Recording {
         /// The folder or the file.
@@ -127,7 +127,7 @@ pub enum RlError {
         /// A remedy.
         advice: &'static str,
     },
-    /// A table of the server differs from the table that the run needs.
+    /// A table on the server differs from the table that the run needs.
     #[error(
         "the server's table `{table}` does not fit this run: {differences}; drop it (relive table drop), \
          change it (relive table set), or use another server"
@@ -153,7 +153,7 @@ pub enum RlError {
     Worker {
         /// The number of the worker.
         worker: u32,
-        /// The reason that it sent.
+        /// The reason that the worker sent.
         text: String,
     },
     /// The learners of a run lost contact with each other.
@@ -203,7 +203,7 @@ pub enum RlError {
         #[source]
         error: std::io::Error,
     },
-    /// Code outside of Rust failed, such as a policy or a learner in Python; the caller keeps the exception.
+    /// Code outside Rust failed, such as a policy or a learner in Python; the caller keeps the exception.
     #[error("{0}")]
     Foreign(String),
     /// The run was [stopped](crate::run::Stop).
@@ -231,7 +231,7 @@ fn advice(error: &RingError) -> &'static str {
 }
 
 impl RlError {
-    /// The error itself, or the cause of a failed operator.
+    /// Returns the error itself, or the cause of a failed operator.
     #[must_use]
     pub fn cause(&self) -> &RlError {
         match self {

@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Creates the identity for an agent's name and settings.
+    /// Creates the identity from an agent's name and settings.
     pub(crate) fn new(
         (agent, settings): (&str, Vec<(String, String)>),
         environment: &str,
@@ -88,7 +88,7 @@ impl Identity {
         Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
     }
 
-    /// The settings of the agent, as a JSON object.
+    /// Returns the settings of the agent, as a JSON object.
     pub(crate) fn settings_json(&self) -> String {
         let fields = self.settings.iter().map(|(name, text)| {
             let value = serde_json::from_str(text).unwrap_or(serde_json::Value::String(text.clone()));

@@ -19,8 +19,8 @@ pub const MAX_LEARNERS: u32 = 64;
 /// two of its heartbeats are missing.
 pub const NODE_SILENCE: Duration = Duration::from_secs(2);
 
-/// A node that sends no heartbeat for this long counts as gone, and the numbers of its workers are reassigned. The same
-/// time as for a learner.
+/// A node that sends no heartbeat for this long counts as gone, and the numbers of its workers are reassigned. This is
+/// the same time as for a learner.
 pub const NODE_GONE: Duration = LEARNER_SILENCE;
 
 /// The maximum number of nodes of a run, including those that have been gone for less than a minute; the

@@ -27,7 +27,7 @@ pub(crate) fn actor_key(seed: u64, user: EnvironmentUser) -> Key {
     }
 }
 
-/// The seed of an environment; 32 bits for bsuite.
+/// Returns the seed of an environment; 32 bits for bsuite.
 ///
 /// Identifiers of bsuite that differ only in their number, such as `catch/0` and `catch/1`, denote different runs.
 pub(crate) fn environment_seed(environment: &str, seed: u64, user: EnvironmentUser) -> u64 {

@@ -6,8 +6,8 @@ use crate::{Result, RlError};
 
 /// A part of a run with a state that can be saved and restored.
 pub trait Saveable {
-    /// The complete state, including random streams. External inputs are not part of it, such as a learner's weights in
-    /// a policy.
+    /// Returns the complete state, including random streams. External inputs are not part of it, such as a learner's
+    /// weights in a policy.
     fn save(&mut self) -> Vec<u8>;
 
     /// Resumes from the [saved](Self::save) state of an object with the same settings.

@@ -44,7 +44,7 @@ impl Part {
         Part::Save,
     ];
 
-    /// The name of the part.
+    /// Returns the name of the part.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Times {
         *sum = sum.saturating_add(nanoseconds);
     }
 
-    /// The time spent on a part.
+    /// Returns the time spent on a part.
     #[must_use]
     pub fn of(&self, part: Part) -> Duration {
         Duration::from_nanos(self.0[part as usize])
@@ -85,7 +85,7 @@ impl Times {
         self.0.iter_mut().zip(others.0).for_each(|(sum, other)| *sum = sum.saturating_add(other));
     }
 
-    /// The name and the seconds of each part with a nonzero time.
+    /// Returns the name and the seconds of each part with a nonzero time.
     #[must_use]
     pub fn seconds(&self) -> BTreeMap<String, f64> {
         let taken = Part::ALL.into_iter().filter(|part| !self.of(*part).is_zero());
@@ -107,12 +107,12 @@ impl SharedTimes {
         self.0.lock().add(part, took);
     }
 
-    /// The times so far.
+    /// Returns the times so far.
     pub(crate) fn so_far(&self) -> Times {
         *self.0.lock()
     }
 
-    /// The times since the last call.
+    /// Returns the times since the last call.
     pub(crate) fn take(&self) -> Times {
         std::mem::take(&mut *self.0.lock())
     }
@@ -128,7 +128,7 @@ impl Lap {
         Lap(Instant::now())
     }
 
-    /// The time since the last reading.
+    /// Returns the time since the last reading.
     #[inline]
     pub(crate) fn lap(&mut self) -> Duration {
         let now = Instant::now();

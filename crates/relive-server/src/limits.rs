@@ -2,45 +2,45 @@
 
 use std::time::Duration;
 
-/// Bytes that a client may send on one stream before the server has read them. One window must hold the bytes in flight
-/// over the longest expected round trip: 8 MiB allows 800 MB/s at 10 ms.
+/// The number of bytes that a client may send on one stream before the server has read them. One window must hold the
+/// bytes in flight over the longest expected round trip: 8 MiB allows 800 MB/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
-/// Bytes that a client may send on all streams of a connection before the server has read them. Streams that are not
-/// read, because a rate limiter or the bound on memory blocks their items, fill their windows. Once they have filled
-/// the connection's window, no data gets through, not even the request of the reader that would unblock them. The
-/// connection's window therefore holds the windows of 32 streams.
+/// The number of bytes that a client may send on all streams of a connection before the server has read them. Streams
+/// that are not read, because a rate limiter or the bound on memory blocks their items, fill their windows. Once they
+/// have filled the connection's window, no data gets through, not even the request from the reader that would unblock
+/// them. The connection's window therefore holds the windows of 32 streams.
 pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
 /// Unread bytes that a connection may have regardless of the other connections; at least one frame must fit.
 pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
 
-/// Largest HTTP/2 frame that the server accepts. With frames of 16 KiB, the protocol's default, bulk data would cost a
-/// system call per frame.
+/// The largest HTTP/2 frame that the server accepts. With frames of 16 KiB, the protocol's default, bulk data would
+/// cost a system call per frame.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
-/// Bytes of one stream that wait in memory for a slow reader.
+/// The number of bytes of one stream that wait in memory for a slow reader.
 pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// Open streams on one connection; a client opens one per writer and per sampler worker, and all clients of a process
 /// may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
-/// Largest message of a call with one response: MutatePriorities with a million keys. Its bytes count as in flight.
+/// The largest message in a call with one response: MutatePriorities with a million keys. Its bytes count as in flight.
 pub const MAX_CALL_BYTES: usize = 20 << 20;
 
-/// Largest request to name columns: 64 KiB of names, and the largest number of columns. A decoded column without a name
-/// needs a hundred times its encoded size.
+/// The largest request to name columns: 64 KiB of names, and the largest number of columns. A decoded column without a
+/// name needs a hundred times its encoded size.
 pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 
-/// Largest request on a sample stream: a table's name and two numbers.
+/// The largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
 /// Memory of the requests on a sample stream that the server has not begun to serve: a few thousand requests. Readers
 /// need one or a few.
 pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 
-/// Bytes of one batch on the bulk path: the whole batch is assembled in memory.
+/// The number of bytes in one batch on the bulk path: the whole batch is assembled in memory.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
 /// Memory that a connection shares with its client. When the client holds all of it, further batches are sent through
@@ -54,43 +54,45 @@ pub const MAX_SHARED_PIECES_PER_CONNECTION: usize = 256;
 /// Approximate size of frames for samples that are sent one by one.
 pub const SAMPLES_FRAME_BYTES: u64 = 64 << 20;
 
-/// Minimum size of the parts of a batch that are sent directly from the store. For smaller parts, a copy costs less
+/// The minimum size of the parts of a batch that are sent directly from the store. For smaller parts, a copy costs less
 /// than passing a separate buffer to the system.
 pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
 
 /// Memory for assembling batches that a connection retains.
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 
-/// Bytes in flight between clients and tables, over all connections, above which further requests and samples wait: two
-/// of the largest batches, or a thousand of 4 MB.
+/// The number of bytes in flight between clients and tables, over all connections, above which further requests and
+/// samples wait: two of the largest batches, or a thousand of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
-/// Largest head of a frame from a client that has not sent a token or only reads: names, numbers and a token.
+/// The largest head of a frame from a client that has not sent a token or only reads: names, numbers and a token.
 pub const MAX_OPENING_BYTES: usize = 16 << 10;
 
-/// Memory that is allocated at once for a request of the bulk path and used as its bytes arrive: the buffer of a larger
+/// Memory that is allocated at once for a request on the bulk path and used as its bytes arrive: the buffer of a larger
 /// request is reallocated as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 
-/// Bytes of a request of the bulk path that are read before they are counted: as many as have already arrived, between
-/// this and [`MAX_REQUEST_PIECE_BYTES`]. The uncounted bytes are therefore fewer than the counted ones, or negligible.
+/// The number of bytes of a request on the bulk path that are read before they are counted: as many as have already
+/// arrived, between this and [`MAX_REQUEST_PIECE_BYTES`]. The uncounted bytes are therefore fewer than the counted
+/// ones, or negligible.
 pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 
 /// The largest piece of a request that is read before it is counted. Larger pieces would save few system calls.
 pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
-/// Time between two checks of a stream that waits for room. A stream that frees room wakes other streams; the checks
-/// are for connections that stall.
+/// The time between two checks on a stream that waits for room. A stream that frees room wakes other streams; the
+/// checks are for connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 
-/// Streams that are woken when there is room: more than one, because a woken stream is not necessarily polled.
+/// The number of streams that are woken when there is room: more than one, because a woken stream is not necessarily
+/// polled.
 pub const WOKEN_FOR_ROOM: usize = 8;
 
-/// Time that a client may waste, while others wait, with requests and batches whose bytes it does not transfer.
+/// The time that a client may waste, while others wait, with requests and batches whose bytes it does not transfer.
 /// Transfers at [`MIN_CLIENT_BYTES_PER_SECOND`] are not counted as waste.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// Rate at which a client must transfer bytes while others wait; slow networks must reach it.
+/// The rate at which a client must transfer bytes while others wait; slow networks must reach it.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// The part of [`STALLED_AFTER`] that can be charged to later loads of the same host: nearly all, so that a host that
@@ -100,7 +102,7 @@ pub const MAX_CHARGED: Duration = Duration::from_secs(28);
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
-/// Time for a new connection to send the HTTP/2 preface.
+/// The time for a new connection to send the HTTP/2 preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server pings a connection that is silent for this long.
@@ -109,35 +111,37 @@ pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// The server drops a connection that does not answer a ping within this time.
 pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Chunks that one insert stream may hold for later items. A client keeps at most the chunks of its history.
+/// The number of chunks that one insert stream may hold for later items. A client keeps at most the chunks of its
+/// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// Bytes of chunks for later items that a stream may hold and still be read when the server's memory is full: enough
-/// for one item with its chunks in a separate request. Only that item could free these chunks.
+/// The number of bytes of chunks for later items that a stream may hold and still be read when the server's memory is
+/// full: enough for one item with its chunks in a separate request. Only that item could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
 /// The largest number of a stream's chunks that are checked against this bound, every few milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
-/// Connections to metrics and the dashboard: a few scrapers and many browsers, each with a few connections.
+/// The number of connections to metrics and the dashboard: a few scrapers and many browsers, each with a few
+/// connections.
 pub const MAX_HTTP_CONNECTIONS: usize = 256;
 
 /// Dashboards that receive updates every second.
 pub const MAX_EVENT_STREAMS: usize = 64;
 
-/// Time to receive the head of an HTTP request, and for the next request on a connection.
+/// The time to receive the head of an HTTP request, and for the next request on a connection.
 pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum size of a head.
+/// The maximum size of a head.
 pub const MAX_HTTP_HEAD_BYTES: usize = 16 << 10;
 
 /// Pause after a failure to accept a connection, such as a lack of descriptors.
 pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time between two events on a dashboard.
+/// The time between two events on a dashboard.
 pub const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two points of a dashboard's history.
+/// The time between two points of a dashboard's history.
 pub const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Points of the history: ten minutes. For a hundred tables they take 2 MB.
@@ -146,40 +150,41 @@ pub const MAX_HISTORY_POINTS: usize = 300;
 /// Tables that a dashboard shows; the metrics contain all tables.
 pub const MAX_TABLES_SHOWN: usize = 100;
 
-/// Items in a histogram: enough to show its shape, and a millisecond of work.
+/// The number of items in a histogram: enough to show its shape, and a millisecond of work.
 pub const MAX_PEEKED_ITEMS: usize = 4_096;
 
-/// Requests of an insert stream that are handled before their confirmations are sent, if they are ready to be read.
+/// The number of requests on an insert stream that are handled before their confirmations are sent, if they are ready
+/// to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
-/// Bytes of requests on the bulk path after which a connection yields to others on its thread. If requests were counted
-/// instead, a client that sends small requests would get a tenth of the throughput of others.
+/// The number of bytes of requests on the bulk path after which a connection yields to others on its thread. If
+/// requests were counted instead, a client that sends small requests would get a tenth of the others' throughput.
 pub const BYTES_PER_TURN: usize = 256 << 10;
 
 /// The cost of a request in addition to its bytes.
 pub const REQUEST_COST_BYTES: usize = 4 << 10;
 
-/// Number of keys at which the bulk path sends a confirmation without waiting for further requests: otherwise, a writer
-/// that waits for room would send in bursts, and the two sides would wait for each other in turn.
+/// The number of keys at which the bulk path sends a confirmation without waiting for further requests: otherwise, a
+/// writer that waits for room would send in bursts, and the two sides would alternately wait for each other.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 
 /// Open connections; more are refused. Each costs a descriptor and about ten kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// Time for a TLS handshake.
+/// The time for a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Length of the shortest token: shorter tokens can be guessed.
+/// The length of the shortest token: shorter tokens can be guessed.
 pub const MIN_TOKEN_BYTES: usize = 16;
 
-/// Length of the longest token, which is sent in a header.
+/// The length of the longest token, which is sent in a header.
 pub const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// Largest token file: ten thousand lines.
+/// The largest token file: ten thousand lines.
 pub const MAX_TOKEN_FILE_BYTES: u64 = 4 << 20;
 
-/// Time between two checks of the token file.
+/// The time between two checks of the token file.
 pub const TOKEN_FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two log messages about refused connections.
+/// The time between two log messages about refused connections.
 pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,22 +1,23 @@
-//! The options of a server.
+//! The options for a server.
 
 use std::time::Duration;
 
 use crate::limits::{MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS};
 use crate::monitor::Monitor;
 
-/// The options of a server; [`Default`] suits most.
+/// The options for a server; [`Default`] suits most.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Threads that serve connections, at least 1; by default, one per core.
+    /// The number of threads that serve connections, at least 1; by default, one per core.
     pub workers: usize,
     /// How long open connections may take to end after the server has begun to stop.
     pub drain_timeout: Duration,
     /// Open connections; more are refused.
     pub max_connections: usize,
-    /// Bytes in flight between clients and tables, over all connections, at least 1; further requests and samples wait.
-    /// The server closes a connection if its client does not transfer its bytes while others wait for room.
+    /// The number of bytes in flight between clients and tables, over all connections, at least 1; further requests and
+    /// samples wait. The server closes a connection if its client does not transfer its bytes while others wait for
+    /// room.
     pub max_bytes_in_flight: u64,
     /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

@@ -1,4 +1,4 @@
-//! Connections of the bulk path: valid frames, and invalid data.
+//! Connections on the bulk path: valid frames, and invalid data.
 
 #[allow(
     unreachable_pub,

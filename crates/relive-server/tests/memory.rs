@@ -21,7 +21,7 @@ use relive_wire::v1::{DescribeRequest, DescribeResponse};
 use tonic::Code;
 use tonic::transport::Channel;
 
-/// A server with memory for a chunk of [`large`] and for a few chunks of one step.
+/// Returns a server with memory for a chunk of [`large`] and for a few chunks of one step.
 async fn server(longest_wait: Duration) -> TestServer {
     let engine = Engine::builder()
         .table(TableConfig::new("t").sampler(SelectorKind::Fifo))
@@ -34,7 +34,7 @@ async fn server(longest_wait: Duration) -> TestServer {
 
 const FOR_EVER: Duration = Duration::from_secs(1_000);
 
-/// Values that no codec compresses much.
+/// Returns values that no codec compresses much.
 fn large_values(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
     let noise = || {
@@ -44,7 +44,7 @@ fn large_values(seed: u64, count: usize) -> Vec<f32> {
     std::iter::repeat_with(noise).take(count).collect()
 }
 
-/// A request with one item of about 4,000 bytes.
+/// Returns a request with one item of about 4,000 bytes.
 fn large(key: u64) -> InsertStreamRequest {
     let values = large_values(key, 1_300);
     InsertStreamRequest {
@@ -246,7 +246,7 @@ async fn streams_that_start_together_stay_within_the_memory_bound() {
     server.stop().await;
 }
 
-/// Bytes that one stream may send before the server reads them.
+/// The number of bytes that one stream may send before the server reads them.
 const WINDOW: usize = relive_server::limits::STREAM_WINDOW_BYTES as usize;
 
 #[tokio::test]

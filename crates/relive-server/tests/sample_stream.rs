@@ -244,7 +244,7 @@ async fn readers_get_the_stored_codec_if_supported_and_snappy_otherwise() {
     inserter.send(InsertStreamRequest { chunks: vec![chunk.clone()], items, keep_chunk_keys: vec![] });
     inserter.confirmed([1]).await;
     let mut sampler = Sampler::open(&mut client).await;
-    // The supported codecs may differ between requests of one stream.
+    // The supported codecs may differ between requests on one stream.
     for (codecs, is_same) in [(codec::known(), true), (vec![], false), (vec![2, 77], false), (vec![3], true)]
     {
         sampler.ask_as(&codecs, "t", 1, -1);

@@ -266,7 +266,7 @@ async fn send_raw(channel: &mut tonic::transport::Channel, rpc: &str, bytes: Vec
     tonic::Status::from_header_map(collected.trailers().expect("a status")).expect("a status")
 }
 
-/// A message with its header.
+/// Returns a message with its header.
 fn framed(message: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0];
     bytes.extend_from_slice(&u32::try_from(message.len()).expect("a small message").to_be_bytes());

@@ -4,7 +4,7 @@ use crate::config::TableConfig;
 use crate::limiter::{Paused, RateLimiterConfig};
 use crate::time::Timestamp;
 
-/// Changes of some rules of a table, applied together while the table is in use. Unset rules stay as they are.
+/// Changes to some rules of a table, applied together while the table is in use. Unset rules stay as they are.
 ///
 /// ```
 /// use relive_table::{TableChange, TableConfig};
@@ -18,11 +18,11 @@ pub struct TableChange {
     pub max_size: Option<u64>,
     /// The largest number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
-    /// Items that have already been sampled this often are removed by their next sample.
+    /// The number of items that have already been sampled this often are removed by their next sample.
     pub max_times_sampled: Option<i32>,
     /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
-    /// Number of items that the table must hold before it can be sampled.
+    /// The number of items that the table must hold before it can be sampled.
     pub min_size_to_sample: Option<i64>,
     /// The lowest cursor that is permitted after a sample.
     pub min_diff: Option<f64>,
@@ -34,14 +34,14 @@ pub struct TableChange {
     pub pause_samples: Option<bool>,
 }
 
-/// A logged change of a table in use.
+/// A logged change to a table in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// Time of the change, by the server's clock.
+    /// The time of the change, by the server's clock.
     pub at: Timestamp,
     /// The requester: the address of a peer, or a process.
     pub who: String,
-    /// Name of the table.
+    /// The name of the table.
     pub table: String,
     /// The changed object: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`, `items`.
     pub what: String,
@@ -51,12 +51,12 @@ pub struct LoggedChange {
     pub new: String,
 }
 
-/// The effect of a change of a table's rules.
+/// The effect of a change to a table's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// The rules that changed.
     pub changes: Vec<LoggedChange>,
-    /// Number of items that were evicted because of smaller bounds.
+    /// The number of items that were evicted because of smaller bounds.
     pub evicted: u64,
 }
 

@@ -21,9 +21,9 @@ pub struct CheckpointStatus {
     pub last: Option<FinishedCheckpoint>,
     /// The last checkpoint that was written, which a restart loads. Equal to `last` unless `last` failed.
     pub last_saved: Option<FinishedCheckpoint>,
-    /// Number of checkpoints written since the server started.
+    /// The number of checkpoints written since the server started.
     pub num_saved: u64,
-    /// Number of checkpoints that could not be written.
+    /// The number of checkpoints that could not be written.
     pub num_failed: u64,
     /// Time until the next periodic checkpoint; `None` if there are no periodic checkpoints.
     pub next_due: Option<Duration>,
@@ -75,9 +75,9 @@ pub enum CheckpointTrigger {
 /// The phase of a checkpoint that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckpointPhase {
-    /// It collects references to the items, a few at a time.
+    /// The checkpoint collects references to the items, a few at a time.
     Capturing,
-    /// It writes the items, and no longer accesses the tables.
+    /// The checkpoint writes the items, and no longer accesses the tables.
     Writing,
 }
 

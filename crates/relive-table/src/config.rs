@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::limiter::{RateLimiterConfig, RateLimiterError};
 use crate::selector::SelectorKind;
 
-/// The largest `max_size`: clients of dm-reverb use a signed 32-bit number.
+/// The largest `max_size`: dm-reverb's clients use a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
 /// The longest name of a table, in bytes. The name is part of each of its metrics.
@@ -20,7 +20,7 @@ pub const MAX_SHARDS: u32 = 64;
 
 /// The rules of a table.
 ///
-/// [`TableConfig::new`] sets the defaults. Each field has a builder method of the same name.
+/// [`TableConfig::new`] sets the defaults. Each field has a builder method with the same name.
 ///
 /// # Presets
 ///
@@ -93,7 +93,7 @@ pub enum ConfigError {
     LongName {
         /// Its first characters.
         begins: String,
-        /// Its length in bytes.
+        /// The name's length in bytes.
         actual: usize,
         /// The longest, [`MAX_TABLE_NAME_BYTES`].
         limit: usize,
@@ -107,7 +107,7 @@ pub enum ConfigError {
     /// The size is 0 or too large.
     #[error("max_size of table {table:?} must be from 1 to {limit}, got {actual}")]
     MaxSize {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The requested size.
         actual: u64,
@@ -117,13 +117,13 @@ pub enum ConfigError {
     /// No item would fit.
     #[error("max_bytes of table {table:?} must be at least 1, got 0; omit it for a table without this bound")]
     MaxBytes {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
     },
     /// The exponent of a prioritized selector is NaN or infinite.
     #[error("the priority exponent of the {role} of table {table:?} must be finite, got {exponent}")]
     Exponent {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// `sampler` or `remover`.
         role: &'static str,
@@ -133,7 +133,7 @@ pub enum ConfigError {
     /// The number of shards is 0 or too large.
     #[error("shards of table {table:?} must be from 1 to {limit}, got {actual}")]
     Shards {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The requested number.
         actual: u32,
@@ -143,7 +143,7 @@ pub enum ConfigError {
     /// The rules need a table that is not divided into shards.
     #[error("table {table:?} cannot have {shards} shards: {reason}, or use shards = 1")]
     NotShardable {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The requested number.
         shards: u32,
@@ -153,7 +153,7 @@ pub enum ConfigError {
     /// The bounds of the rate limiter are invalid.
     #[error("rate limiter of table {table:?}: {source}")]
     RateLimiter {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The limiter's reason.
         source: RateLimiterError,
@@ -164,7 +164,7 @@ pub enum ConfigError {
          {min_size_to_sample} items (min_size_to_sample); raise max_size or lower min_size_to_sample"
     )]
     NeverLargeEnough {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// Its `max_size`.
         max_size: u64,
@@ -178,7 +178,7 @@ pub enum ConfigError {
          raise max_diff"
     )]
     NeverFarEnough {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The highest cursor that inserts reach before any sample or deletion.
         highest: f64,
@@ -349,7 +349,7 @@ impl TableConfig {
         self.check_shards()
     }
 
-    /// Checks that a sample can ever proceed if no client deletes items.
+    /// Checks that samples can proceed even if no client deletes items.
     pub(crate) fn check_can_be_sampled(&self) -> Result<(), ConfigError> {
         let RateLimiterConfig { min_size_to_sample, min_diff, max_diff, .. } = self.rate_limiter;
         let (table, max_size) = (|| self.name.clone(), self.max_size);

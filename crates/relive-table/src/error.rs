@@ -10,9 +10,9 @@ pub enum InsertError {
     /// The sampler or the remover refuses its priority.
     #[error("table {table:?} refused item {key}: {source}")]
     Priority {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
-        /// Key of the item.
+        /// The key of the item.
         key: u64,
         /// The selector's reason.
         source: PriorityError,
@@ -23,11 +23,11 @@ pub enum InsertError {
          create items or chunks of fewer steps, or raise max_bytes"
     )]
     TooLarge {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
-        /// Key of the item.
+        /// The key of the item.
         key: u64,
-        /// Bytes of the item's chunks.
+        /// The number of bytes in the item's chunks.
         size_bytes: u64,
         /// The table's `max_bytes`.
         limit: u64,

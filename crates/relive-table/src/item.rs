@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 pub struct NewItem {
     /// The item's identity in its table. The writer chooses it.
     pub key: u64,
-    /// Its meaning and range depend on the table's selectors.
+    /// The item's priority; its meaning and range depend on the table's selectors.
     pub priority: f64,
     /// How often the item counts as already sampled: 0 for a new item, the original's count for a copy.
     pub times_sampled: i32,
@@ -52,11 +52,11 @@ pub struct ItemView<'a> {
 pub struct SampledRow {
     /// The item's identity in its table.
     pub key: u64,
-    /// Its priority when it was sampled.
+    /// The item's priority when it was sampled.
     pub priority: f64,
     /// The probability with which it was chosen, in (0, 1].
     pub probability: f64,
-    /// Number of items in the table.
+    /// The number of items in the table.
     pub table_size: u64,
     /// When it was inserted.
     pub inserted_at: Timestamp,
@@ -69,11 +69,11 @@ pub struct SampledRow {
 pub struct Sampled {
     /// The immutable part.
     pub item: Arc<ItemData>,
-    /// Its priority when it was sampled.
+    /// The item's priority when it was sampled.
     pub priority: f64,
     /// The probability with which it was chosen, in (0, 1].
     pub probability: f64,
-    /// Number of items in the table, before a removal that this sample caused.
+    /// The number of items in the table, before a removal that this sample caused.
     pub table_size: u64,
     /// How often it has been sampled, including this sample.
     pub times_sampled: i32,

@@ -39,11 +39,11 @@ pub struct TableCounters {
     /// Completed samples. If the limiter's ratio was changed while the table was in use, this is the number that gives
     /// the same cursor with the current ratio.
     pub samples: i64,
-    /// Number of items that left the table; `inserts - deletes` is the number of items.
+    /// The number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,
-    /// Number of times that the last data of an episode left the table.
+    /// The number of times that the last data of an episode left the table.
     pub deleted_episodes: u64,
-    /// Number of items that have been sampled at least once.
+    /// The number of items that have been sampled at least once.
     pub unique_samples: u64,
 }
 
@@ -70,13 +70,13 @@ pub struct CheckpointProgress {
 /// The numbers of a [`CheckpointProgress`] at about one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointCounts {
-    /// Number of items of the complete checkpoint; 0 until it is known.
+    /// The number of items of the complete checkpoint; 0 until it is known.
     pub items_total: u64,
     /// Items written.
     pub items_done: u64,
-    /// Bytes of the chunks that have to be written; 0 until that is known.
+    /// The number of bytes of the chunks that have to be written; 0 until that is known.
     pub bytes_total: u64,
-    /// Bytes of chunks written.
+    /// The number of bytes of chunks written.
     pub bytes_done: u64,
 }
 
@@ -87,7 +87,8 @@ pub struct SavedCheckpoint {
     pub location: String,
     /// Bytes written for this checkpoint.
     pub written_bytes: u64,
-    /// Bytes of this checkpoint and of all files that it refers to, most of which may have existed before.
+    /// The number of bytes of this checkpoint and of all files that it refers to, most of which may have existed
+    /// before.
     pub total_bytes: u64,
 }
 

@@ -52,7 +52,7 @@ struct RunningCapture {
     got: TableSnapshot,
 }
 
-/// Everything that identifies an item. Its data is compared by address, not by value.
+/// Returns everything that identifies an item. Its data is compared by address, not by value.
 fn identities(items: &[StoredItem]) -> Vec<(u64, usize, u64, i32)> {
     let identity = |item: &StoredItem| {
         (item.data.sequence, Arc::as_ptr(&item.data).addr(), item.priority.to_bits(), item.times_sampled)

@@ -10,13 +10,13 @@ use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilde
 
 const ITEMS: u32 = 1_000_000;
 
-/// Bytes of data per item: one step of 100 floats.
+/// The number of bytes of data per item: one step of 100 floats.
 const DATA_BYTES: usize = 400;
 
 /// The permitted bytes per item beyond its data.
 const BUDGET_BYTES: usize = 400;
 
-/// Bytes in use, as the C library counts them.
+/// The number of bytes in use, as the C library counts them.
 static IN_USE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// An item with one column, which is one slice of its own chunk.
+/// Returns an item with one column, which is one slice of its own chunk.
 fn item(key: u32) -> NewItem {
     let range = SequenceRange { episode_id: u64::from(key / 1000), start: 0, end: 0, sparse: false };
     let row = Tensor::from_slice(&[0.5_f32; 100], [1, 100]).expect("100 floats make a row of 100");

@@ -1,4 +1,4 @@
-//! Restoring a table from the state of another one.
+//! Restores a table from the state of another one.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use relive_tensor::{
 };
 use relive_testkit::data;
 
-/// Bytes of an item of [`data::item`]: one row of one float.
+/// The number of bytes in an item of [`data::item`]: one row of one float.
 const SIZE: usize = 4;
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod common {
         (sampled.iter().map(row).collect(), bytes.collect())
     }
 
-    /// The bytes that a table copies, and the samples that it returns instead.
+    /// Returns the bytes that a table copies, and the samples that it returns instead.
     pub(super) fn copy(
         table: &mut Table,
         layout: &Arc<[ColumnLayout]>,
@@ -67,8 +67,8 @@ mod common {
         (rows, bytes, others.len())
     }
 
-    /// An item of three columns, in one chunk or in one chunk per column; in the latter case, the last chunk is
-    /// compressed.
+    /// Returns an item with three columns, in one chunk or in one chunk per column; if there are several, the last one
+    /// is compressed.
     pub(super) fn transition(key: u64, value: f32, in_one: bool) -> NewItem {
         let observation = Tensor::from_slice(&[value, -value], [1, 2]).unwrap();
         let columns = [

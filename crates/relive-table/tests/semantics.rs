@@ -60,7 +60,7 @@ fn the_new_item_itself_may_be_evicted() {
     }
 }
 
-/// An item with chunks that have these keys and numbers of steps of 4 bytes.
+/// Returns an item with chunks that have these keys and numbers of steps of 4 bytes.
 fn item_of(key: u64, chunks: &[Arc<Chunk>]) -> NewItem {
     NewItem { key, priority: key as f64, times_sampled: 0, trajectory: data::trajectory(chunks) }
 }

@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// Returns whether delta coding applies to tensors of this type: the plain integers of 8 to 64 bits.
+    /// Returns whether delta coding applies to tensors with this type: the plain integers of 8 to 64 bits.
     #[must_use]
     pub const fn delta_codable(self) -> bool {
         matches!(

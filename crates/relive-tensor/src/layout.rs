@@ -6,12 +6,12 @@ use crate::shape::Shape;
 /// Type and shape of one column in each sample of a batch, or of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnLayout {
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// Number of rows of each sample; `None` if the column is squeezed, so each sample has one cell without a leading
-    /// dimension.
+    /// The number of rows of each sample; `None` if the column is squeezed, so each sample has one cell without a
+    /// leading dimension.
     pub rows: Option<u32>,
-    /// Shape of one row.
+    /// The shape of one row.
     pub cell_shape: Shape,
 }
 

@@ -1,10 +1,10 @@
 //! Limits on untrusted shapes, chunks and trajectories, each with its reason.
 
-/// The largest number of dimensions of a tensor. This is TensorFlow's limit, so any tensor of a TensorFlow client is
+/// The largest number of dimensions of a tensor. This is TensorFlow's limit, so any tensor from a TensorFlow client is
 /// accepted.
 pub const MAX_RANK: usize = 254;
 
-/// The largest size of a chunk's frame, and of its decoded content, in bytes: 2 GiB - 1, the limit of a protobuf
+/// The largest size of a chunk's frame, and of its decoded content, in bytes: 2 GiB - 1, protobuf's limit for a
 /// message.
 pub const MAX_CHUNK_BYTES: u64 = 0x7fff_ffff;
 
@@ -24,7 +24,7 @@ pub const MAX_CELL_BYTES: u64 = 1 << 30;
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
 /// The largest size of a chunk that exceeds the tuned length because no item was created in the meantime: 32 KiB. An
-/// item that uses one of its steps keeps all of them alive, and larger chunks are no cheaper per byte.
+/// item that uses one of a chunk's steps keeps all of its steps alive, and larger chunks are no cheaper per byte.
 pub const PACED_CHUNK_BYTES: u64 = 1 << 15;
 
 /// Memory that dm-reverb counts per string element in addition to its characters, in bytes. It makes

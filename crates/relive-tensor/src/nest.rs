@@ -43,7 +43,7 @@ pub enum Nest<T> {
     Dict(BTreeMap<String, Self>),
     /// A named tuple, with the name of its class.
     NamedTuple {
-        /// Name of the class.
+        /// The name of the class.
         name: String,
         /// Names and values of the fields, in order.
         fields: Vec<(String, Self)>,
@@ -58,15 +58,15 @@ pub enum NestError {
     /// The structure has more leaves than were given.
     #[error("structure has {places} leaves, but only {given} were given")]
     TooFew {
-        /// Number of leaves of the structure.
+        /// The number of leaves of the structure.
         places: usize,
-        /// Number of given leaves.
+        /// The number of given leaves.
         given: usize,
     },
     /// More leaves were given than the structure has.
     #[error("structure has {places} leaves, but more were given")]
     TooMany {
-        /// Number of leaves of the structure.
+        /// The number of leaves of the structure.
         places: usize,
     },
 }

@@ -26,7 +26,7 @@ pub enum ShapeError {
     /// A size that is negative or does not fit 32 bits.
     #[error("dimension {axis} has size {size}, but sizes must be in 0..={}", u32::MAX)]
     Size {
-        /// Position of the dimension, 0 is the outermost.
+        /// The position of the dimension, 0 is the outermost.
         axis: usize,
         /// The size that was given.
         size: i64,

@@ -18,13 +18,13 @@ use crate::tensor::Tensor;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// Name of the column; may be empty.
+    /// The name of the column; may be empty.
     pub name: String,
     /// Sizes of the dimensions; `None` is an unknown rank, a `None` inside is an unknown size.
     pub shape: Option<Vec<Option<u32>>>,
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// Minimum and maximum, each a scalar or one value per element. They are stored, not enforced.
+    /// The minimum and maximum, each a scalar or one value per element. They are stored, not enforced.
     pub bounds: Option<(Tensor, Tensor)>,
 }
 
@@ -37,7 +37,7 @@ impl TensorSpec {
         Self { name: name.into(), shape, dtype, bounds: None }
     }
 
-    /// Returns whether a tensor of this type and shape matches the spec.
+    /// Returns whether a tensor with this type and shape matches the spec.
     #[must_use]
     pub fn accepts(&self, dtype: DType, shape: &Shape) -> bool {
         dtype == self.dtype && self.accepts_shape(shape)
@@ -48,7 +48,7 @@ impl TensorSpec {
         DisplayShape(self.shape.as_deref())
     }
 
-    /// Displays type and shape as numpy does: `float32 (None, 4)`, or `float32 of any shape`.
+    /// Displays the type and shape as numpy does: `float32 (None, 4)`, or `float32 of any shape`.
     pub fn display_numpy(&self) -> impl fmt::Display + '_ {
         fmt::from_fn(|f| {
             f.write_str(self.dtype.numpy_name())?;

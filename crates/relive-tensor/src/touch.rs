@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-/// Bytes of a cache line.
+/// The number of bytes in a cache line.
 const LINE_BYTES: usize = 64;
 
 /// The number of cache lines of a payload that are prefetched. The processor prefetches the rest itself.

@@ -7,7 +7,8 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// A chunk with one column of `rows` floats, the steps from `start` of an episode. The floats count up from the key.
+/// Returns a chunk with one column of `rows` floats, the steps from `start` of an episode. The floats count up from the
+/// key.
 ///
 /// # Panics
 /// If `rows` is 0 or the last step is out of range.
@@ -35,7 +36,7 @@ pub fn trajectory(chunks: &[Arc<Chunk>]) -> Trajectory {
     builder.build().expect("whole chunks of one kind make a column")
 }
 
-/// An item of one step, step number `key` of episode 1, never sampled.
+/// Returns an item of one step, step number `key` of episode 1, never sampled.
 pub fn item(key: u64, priority: f64) -> NewItem {
     let step = i32::try_from(key % 1_000_000).expect("below a million");
     NewItem { key, priority, times_sampled: 0, trajectory: trajectory(&[chunk(key, 1, step, 1)]) }

@@ -82,7 +82,7 @@ impl TwoHosts {
         format!("relive-{}-{}-{part}", std::process::id(), self.number)
     }
 
-    /// The IP address of a host.
+    /// Returns the IP address of a host.
     pub fn address(host: Host) -> &'static str {
         match host {
             Host::Near => "10.77.0.1",
@@ -114,7 +114,7 @@ impl TwoHosts {
         self.entrance(host).enter()
     }
 
-    /// An entrance to a host for other threads.
+    /// Returns an entrance to a host for other threads.
     ///
     /// # Panics
     /// If the host is gone.

@@ -335,7 +335,7 @@ impl FrameWriter {
         self.send(&mut parts).await
     }
 
-    /// Writes `bytes`, and a descriptor with the first of them.
+    /// Writes `bytes`, and a descriptor with the first byte.
     ///
     /// # Errors
     /// The connection broke or does not support descriptors.

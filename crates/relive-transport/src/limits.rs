@@ -1,13 +1,13 @@
-//! Limits of the bulk path, each with its reason.
+//! Limits for the bulk path, each with its reason.
 
 use std::time::Duration;
 
-/// Bytes that are read ahead of a frame: enough for several small frames, and few enough that only a small part of a
-/// large body is copied twice.
+/// The number of bytes that are read ahead of a frame: enough for several small frames, and few enough that only a
+/// small part of a large body is copied twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
-/// The system's buffer of a connection between processes of one machine, in bytes: enough for a request of small items,
-/// and for most batches.
+/// The system's buffer for a connection between processes on one machine, in bytes: enough for a request of small
+/// items, and for most batches.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// The largest number of parts of one write: Linux's limit (`IOV_MAX`).

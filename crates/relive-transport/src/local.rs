@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::limits::SEND_BUFFER_BYTES;
 
-/// The name of a socket that processes of this machine can connect to.
+/// The name of a socket that processes on this machine can connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalAddress(String);
 

@@ -26,7 +26,7 @@ pub enum Socket {
     Tcp(TcpStream),
     /// TCP to any machine, with TLS.
     Tls(Box<TlsSocket>),
-    /// To a process of this machine.
+    /// To a process on this machine.
     Unix(UnixStream),
 }
 
@@ -209,7 +209,7 @@ impl Socket {
     /// Writes some of `bytes` with a descriptor, if the socket supports descriptors.
     ///
     /// # Errors
-    /// Same as [`try_write`](Self::try_write); also `Unsupported` on a TCP socket.
+    /// The errors of [`try_write`](Self::try_write), and `Unsupported` on a TCP socket.
     pub fn try_write_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<usize> {
         match self {
             Self::Tcp(_) | Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),

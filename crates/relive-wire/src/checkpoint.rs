@@ -47,7 +47,7 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
 /// Returns the rules and counters of a table's record.
 ///
 /// # Errors
-/// Same as [`table::config_from_wire`]; also a negative count.
+/// The errors of [`table::config_from_wire`], or a count is negative.
 pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig, TableCounters), WireError> {
     let config = table::config_from_wire(message)?;
     let limiter = message.rate_limiter.unwrap_or_default();
@@ -188,7 +188,7 @@ pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireE
 /// Returns the chunk of a record, in its current or its old form.
 ///
 /// # Errors
-/// Both forms in one record; the errors of [`chunk::decode`].
+/// The record contains both forms, or [`chunk::decode`] fails.
 pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     match present_form(message)? {
         Some(message) => chunk::decode(&message),
@@ -196,7 +196,7 @@ pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     }
 }
 
-/// Converts the record of an old chunk to the current form; `None` if the record already has the current form.
+/// Converts the record for an old chunk to the current form; `None` if the record already has the current form.
 fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
     let malformed = |e: MalformedMessage| WireError::malformed(0, e);
     let is_old = |found: bool, number| found || number == DEPRECATED_DATA;
@@ -249,18 +249,18 @@ fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Parses a record of a table.
+/// Parses the record for a table.
 ///
 /// # Errors
-/// The bytes are not a record of a table.
+/// The bytes are not a record for a table.
 pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> {
     PriorityTableCheckpoint::decode(message).map_err(unreadable)
 }
 
-/// Parses a record of an item.
+/// Parses the record for an item.
 ///
 /// # Errors
-/// The bytes are not a record of an item.
+/// The bytes are not a record for an item.
 pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
     PrioritizedItem::decode(message).map_err(unreadable)
 }

@@ -344,7 +344,7 @@ struct DescribedColumn<'a> {
     dtype: DType,
     codec: Codec,
     shape: &'a Shape,
-    /// Bytes of the column's payload.
+    /// The number of bytes in the column's payload.
     payload: usize,
 }
 

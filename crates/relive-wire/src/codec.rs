@@ -8,7 +8,7 @@ use relive_tensor::{Codec, CodecSet};
 
 use crate::v1;
 
-/// Number of the field of a `TensorProto` that holds the codec.
+/// The number of the field of a `TensorProto` that holds the codec.
 pub(crate) const TENSOR_FIELD: u64 = 1000;
 
 /// Returns the number of a codec.

@@ -22,7 +22,7 @@ pub enum WireError {
     UnsupportedDtype {
         /// The chunk.
         key: u64,
-        /// Position of the tensor in the chunk.
+        /// The position of the tensor in the chunk.
         column: usize,
         /// TensorFlow's `DataType` number.
         number: i64,
@@ -32,7 +32,7 @@ pub enum WireError {
     UnknownCodec {
         /// The chunk.
         key: u64,
-        /// Position of the tensor in the chunk.
+        /// The position of the tensor in the chunk.
         column: usize,
         /// The number that was sent.
         number: u64,
@@ -42,7 +42,7 @@ pub enum WireError {
     Dimension {
         /// The chunk.
         key: u64,
-        /// Position of the tensor in the chunk.
+        /// The position of the tensor in the chunk.
         column: usize,
         /// The dimension that was sent.
         size: i64,
@@ -78,7 +78,7 @@ pub enum WireError {
     /// A run of items with columns that differ in length, or that refer to unnamed chunks.
     #[error("items for table `{table}`: {reason}")]
     ItemRun {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The contradiction.
         reason: String,
@@ -88,7 +88,7 @@ pub enum WireError {
     NegativeSlice {
         /// The item.
         item: u64,
-        /// Position of the column in the trajectory.
+        /// The position of the column in the trajectory.
         column: usize,
         /// The chunk.
         chunk: u64,
@@ -150,7 +150,7 @@ pub enum WireError {
     /// A table description that lacks a part.
     #[error("table `{table}`: {reason}")]
     Table {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The missing or invalid part.
         reason: String,
@@ -176,7 +176,7 @@ pub enum WireError {
         /// The mismatch.
         reason: String,
     },
-    /// A message of samples, or a sample in it, that cannot be parsed.
+    /// A message with samples, or one of its samples, cannot be parsed.
     #[error("sample of item {item}: {reason}")]
     MalformedSample {
         /// The item, if it was parsed, otherwise 0.

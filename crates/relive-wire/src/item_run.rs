@@ -23,9 +23,9 @@ const MAX_NAME_CHARS_IN_ERROR: usize = 100;
 /// A slice of a chunk in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunSlice {
-    /// Key of the chunk.
+    /// The key of the chunk.
     pub chunk_key: u64,
-    /// Index of the column in the chunk.
+    /// The index of the column in the chunk.
     pub index: u32,
     /// The first row.
     pub offset: u32,
@@ -55,7 +55,7 @@ impl ItemRun {
     /// Adds the next column of the current item.
     pub fn push_column(&mut self, slices: impl ExactSizeIterator<Item = RunSlice>) {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        // Until a column differs, each has one slice.
+        // Until a column has another number of slices, the numbers are left out: every column has one slice.
         if count != 1 && self.slices.is_empty() {
             self.slices.resize(self.chunks.len(), 1);
         }

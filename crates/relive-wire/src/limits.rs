@@ -56,5 +56,5 @@ pub const MAX_BULK_BODY_BYTES: usize = 4 << 30;
 /// The largest number of samples of one batch.
 pub const MAX_BULK_SAMPLES: usize = 1 << 20;
 
-/// Bytes before a gRPC message: a flag (0, not compressed) and the length, big-endian.
+/// The number of bytes before a gRPC message: a flag (0, not compressed) and the length, big-endian.
 pub const GRPC_HEADER_BYTES: usize = 5;

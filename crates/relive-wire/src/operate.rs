@@ -1,4 +1,4 @@
-//! Changes of tables in use, in messages.
+//! Changes to tables in use, in messages.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(crate) enum MalformedMessage {
     Repeated(u64),
 }
 
-/// Largest field number in protobuf's encoding.
+/// The largest field number in protobuf's encoding.
 const MAX_FIELD_NUMBER: u64 = (1 << 29) - 1;
 
 /// One field in the message.

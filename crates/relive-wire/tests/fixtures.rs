@@ -1,4 +1,4 @@
-//! Messages of the real dm-reverb client are decoded completely and correctly.
+//! Messages from the real dm-reverb client are decoded completely and correctly.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -52,7 +52,7 @@ fn every_dtype_decodes() {
     assert_eq!((scalars, matrices), (14, 14));
 }
 
-/// The real part of every element, for any type.
+/// Returns the real part of every element, for any type.
 fn as_f64(tensor: &Tensor) -> Vec<f64> {
     match tensor.dtype() {
         DType::Bool => tensor.to_bools().unwrap().into_iter().map(|v| f64::from(u8::from(v))).collect(),
@@ -170,7 +170,7 @@ fn a_reencoded_chunk_is_the_same_message() {
     }
 }
 
-/// The same chunk, as a writer in this process would create it: only payloads, without a message around them.
+/// Returns the same chunk, as a writer in this process would create it: only payloads, without a message around them.
 fn bare_copy(chunk: &relive_tensor::Chunk) -> relive_tensor::Chunk {
     let mut frame = Vec::new();
     let mut columns = Vec::new();

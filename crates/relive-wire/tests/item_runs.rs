@@ -41,7 +41,7 @@ fn push(run: &mut ItemRun, item: &PrioritizedItem) {
     }
 }
 
-/// The items in as few runs as possible, after encoding and decoding.
+/// Returns the items in as few runs as possible, after encoding and decoding.
 fn in_runs<'a>(items: impl Iterator<Item = &'a PrioritizedItem>) -> Vec<ItemRun> {
     let mut runs: Vec<ItemRun> = Vec::new();
     for item in items {
@@ -81,7 +81,7 @@ fn recorded_items_are_identical_in_columnar_form() {
     assert!(seen > 10, "{seen}");
 }
 
-/// A run of three items that refer to chunks of four rows, with one, two and one slices.
+/// Returns a run of three items that have one, two and one slices, and refer to chunks with four rows.
 fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
     let keys = [5, 6];
     let chunk_of = |key| {

@@ -18,7 +18,7 @@ use relive_wire::reverb::sample_stream_response::SampleEntry;
 use relive_wire::reverb::{InsertStreamRequest, PrioritizedItem, SampleInfo, SampleStreamResponse};
 use relive_wire::sample::{Assembler, ReceivedSample};
 
-/// The items of a recorded stream as a server would send them, each in two entries.
+/// Returns the items of a recorded stream as a server would send them, each in two entries.
 fn handed_out(fixture: &str) -> Vec<SampleEntry> {
     let mut entries = Vec::new();
     for request in recorded::<InsertStreamRequest>(fixture) {

@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().table(TableConfig::new("replay")).bind("127.0.0.1:0").await?;
     let client = Client::connect(server.address())?;
 
-    // Keeping three steps is enough for items of three steps.
+    // Keeping three steps is enough for items with three steps.
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
     for step in 0..20_u8 {
         writer.append(&Nest::dict([

@@ -26,7 +26,7 @@ from relive.rl import torch as rlt
 
 
 def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
-    """A network with a logit for each discrete action, or the continuous action itself."""
+    """Returns a network with a logit for each discrete action, or the continuous action itself."""
     inputs = int(np.prod(spec.observations.shape))
     outputs = getattr(spec.actions, "num_values", None) or int(np.prod(spec.actions.shape))
     return nn.Sequential(

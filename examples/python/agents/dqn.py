@@ -19,7 +19,7 @@ from relive.rl import torch as rlt
 
 
 def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
-    """The values of all actions."""
+    """Returns the values of all actions."""
     inputs = int(np.prod(spec.observations.shape))
     return nn.Sequential(
         nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),

@@ -46,14 +46,14 @@ def network(spec: rl.EnvironmentSpec, width: int, key: jax.Array) -> Params:
 
 @jax.jit
 def logits(params: Params, observations: jax.Array) -> jax.Array:
-    """The logarithms of the probabilities of all actions."""
+    """Returns the logarithms of the probabilities of all actions."""
     flat = observations.reshape(*observations.shape[:1], -1).astype(jnp.float32)
     return jax.nn.log_softmax(through(params["policy"], flat))
 
 
 @jax.jit
 def values(params: Params, observations: jax.Array) -> jax.Array:
-    """The values of observations ``[time, rows, …]``."""
+    """Returns the values of observations ``[time, rows, …]``."""
     flat = observations.reshape(*observations.shape[:2], -1).astype(jnp.float32)
     return through(params["value"], flat)[..., 0]
 
@@ -67,7 +67,7 @@ def drawn(params: Params, key: jax.Array, observations: jax.Array) -> tuple[jax.
 
 
 def adam(params: Params, gradient: Params, moments: Any, rate: float, max_norm: float) -> tuple[Params, Any]:
-    """A step of Adam (Kingma and Ba, 2015) with a gradient that is clipped by its norm."""
+    """Takes a step of Adam (Kingma and Ba, 2015) with a gradient that is clipped by its norm."""
     norm = jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(gradient)))
     gradient = jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, max_norm / (norm + 1e-6)), gradient)
     count = moments["count"] + 1
@@ -79,7 +79,7 @@ def adam(params: Params, gradient: Params, moments: Any, rate: float, max_norm: 
 
 
 def loss(params: Params, batch: Any, settings: PPO) -> jax.Array:
-    """The clipped objective (equation 9), over the steps that are not masked."""
+    """Returns the clipped objective (equation 9), over the steps that are not masked."""
 
     def mean(leaf: jax.Array) -> jax.Array:
         return (leaf * batch["counts"]).sum() / batch["counts"].sum()
@@ -97,7 +97,7 @@ def loss(params: Params, batch: Any, settings: PPO) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=4)
 def update(params: Params, moments: Any, steps: Any, order: jax.Array, settings: PPO) -> tuple[Params, Any, jax.Array]:
-    """A step of Adam for each row of ``order``, which contains the step numbers of a minibatch."""
+    """Takes a step of Adam for each row of ``order``, which contains the step numbers of a minibatch."""
 
     def minibatch(carry: Any, chosen: jax.Array) -> Any:
         batch = jax.tree.map(lambda leaf: leaf[chosen], steps)

@@ -62,7 +62,7 @@ def rescale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
 
 
 def unscale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
-    """The inverse of h."""
+    """Returns the inverse of h."""
     root = (1 + 4 * epsilon * (values.abs() + 1 + epsilon)).sqrt()
     return values.sign() * (((root - 1) / (2 * epsilon)).square() - 1)
 
@@ -97,8 +97,8 @@ class Learner(rlt.Learner):
         return rl.Learnt({"loss": loss, "value": float(taken.detach().mean())}, priorities=self.priorities(errors, counts))
 
     def unrolled(self, module: QMemory, observations: Any, memory: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-        """The values of a batch. The first rows only burn in the LSTM's state, unless the episode starts with them,
-        since the state is known there."""
+        """Returns the values of a batch. The first rows only burn in the LSTM's state, unless the episode starts with
+        them, since the state is known there."""
         count = self.settings.burn_in
         if count == 0:
             return module(observations, memory)[0]

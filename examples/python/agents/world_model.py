@@ -44,11 +44,11 @@ class WorldModel(nn.Module):
         return memory, latent, action
 
     def next(self, memory: torch.Tensor, latent: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """The GRU state after an action."""
+        """Returns the GRU state after an action."""
         return self.memory(torch.cat([latent, action], -1), memory)
 
     def latents(self, logits: torch.Tensor) -> Independent:
-        """The distribution of latents, mixed with 1 % of the uniform distribution."""
+        """Returns the distribution of latents, mixed with 1 % of the uniform distribution."""
         probs = 0.99 * logits.unflatten(-1, (self.groups, self.groups)).softmax(-1) + 0.01 / self.groups
         return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
 
@@ -102,7 +102,7 @@ class Learner(rlt.Learner):
         return told | self.behave(*begins.split(self.module.sizes[:2], -1))
 
     def model_loss(self, data: Any, exists: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's loss on sequences, and its states."""
+        """Returns the model's loss on sequences, and its states."""
         module, observations = self.module, data["observation"].float().flatten(2)
         memory, latent, action = module.zeros(len(observations))
         encoded, actions = module.encoder(observations), F.one_hot(data["action"].long(), action.shape[-1]).float()
@@ -141,7 +141,7 @@ class Learner(rlt.Learner):
         return torch.stack(states), torch.stack(actions)
 
     def behave(self, memory: torch.Tensor, latent: torch.Tensor) -> dict[str, float]:
-        """A step of the actor, by REINFORCE with returns normalized by their range, and of the critic, by λ-returns."""
+        """Takes a step of the actor, by REINFORCE with returns normalized by their range, and of the critic, by λ-returns."""
         states, actions = self.imagined(memory, latent)
         with torch.no_grad():
             rewards, values = self.module.reward(states[1:]).squeeze(-1), self.target(states).squeeze(-1)

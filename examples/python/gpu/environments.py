@@ -9,7 +9,7 @@ from relive import rl
 
 
 def made(name: str, seed: int) -> Any:
-    """A native environment or a Gymnasium environment, by name."""
+    """Returns a native environment or a Gymnasium environment, by name."""
     try:
         return rl.make(name, seed=seed)
     except ValueError:

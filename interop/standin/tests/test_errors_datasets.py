@@ -26,7 +26,7 @@ def _first(kind, client, table, columns):
 
 
 def _rows(kind, text):
-    """The text, with the row dimension of whole items in its shapes if the dataset has one."""
+    """Returns the text, with the row dimension of whole items in its shapes if the dataset has one."""
     return text if kind == "TimestepDataset" else text.replace("[", "[?,").replace("[?,]", "[?]")
 
 

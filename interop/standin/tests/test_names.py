@@ -27,7 +27,7 @@ _MISSING = {
         "reverb_pattern_dataset_eager_fallback",
         "reverb_timestep_dataset_eager_fallback",
         "reverb_trajectory_dataset_eager_fallback",
-        # It takes a compiled TensorFlow function, without the structure of steps.
+        # This operation takes a compiled TensorFlow function, without the structure of steps.
         "reverb_pattern_dataset",
         "ReverbPatternDataset",
     },

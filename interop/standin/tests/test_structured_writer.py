@@ -118,7 +118,7 @@ def test_items_do_not_span_episodes(client):
 def test_numbers_of_leaves_are_compared(client):
     writer = client.structured_writer([_config(lambda step: step["a"][-1])])
     writer.append(_STEP)
-    # A writer of dm-reverb waits forever if its server ends first.
+    # A dm-reverb writer waits forever if its server ends first.
     writer.flush()
     with pytest.raises(ValueError) as raised:
         writer.append({"a": np.float32(0)})
@@ -132,7 +132,7 @@ def test_numbers_of_leaves_are_compared(client):
 def test_a_mismatched_step_is_refused(client, value, got, expected):
     writer = client.structured_writer([_config(lambda step: step["a"][-1])])
     writer.append(_STEP)
-    # A writer of dm-reverb waits forever if its server ends first.
+    # A dm-reverb writer waits forever if its server ends first.
     writer.flush()
     with pytest.raises(ValueError) as raised:
         writer.append({**_STEP, "a": value})

@@ -1,4 +1,4 @@
-"""The history of a column, for a writer around a foreign object."""
+"""The history of a column, for a writer that wraps a foreign object."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ColumnHistory:
             self.append(None)
 
     def path(self) -> nest.Path:
-        """The path of the column in a step."""
+        """Returns the path of the column in a step."""
         return self._path
 
     def append(self, ref: Any | None) -> None:
@@ -69,7 +69,7 @@ class ColumnHistory:
         return itertools.chain(itertools.repeat(None, forgotten), iter(self._kept))
 
     def __getitem__(self, key: int | slice | list[int]) -> TrajectoryColumn:
-        """The column for one step, without a leading dimension, or for several steps.
+        """Returns the column for one step, without a leading dimension, or for several steps.
 
         Raises:
           TypeError: a key that is not an int, a slice or a list of ints.
@@ -91,13 +91,14 @@ class ColumnHistory:
 
 
 def _position(index: int, length: int) -> int:
-    """The index of the step, counted from the first step; negative for an earlier step."""
+    """Returns the index of the step, counted from the first step; negative for an earlier step."""
     number = operator.index(index)
     return number + length if number < 0 else number
 
 
 def _positions(key: slice, length: int) -> range:
-    """The steps of a slice. The slice is not clamped at the first step, since a shorter column would be unexpected."""
+    """Returns the steps of a slice. The slice is not clamped at the first step, since a shorter column would be
+    unexpected."""
     stride = 1 if key.step is None else operator.index(key.step)
     last = length - 1
     if stride < 0:

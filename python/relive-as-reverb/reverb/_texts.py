@@ -40,7 +40,7 @@ PRIORITIES = (
 
 
 def arguments_of(call: str) -> Rule:
-    """The rule for arguments of a wrong type, for which dm-reverb's compiled half has only this text."""
+    """Returns the rule for arguments of a wrong type, for which dm-reverb's compiled half has only this text."""
     types = "incompatible function arguments|None in the place|must be real number|is not an instance of|an integer from 0|numbers are"
     return rule(types, f"{call}(): incompatible function arguments.")
 
@@ -57,7 +57,7 @@ def retold(error: Exception, rules: Sequence[Rule]) -> Exception:
 
 
 def said_first(error: Exception, words: str) -> Exception:
-    """Returns an error of the same class with a text that begins with ``words``."""
+    """Returns an error with the same class, and a text that begins with ``words``."""
     text = str(error)
     # Other classes may need more arguments than a text.
     is_ours = isinstance(error, errors.ReverbError) or type(error) in (ValueError, TypeError, RuntimeError)
@@ -65,7 +65,7 @@ def said_first(error: Exception, words: str) -> Exception:
         return error
     rest = text.split(": ", 1)
     if len(rest) == 2 and rest[1].startswith(words):
-        # Only the name of the call preceded it.
+        # Only the name of the call preceded `words`.
         return type(error)(rest[1])
     return type(error)(f"{words} ({text})")
 

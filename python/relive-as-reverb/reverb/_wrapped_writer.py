@@ -1,4 +1,4 @@
-"""A trajectory writer around any object with the calls of dm-reverb's compiled writer.
+"""A trajectory writer that wraps any object with the methods of dm-reverb's compiled writer.
 
 Test suites of programs written for dm-reverb replace the compiled writer under its Python class, to check the calls
 without a server. This class supports them: ``Append`` and ``AppendPartial`` get one list of leaves per step, in the
@@ -31,7 +31,7 @@ _NO_TIMEOUT_MS = -1
 
 
 class WrappedWriter:
-    """The calls of a trajectory writer, around an object with ``Append``, ``AppendPartial``, ``CreateItem``, ``Flush``,
+    """The methods of a trajectory writer, for an object with ``Append``, ``AppendPartial``, ``CreateItem``, ``Flush``,
     ``EndEpisode``, ``Close``, ``ConfigureChunker``, ``max_num_keep_alive_refs`` and ``episode_steps``."""
 
     def __init__(self, internal_writer: Any) -> None:

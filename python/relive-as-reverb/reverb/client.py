@@ -1,4 +1,4 @@
-"""The client and the writer of whole steps."""
+"""The client and the writer for whole steps."""
 
 import functools
 from collections.abc import Generator, Mapping, Sequence

@@ -40,7 +40,7 @@ _INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)
 
 
 class Writer:
-    """The writer of whole steps below ``reverb.Writer``; takes flat lists of tensors."""
+    """The writer for whole steps below ``reverb.Writer``; takes flat lists of tensors."""
 
     def __init__(self, writer: _clients.Writer) -> None:
         self._writer = writer
@@ -150,12 +150,12 @@ class Sampler:
         self._steps: list[list[Any]] = []
 
     def GetNextTrajectory(self) -> list[Any]:
-        """The columns of the next sample as they are stored."""
+        """Returns the columns of the next sample as they are stored."""
         info, columns = self._next()
         return [*info, *columns]
 
     def GetNextTimestep(self) -> tuple[list[Any], bool]:
-        """The next time step, and whether it is the last of its sample."""
+        """Returns the next time step, and whether it is the last of its sample."""
         if not self._steps:
             info, columns = self._next()
             lengths = {np.shape(column)[:1] for column in columns}
@@ -204,7 +204,7 @@ class Client:
         self._client.reset(table)
 
     def ServerInfo(self, timeout_sec: int) -> list[bytes]:
-        """A serialized ``TableInfo`` message for each table."""
+        """Returns a serialized ``TableInfo`` message for each table."""
         return [_serialized(info) for info in self._client.server_info(timeout_sec or None).values()]
 
     def Checkpoint(self) -> str:
@@ -234,7 +234,7 @@ class Table:
         return self._table.name
 
     def info(self) -> bytes:
-        """A serialized ``TableInfo`` message."""
+        """Returns a serialized ``TableInfo`` message."""
         return _serialized(self._table.info)
 
     def can_sample(self, num_samples: int) -> bool:

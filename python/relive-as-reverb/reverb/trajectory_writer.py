@@ -109,7 +109,7 @@ class _Native(TrajectoryWriter):
 
     @_texts.tells(_texts.rule("the chunk length cannot change while", "Flush must be called before ApplyConfig."))
     def configure(self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
-        # Raises dm-reverb's error for a number out of range.
+        # Raises dm-reverb's error for a number that is out of range.
         _chunker_options(num_keep_alive_refs, max_chunk_length)
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 

@@ -1,6 +1,6 @@
 """Adapters for TensorFlow: real ``tf.data`` datasets over Relive's samplers.
 
-Nothing outside of this package and :mod:`relive.tf_client` imports TensorFlow, and ``import relive`` imports neither of
+Nothing outside this package and :mod:`relive.tf_client` imports TensorFlow, and ``import relive`` imports neither of
 the two.
 """
 

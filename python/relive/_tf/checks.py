@@ -1,6 +1,6 @@
 """Checks that requests to a table match the returned data.
 
-The errors are :class:`relive.errors.InvalidArgumentError`, hence ``ValueError``, which TensorFlow converts to
+The errors are :class:`relive.errors.InvalidArgumentError`, and therefore ``ValueError``, which TensorFlow converts to
 ``tf.errors.InvalidArgumentError`` when a dataset raises it.
 """
 

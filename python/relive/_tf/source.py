@@ -16,7 +16,7 @@ from relive._tf.specs import Column
 
 _log = logging.getLogger("relive")
 
-# A tf.data iterator can be abandoned only between two calls of its source, so no call may take longer than this.
+# A tf.data iterator can be abandoned only between two calls to its source, so no call may take longer than this time.
 _IDLE_SECONDS = 0.05
 
 # The time that the creation of an iterator waits for the table's signature before it continues without a signature.

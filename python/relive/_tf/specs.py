@@ -26,7 +26,7 @@ class Column(NamedTuple):
         return f"({self._dtype_text}, {shape_text(self.shape)})"
 
     def listed(self) -> str:
-        """The text for the column in a list of columns."""
+        """Returns the text for the column in a list of columns."""
         return f"Tensor<name: '{self.name}', dtype: {self._dtype_text}, shape: {shape_text(self.shape)}>"
 
     @property
@@ -42,7 +42,7 @@ def shape_text(shape: tf.TensorShape) -> str:
 
 
 def columns_of(signature: Any) -> list[Column]:
-    """The flat columns of a table's signature, named by their paths."""
+    """Returns the flat columns of a table's signature, named by their paths."""
     return [_column(path, spec) for path, spec in nest.flatten_with_path(signature)]
 
 
@@ -78,7 +78,7 @@ def dtypes_and_shapes(signature: Any) -> tuple[Any, Any]:
 
 
 def element_spec(dtypes: Any, shapes: Any) -> replay_sample.ReplaySample:
-    """The spec of the elements that a dataset of these data types and shapes yields."""
+    """Returns the spec of the elements that a dataset of these data types and shapes yields."""
     data = tf.nest.map_structure(lambda dtype, shape: tf.TensorSpec(shape, dtype), dtypes, shapes)
     return replay_sample.ReplaySample(info=info_spec(), data=data)
 
@@ -89,12 +89,12 @@ def info_spec() -> replay_sample.SampleInfo:
 
 
 def with_row_dimension(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """The spec of a batch of any number of values of ``spec``."""
+    """Returns the spec of a batch of any number of values of ``spec``."""
     return tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype)
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """The structure with lists replaced by tuples, since ``tf.data`` interprets lists as tensors to be stacked."""
+    """Replaces the lists in a structure by tuples, since ``tf.data`` interprets lists as tensors to be stacked."""
     if isinstance(structure, Mapping):
         kind = OrderedDict if isinstance(structure, OrderedDict) else dict
         return kind((key, lists_to_tuples(value)) for key, value in structure.items())

@@ -85,7 +85,7 @@ class LocalIterator(Generic[T]):
         return LocalIterator(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
-        """Applies a function from iterators to iterators to the stream."""
+        """Applies a function to the stream: it takes an iterator and returns an iterator."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:

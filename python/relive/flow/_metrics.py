@@ -71,7 +71,7 @@ class SharedMetrics:
         self._context: MetricsContext | SharedMetrics = context or MetricsContext()
 
     def get(self) -> MetricsContext:
-        """The metrics."""
+        """Returns the metrics."""
         context = self._context
         while isinstance(context, SharedMetrics):
             context = context._context

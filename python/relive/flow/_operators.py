@@ -12,7 +12,7 @@ Operator = tuple[Any, ...]
 
 
 def label(name: str, function: Any) -> str:
-    """The name of an operator with a function, in graphs and errors."""
+    """Returns the name of an operator that applies a function, for graphs and errors."""
     called = getattr(function, "__name__", type(function).__name__)
     return name if called == "<lambda>" else f"{name}({called})"
 
@@ -29,7 +29,7 @@ def counted(name: str, value: Any, least: int = 1) -> int:
 
 
 def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Operator:
-    """The operator in the extension's form; its function also gets the number of the item's shard."""
+    """Returns the operator in the extension's form; its function also gets the number of the item's shard."""
     kind, *arguments = operator
     if kind not in ("for_each", "filter", "combine"):
         return operator
@@ -38,7 +38,7 @@ def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Oper
 
 
 def itself(item: Any) -> Any:
-    """The item."""
+    """Returns the item."""
     return item
 
 

@@ -40,7 +40,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
-        """Applies a function from iterators to iterators to each shard's stream."""
+        """Applies a function to each shard's stream: it takes an iterator and returns an iterator."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
@@ -97,7 +97,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).select(numbers), f"{self.name}.select_shards({len(kept)} total)", kept)
 
     def num_shards(self) -> int:
-        """The number of shards."""
+        """Returns the number of shards."""
         return len(self._actors)
 
     def shards(self) -> list[LocalIterator[T]]:
@@ -119,8 +119,8 @@ class ParallelIterator(Generic[T]):
 
         Args:
           batch_ms: has no effect: items are not batched by time.
-          num_async: the number of items that each shard may work ahead. Shards in other processes work ahead as far as
-            the transport has room.
+          num_async: the number of items that each shard may work ahead. Shards in other processes work ahead until the
+            transport has no more room.
           resubmit: the time at which a shard starts its next item. ``"before"``: when the current item is returned;
             ``"after"``: at the next request, so that the item reflects changes made in between.
         """

@@ -90,7 +90,7 @@ class RemoteShards(ParallelIterator[Any]):
 
 
 def refused(on: str, error: Exception) -> TypeError:
-    """The error for a shard or a function that cannot be sent to another process."""
+    """Returns the error for a shard or a function that cannot be sent to another process."""
     return TypeError(
         f"on={on!r} sends shards and functions to other processes, but they cannot be pickled: {error}; use functions that a module "
         "defines at its top level, no lambdas or generators"

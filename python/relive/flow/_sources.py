@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 class ParallelIteratorWorker:
-    """A shard with state. A subclass passes its items to :meth:`__init__`. Functions of operators can access the object
-    as the source of an item.
+    """A shard with state. A subclass passes its items to :meth:`__init__`. The functions in operators can access the
+    object as the source of an item.
 
     Args:
       item_generator: an iterable, or a function that creates one.

@@ -40,17 +40,17 @@ def _column(name: str, column: Any) -> ArraySpec:
 
 
 def as_native(columns: Mapping[str, ArraySpec]) -> list[Native]:
-    """The columns in the extension's form."""
+    """Returns the columns in the extension's form."""
     return [(name, spec.dtype, [size for size in spec.shape or () if size is not None]) for name, spec in columns.items()]
 
 
 def from_native(columns: Iterable[Native]) -> dict[str, ArraySpec]:
-    """The columns from the extension's form."""
+    """Returns the columns from the extension's form."""
     return {name: ArraySpec(tuple(shape), dtype, name) for name, dtype, shape in columns}
 
 
 def expected(columns: Mapping[str, Any] | None, max_steps: int | None) -> tuple[list[Native], int] | None:
-    """The expected columns of another process's store, in the extension's form."""
+    """Returns the expected columns of a store in another process, in the extension's form."""
     if columns is None and max_steps is None:
         return None
     if columns is None or max_steps is None:
@@ -62,7 +62,7 @@ def position(positions: Mapping[str, int], name: str) -> int:
     """Returns the position of a column.
 
     Raises:
-      NotFoundError: there is no column of this name.
+      NotFoundError: there is no column with this name.
     """
     if name not in positions:
         raise NotFoundError(f"there is no column {name!r}; the columns are {list(positions)}")

@@ -54,7 +54,7 @@ def weight_of(given: Any) -> float:
 
 
 def _of_recorded(episode: Any) -> Arrays:
-    """The arrays of a recorded episode in D4RL's layout."""
+    """Returns the arrays of a recorded episode in D4RL's layout."""
     ended = np.asarray(episode.discounts) == 0
     timeouts = np.zeros(len(ended), np.bool_)
     timeouts[-1:] = ~ended[-1:]

@@ -1,4 +1,4 @@
-"""The device of batches."""
+"""The device for batches."""
 
 from __future__ import annotations
 

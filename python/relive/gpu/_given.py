@@ -10,7 +10,7 @@ from relive.errors import InvalidArgumentError
 
 
 def whole(name: str, value: Any, least: int, limit: int) -> int:
-    """Checks an integer of at least ``least`` and below ``limit``.
+    """Checks that a value is an integer that is at least ``least`` and below ``limit``.
 
     Raises:
       InvalidArgumentError: the value is not such an integer.
@@ -25,7 +25,7 @@ def whole(name: str, value: Any, least: int, limit: int) -> int:
 
 
 def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> float:
-    """Checks a finite number between two bounds.
+    """Checks that a value is a finite number between two bounds.
 
     Raises:
       InvalidArgumentError: the value is not such a number.

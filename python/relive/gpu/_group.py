@@ -49,7 +49,7 @@ class Group(abc.ABC):
         """Closes the resources that the group itself has opened."""
 
     def _awaited(self) -> str:
-        """A description of an exchange's wait, for the log."""
+        """Returns a description of the wait in an exchange, for the log."""
         return "the other ranks have not sent theirs; check that all ranks make the same calls in the same order, and that none has ended"
 
 

@@ -17,7 +17,7 @@ Kept = dict[str, npt.NDArray[Any]]
 
 
 def of_store(store: _native.GpuStore) -> Kept:
-    """The index, generation and weight of each trajectory of this rank."""
+    """Returns the index, generation and weight of each trajectory of this rank."""
     _, _, capacity = store.schema()
     rank, _ = store.shard()
     weights = store.weights()

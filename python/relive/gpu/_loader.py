@@ -155,8 +155,8 @@ class Loader:
     def state(self) -> dict[str, Any]:
         """Returns a state from which :meth:`restore` continues with exactly the next batches. It can be pickled.
 
-        It contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of this
-        process's store. It does not contain the trajectories, which ``Store.save`` saves.
+        The state contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of
+        this process's store. It does not contain the trajectories, which ``Store.save`` saves.
         """
         seed, selector, pending = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None

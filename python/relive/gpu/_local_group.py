@@ -34,7 +34,7 @@ class LocalGroup(Group):
         logged to the logger ``relive``.
 
     Raises:
-      UnavailableError: a group of this name exists.
+      UnavailableError: a group with this name exists.
       DeadlineExceededError: the other ranks do not arrive in time.
     """
 
@@ -110,7 +110,7 @@ class LocalGroup(Group):
         return peers
 
     def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
-        """Accepts a connection of any rank if it belongs to this user."""
+        """Accepts a connection from any rank if it belongs to this user."""
         try:
             peer, _ = listener.accept()
         except OSError:

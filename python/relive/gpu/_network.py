@@ -19,9 +19,9 @@ class Network:
       listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
       shared_memory: whether ranks on one machine read each other's memory. Use ``False`` for containers that do not
         share ``/dev/shm``.
-      timeout: the number of seconds that a call waits for the answer of another rank. If the store has created its
-        group from ``rank`` and ``ranks``, ``timeout`` also applies to exchanges.
-      tls, client_tls: certificates; traffic is then encrypted. Pass both or neither.
+      timeout: the number of seconds that a call waits for the answer from another rank. If the store has created its
+        group from ``rank`` and ``ranks``, ``timeout`` also applies to exchanges. tls, client_tls: certificates; traffic
+        is then encrypted. Pass both or neither.
 
     Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, the token is readable
     in transit.
@@ -50,11 +50,11 @@ class Network:
             raise InvalidArgumentError("give both tls and client_tls, or neither: each rank both serves and connects")
 
     def address(self, port: int) -> str:
-        """The address at which other ranks reach this process, if it listens on this port."""
+        """Returns the address at which other ranks reach this process, if it listens on this port."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def as_native(self, token: str) -> dict[str, Any]:
-        """The settings in the extension's form."""
+        """Returns the settings in the extension's form."""
         return {
             "listen": self.host if self.listen is None else self.listen,
             "port": self.port,

@@ -1,4 +1,4 @@
-"""The results of a store's calls."""
+"""The results of calls on a store."""
 
 from __future__ import annotations
 

@@ -37,19 +37,19 @@ class _OfStore(LocalGroup):
 
 
 def honor(group: Group, network: Network | None) -> None:
-    """Sets the timeout of exchanges in a store's own group to the network's timeout. Groups that were created elsewhere
-    keep their own timeouts."""
+    """Sets the timeout for exchanges in a store's own group to the network's timeout. Groups that were created
+    elsewhere keep their own timeouts."""
     if network is not None and isinstance(group, _OfStore):
         group.timeout = network.timeout
 
 
 def segment_name(name: str, rank: int, ranks: int) -> str:
-    """The name of a rank's memory."""
+    """Returns the name of a rank's memory."""
     return name if ranks == 1 else rank_name(name, rank)
 
 
 def rank_name(name: str, rank: int) -> str:
-    """The name of the memory of one of several ranks."""
+    """Returns the name of the memory of one of several ranks."""
     return f"{name}.{rank}"
 
 
@@ -97,7 +97,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
 
 
 def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
-    """The ranks that do not share this rank's memory."""
+    """Returns the ranks that do not share this rank's memory."""
     own = answers[rank]
     return [
         at
@@ -107,7 +107,8 @@ def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
 
 
 def part_of(group: Group | None, count: int) -> slice:
-    """This rank's part of ``count`` consecutive objects: the parts are equal, with fewer objects for the last ranks."""
+    """Returns this rank's part of ``count`` consecutive objects: the parts are equal, with fewer objects for the last
+    ranks."""
     if group is None:
         return slice(0, count)
     each = -(-count // group.ranks)

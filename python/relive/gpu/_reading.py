@@ -1,4 +1,4 @@
-"""Reading a store, in the process that created it and in others."""
+"""Reads a store, in the process that created it and in others."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Readable:
         return batch
 
     def _steps(self, given: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Checks current steps as far as possible without the trajectories."""
+        """Checks the current steps, except for the checks that need the trajectories."""
         steps = np.atleast_1d(np.asarray(given))
         if steps.size and steps.dtype.kind not in "iu":
             raise InvalidArgumentError(f"the steps are {steps.dtype}, but must be integers from 0 to the length of the trajectory")
@@ -234,7 +234,7 @@ class Reader(Readable):
 def attach(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Reader:
-    """Attaches to the store of this name, which another process on this machine has created, to read it in place.
+    """Attaches to the store with this name, which another process on this machine has created, to read it in place.
 
     After a fork, the child must attach again.
 

@@ -56,7 +56,7 @@ def given(removal: Any) -> Any:
 
 
 def as_native(removal: Any) -> tuple[str, Any]:
-    """The removal in the extension's form: a name and an argument."""
+    """Returns the removal in the extension's form: a name and an argument."""
     if isinstance(removal, Choice):
         return ("callback", removal.as_native())
     if isinstance(removal, str) and removal in _NAMES:

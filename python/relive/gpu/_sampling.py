@@ -18,12 +18,12 @@ _MAX_EXPONENT = 16.0
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Base class of the sampling rules. A trajectory of weight 0 is never drawn."""
+    """Base class of the sampling rules. A trajectory with weight 0 is never drawn."""
 
     name: ClassVar[str]
 
     def exponent(self) -> float:
-        """The exponent of the weights; probabilities are proportional to this power."""
+        """Returns the exponent of the weights; probabilities are proportional to this power."""
         return 1.0
 
     def exponent_of_importance(self) -> float:
@@ -31,7 +31,7 @@ class Sampling:
         return 0.0
 
     def largest(self, max_weight: float) -> float:
-        """The largest weight that a trajectory may have, given the loader's ``max_weight``."""
+        """Returns the largest weight that a trajectory may have, given the loader's ``max_weight``."""
         return max_weight
 
 
@@ -125,7 +125,7 @@ _KINDS: dict[str, type[Sampling]] = {
 
 
 def sampling_of(given: Sampling | str) -> Sampling:
-    """Returns the given rule, or the rule of the given name with its defaults."""
+    """Returns the given rule, or the rule with the given name with its defaults."""
     if isinstance(given, Sampling):
         return given
     if isinstance(given, str) and given in _KINDS:

@@ -23,7 +23,7 @@ from relive.gpu._removal import Candidates, Removal
 from relive.gpu._waits import log_long_wait
 from relive.gpu._writing import Request, Scan, Writer
 
-# Creates the memory of this name, for a rank among a number of ranks.
+# Creates the memory with this name, for a rank among a number of ranks.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
 # The longest delay before the exception of a removal function is raised.
 _SHORT_S = 0.05
@@ -46,10 +46,10 @@ class Store(Readable):
         otherwise the oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None``
         to keep all candidates. Trajectories that are being read are not evicted.
       name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
-        killed process leaves the memory in ``/dev/shm``, and the next store of the same name replaces it, so use a
+        killed process leaves the memory in ``/dev/shm``, and the next store with the same name replaces it, so use a
         fixed name.
       max_selectable: the largest number of trajectories, at most the capacity.
-      seed: the seed of the random removal.
+      seed: the seed for random removal.
       readers: the number of processes that may read concurrently, including this one and other ranks; 1 to 1,024.
       writers: the number of processes or threads that may write in place concurrently (:func:`attach_writer`); 0 to
         65,536.
@@ -64,7 +64,7 @@ class Store(Readable):
 
     Raises:
       InvalidArgumentError: invalid columns or options.
-      UnavailableError: a live process has a store of this name; an object other than a store has this name, and stays
+      UnavailableError: a live process has a store with this name; an object other than a store has this name, and stays
         unchanged; there is not enough shared memory; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system refused the memory.
@@ -183,7 +183,8 @@ class Store(Readable):
 
         Raises:
           UnavailableError: another process is saving there.
-          InvalidArgumentError: the folder has a checkpoint of other columns or another capacity, or its name is empty.
+          InvalidArgumentError: the folder has a checkpoint with other columns or another capacity, or its name is
+            empty.
           DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
           InternalError: a file cannot be written. The last checkpoint remains intact.
         """
@@ -216,7 +217,7 @@ class Store(Readable):
         return store
 
     def __len__(self) -> int:
-        """The number of trajectories of this rank."""
+        """Returns the number of trajectories of this rank."""
         return len(self._native)
 
     def __bool__(self) -> bool:
@@ -347,7 +348,7 @@ class Store(Readable):
     def scan(self, *, timeout: float = 0.0) -> Scan:
         """Serves the writers: assigns rows to writers that wait for a row, makes finished trajectories available for
         drawing, reclaims the rows of processes that have ended, and reports the writers that wait for an answer. All of
-        this happens only during calls of this method.
+        this happens only during calls to this method.
 
         Args:
           timeout: the number of seconds to wait until there is something to report.

@@ -17,8 +17,8 @@ from relive.specs import as_dtype
 class Window:
     """A run of steps, relative to the current step.
 
-    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps outside of the
-    trajectory are padding.
+    A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps outside the trajectory
+    are padding.
 
     Args:
       offset: the first step, relative to the current step.

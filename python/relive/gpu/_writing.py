@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request of a writer that waits for values from the store's process, such as an action."""
+    """A request from a writer that waits for values from the store's process, such as an action."""
 
     writer: int
     """The writer's number, from 0."""
@@ -187,7 +187,7 @@ class Writer:
 def attach_writer(
     name: str, columns: Mapping[str, Any] | None = None, *, max_steps: int | None = None, rank: int | None = None
 ) -> Writer:
-    """Creates a writer for the store of this name, which another process on this machine has created.
+    """Creates a writer for the store with this name, which another process on this machine has created.
 
     Args:
       name, columns, max_steps, rank: as in :func:`attach`.

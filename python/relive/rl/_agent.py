@@ -27,7 +27,7 @@ class Agent(Generic[C]):
 
     Raises:
       TypeError: a setting that does not exist, or has the wrong type.
-      ValueError: a setting out of its range.
+      ValueError: a setting that is out of range.
     """
 
     _config_type: type[C]
@@ -39,11 +39,11 @@ class Agent(Generic[C]):
         return f"{type(self).__name__}({self.config!r})"
 
     def _num_environments(self, actors: int) -> int:
-        """The number of environments in a run."""
+        """Returns the number of environments in a run."""
         raise NotImplementedError
 
     def _for_extension(self, actors: int) -> tuple[tuple[str, str], int]:
-        """The agent's name and settings, and the number of environments in a run."""
+        """Returns the agent's name and settings, and the number of environments in a run."""
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:

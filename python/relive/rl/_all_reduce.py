@@ -28,7 +28,7 @@ class AllReduce:
             ring.broadcast(weights)          # all start with those of rank 0
             ring.mean(gradient)              # in place
 
-    At the end of the ``with`` block, the process leaves the ring properly: later calls by the other members raise
+    At the end of the ``with`` block, the process leaves the ring properly: later calls from the other members raise
     :class:`relive.errors.ClosedError`. If an exception ends the block, the other members receive it.
 
     Args:
@@ -36,7 +36,7 @@ class AllReduce:
       ranks: the number of processes.
       address: the host and port of the meeting, which all processes must be able to reach; the first process listens
         there.
-      job: the name of the common job; members of another job are refused.
+      job: the name of the common job; members that belong to another job are refused.
       token: the token that members must send. There is no TLS: neither the token nor the arrays are encrypted.
       meeting_timeout: the number of seconds within which all processes must connect.
       timeout: the number of seconds that a call waits for members that are alive.
@@ -44,9 +44,9 @@ class AllReduce:
         detected at once.
 
     Raises:
-      ValueError: an argument out of its range.
-      relive.errors.UnavailableError: not all processes connected in time, or this process cannot listen at the address.
-      relive.errors.PermissionDeniedError: the meeting refuses this process; the error gives the reason.
+      ValueError: an argument that is out of range. relive.errors.UnavailableError: not all processes connected in time,
+      or this process cannot listen at the address. relive.errors.PermissionDeniedError: the meeting refuses this
+      process; the error gives the reason.
     """
 
     def __init__(

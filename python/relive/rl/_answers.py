@@ -15,7 +15,7 @@ FIRST, MID, LAST = range(3)
 
 
 class Answers:
-    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is a view of some of these
+    """Step types, rewards, discounts and observation leaves for some rows; :meth:`part` is a view of some of these
     rows.
 
     Args:
@@ -48,8 +48,8 @@ class Answers:
         """Writes an observation into a row.
 
         Raises:
-          TypeError: numbers of another kind than in the spec.
-          ValueError: arrays of another shape.
+          TypeError: the numbers' kind differs from the spec's.
+          ValueError: an array has the wrong shape.
         """
         self._write(row, observation)
 

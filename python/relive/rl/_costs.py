@@ -91,7 +91,7 @@ class Costs:
 
         Raises:
           OSError: the file cannot be read.
-          ValueError: the file has no costs of this version.
+          ValueError: the file has no costs in this version's format.
         """
         return cls(_native.load_costs(os.fspath(path)))
 
@@ -100,7 +100,7 @@ class Costs:
         _native.save_costs(self._json, os.fspath(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """All measurements; times are in processor seconds, most of them per environment step."""
+        """Returns all measurements; times are in processor seconds, most of them per environment step."""
         costs: dict[str, Any] = json.loads(self._json)
         return costs
 

@@ -29,7 +29,7 @@ class Curve:
 
     @classmethod
     def of(cls, training: EpisodeLog, evaluation: EpisodeLog) -> Curve:
-        """The returns of a run."""
+        """Returns the returns of a run."""
         acts = _acts(training, evaluation)
         lines = {}
         if len(training):
@@ -40,7 +40,7 @@ class Curve:
 
     @classmethod
     def of_runs(cls, runs: Mapping[str, Sequence[EpisodeLog]], *, evaluations: bool) -> Curve:
-        """The mean of each name's runs, and a band from the lowest to the highest run."""
+        """Returns the mean of each name's runs, and a band from the lowest to the highest run."""
         acts = all(_acts(log, log) for logs in runs.values() for log in logs)
         of = _evaluated if evaluations else _trained
         return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
@@ -64,7 +64,7 @@ class _Line:
 
 
 def _acts(*logs: EpisodeLog) -> bool:
-    """Whether a run has acted; a run that learns only from recorded data has learner steps but no environment steps."""
+    """Returns whether a run has acted; a run that only learns from recorded data has no environment steps."""
     return any(log.env_steps.any() for log in logs)
 
 
@@ -73,7 +73,7 @@ def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
 
 
 def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    """The mean return of each evaluation: the episodes with the same number of steps."""
+    """Returns the mean return of each evaluation; the episodes of an evaluation have the same number of steps."""
     of = _steps(log, acts)
     steps = np.unique(of)
     return steps.astype(float), np.array([log.returns[of == at].mean() for at in steps])
@@ -84,7 +84,7 @@ def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:
 
 
 def _means(returns: Floats) -> Floats:
-    """For each return, the mean of this and the previous returns, at most a hundred."""
+    """Returns, for each episode, the mean of its return and the returns before it, at most a hundred returns in all."""
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     ends = np.arange(1, len(returns) + 1)
     begins = np.maximum(0, ends - _MEAN_OVER)
@@ -139,7 +139,7 @@ class _Axis:
         return self._begin + (value - self._low) / (self._high - self._low) * (self._end - self._begin)
 
     def ticks(self) -> list[float]:
-        """Returns about five round values."""
+        """Returns about five round values for an axis."""
         raw = (self._high - self._low) / 5
         power = 10.0 ** np.floor(np.log10(raw))
         step = next(round_step * power for round_step in (1, 2, 5, 10) if round_step * power >= raw)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# A longer header is damage; this is the format's own limit.
+# A longer header means that the file is damaged; this is the format's own limit.
 _MAX_HEADER_BYTES = 100_000_000
 _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8",
@@ -109,7 +109,7 @@ def _arrow(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
         try:
             table = ipc.open_file(source).read_all()
         except ValueError:
-            # Not the file format, which has a footer, but the stream format.
+            # The file is in the stream format; the file format has a footer.
             source.seek(0)
             table = ipc.open_stream(source).read_all()
         return {name: array.copy() for name, array in of_table(table, str(path), is_wanted).items()}

@@ -1,4 +1,4 @@
-"""Errors of environments, with messages that name the environments."""
+"""Errors from environments, with messages that name the environments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 
 
 def name_of(environment: Any) -> str:
-    """The id of an environment, or its class."""
+    """Returns the id of an environment, or its class."""
     identifier = getattr(getattr(environment, "spec", None), "id", None)
     return identifier if isinstance(identifier, str) else type(environment).__qualname__
 
@@ -26,7 +26,7 @@ def number(part: Any, place: int) -> None:
 
 
 def wrong(called: str, method: str, error: Exception) -> Exception:
-    """The error for a result; it names the environment and the method that returned the result."""
+    """Returns the error for a result; it names the environment and the method that returned the result."""
     kind = ValueError if isinstance(error, ValueError) else TypeError
     reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
     return kind(f"{called}.{method}() returned an invalid result: {reason}")

@@ -54,7 +54,7 @@ class SourceBridge:
 
 
 def samples_of(batch: Any) -> int:
-    """The number of items in a batch: rows of its first array; 1 if there is no array."""
+    """Returns the number of items in a batch: the number of rows of its first array, or 1 if it has no array."""
     indices = getattr(batch, "indices", None)
     if indices is not None and hasattr(indices, "__len__"):
         return len(indices)

@@ -53,7 +53,7 @@ class Hook:
 
 
 def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
-    """The hooks of an agent's run, in the extension's form."""
+    """Returns the hooks of an agent's run, in the extension's form."""
     settings = getattr(agent, "config", None) or getattr(agent, "experience", None)
     discount = getattr(settings, "discount", None)
     return {

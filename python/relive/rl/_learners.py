@@ -56,7 +56,7 @@ class Learners:
         return None if self._workers is None else self._workers.other_machines
 
     def start(self, address: str) -> None:
-        """Starts all processes of the run at an address."""
+        """Starts all processes for the run at the given address."""
         if self._workers is not None:
             self._workers.start(address)
         for rank in range(len(self._learners) + 1, self._count):
@@ -64,7 +64,7 @@ class Learners:
             self._learners.append(Process(f"learner {rank}", _learn, (*self._arguments, address, rank, variables, self._token)))
 
     def check(self) -> None:
-        """Checks all of them.
+        """Checks all processes.
 
         Raises:
           Exception: a process raised an exception.
@@ -88,7 +88,7 @@ class Learners:
             self._workers.raise_failure()
 
     def close(self) -> None:
-        """Ends all of them when the run is over."""
+        """Ends all processes when the run is over."""
         until = time.monotonic() + _GRACE_SECONDS
         for learner in self._learners:
             learner.end(max(0.0, until - time.monotonic()))

@@ -56,7 +56,7 @@ class AgentBridge:
 
 
 class PolicyBridge:
-    """A policy, for the extension."""
+    """A policy in the form that the extension calls."""
 
     def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
         _expect_methods(policy, "a policy", "act", "load")

@@ -58,7 +58,7 @@ class Parallel:
         return EnvironmentSpec(observations, actions, REWARDS, DISCOUNTS)
 
     def reset(self, answers: Answers) -> None:
-        """Starts an episode of all agents."""
+        """Starts an episode for all agents."""
         seed, self._seed = self._seed, None
         answer = self._environment.reset(seed=seed)
         try:

@@ -1,4 +1,4 @@
-"""Passing the reports of a run to loggers, and the files of loggers."""
+"""Passes the reports from a run to loggers, and handles the loggers' files."""
 
 from __future__ import annotations
 

@@ -92,11 +92,11 @@ def run(
       steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
         number. Not available with ``data``.
       on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed
-        reproduces the same run. ``"threads"``: ``actors`` threads act beside the learner thread. ``"processes"``:
-        ``actors`` processes act. They start as in :mod:`multiprocessing`: agent and environment are pickled, and the
-        program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`:
+        reproduces the same run. ``"threads"``: ``actors`` threads act alongside the learner thread. ``"processes"``:
+        ``actors`` processes act. They start as in :mod:`multiprocessing`: the agent and the environment are pickled,
+        and the program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`:
         ``actors`` actors of a Ray cluster act. The default is threads if there are actors.
-      actors: the number of workers beside the learner thread; with threads, processes and Ray by default 2.
+      actors: the number of workers in addition to the learner thread; by default 2 with threads, processes and Ray.
       learners: the number of learners that share one set of weights, including this process; the other learners are
         processes on this machine, which start as with ``on="processes"``. With several learners, ``actors`` must be at
         least 1; it is then 2 by default. Rollouts are divided among the learners; with a replay table, each learner
@@ -132,8 +132,8 @@ def run(
     Raises:
       TypeError: the environment is of no supported kind, or has unsupported values; the error names their path. An
         agent, a policy or a learner lacks a method; the error names it.
-      ValueError: a setting out of its range, an unknown name, actions that the agent does not support, a checkpoint of
-        another run, an observation or a reward that is NaN or infinite; or arrays from a policy with an unexpected
+      ValueError: a setting that is out of range, an unknown name, actions that the agent does not support, a checkpoint
+        from another run, an observation or a reward that is NaN or infinite; or arrays from a policy with an unexpected
         shape or data type.
       ImportError: the package of a display, or of the data, is not installed.
       Exception: the environment, the agent, a logger, ``progress`` or a hook raised an exception.
@@ -196,7 +196,7 @@ def run(
 
 
 def _close(loggers: list[Logger]) -> None:
-    """Closes all loggers, even if one of them cannot be closed."""
+    """Closes all loggers, even if a logger cannot be closed."""
     with contextlib.ExitStack() as closing:
         for logger in loggers:
             closing.callback(logger.close)
@@ -237,7 +237,7 @@ def _learners(learners: int, on: Any, data: Any) -> int:
 
 
 def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
-    """The agent in the extension's form, and the number of environments of a run."""
+    """Returns the agent in the extension's form, and the number of environments of a run."""
     if hasattr(agent, "_for_extension"):
         if source is not None:
             raise TypeError(
@@ -251,7 +251,7 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
-    """The starter of the run's other processes, if any."""
+    """Returns the starter of the run's other processes, if any."""
     workers = _workers(agent, env, on, actors)
     if learners == 1:
         return workers
@@ -261,7 +261,7 @@ def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, lear
 
 
 def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
-    """The starter of the workers, if they are processes."""
+    """Returns the starter of the workers, if they are processes."""
     if on in (None, "serial", "threads"):
         return None
     # Imported here, since few programs need these modules.

@@ -44,7 +44,7 @@ class Settings:
         return cls(**{names.get(name, name): value for name, value in settings.items()})
 
     def _values(self) -> dict[str, Any]:
-        """The settings in Rust's form, except for the names."""
+        """Returns the settings in Rust's form, except for the names."""
         return dataclasses.asdict(self)
 
     def _json(self) -> str:
@@ -52,7 +52,7 @@ class Settings:
 
 
 def count(name: str, value: Any, least: int = 0) -> int:
-    """A whole number."""
+    """Returns a whole number."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -31,13 +31,13 @@ class Source:
         self._spare: tuple[int, int, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:
-        """The specs of the environments, in the extension's form."""
+        """Returns the specs of the environments, in the extension's form."""
         made = self._made(0, seed)
         self._spare = 0, seed, made
         return Bridge([_part(made, [seed])]).specs
 
     def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
-        """Returns the environments of these seeds, each in its row; ``first`` is the number of the first environment.
+        """Returns the environments for these seeds, each in its row; ``first`` is the number of the first environment.
 
         Raises:
           ValueError: the environments are in one vector with too many rows, and the number must be exact.
@@ -121,7 +121,7 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
 
 
 def name_of(environment: Any) -> str:
-    """The name of an environment in messages and in saved runs."""
+    """Returns the name of an environment in messages and in saved runs."""
     if isinstance(environment, str):
         return environment
     if isinstance(environment, (list, tuple)):
@@ -180,5 +180,5 @@ def _with_dm_env_interface(environment: Any, seed: int) -> Any:
 
 
 def _of_episodes(seed: int, resumed: int) -> int:
-    """The seed of an environment's episodes, which differs after each checkpoint."""
+    """Returns the seed of an environment's episodes, which differs after each checkpoint."""
     return seed if not resumed else int(np.random.SeedSequence([seed, resumed]).generate_state(1)[0])

@@ -18,7 +18,7 @@ def encode(state: Any) -> bytes:
     """Converts a state to bytes.
 
     Raises:
-      TypeError: a value of another kind; the error names its path.
+      TypeError: a value has the wrong type; the error names its path.
     """
     arrays: list[Any] = []
     text = json.dumps(_plain(state, "state", arrays)).encode()

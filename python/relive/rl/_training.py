@@ -52,7 +52,7 @@ class TrainingResult:
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:
-        """Continues the run until it has made ``steps`` steps in total. The options stay the same, except for the
+        """Continues the run until it has completed ``steps`` steps in total. The options stay the same, except for the
         loggers, which were closed, and for the given options.
 
         Raises:

@@ -14,7 +14,7 @@ _ALIGNMENT = 64
 
 
 def leaves_of(space: gymnasium.Space[Any], what: str) -> Any:
-    """The arrays of a space, as a nest of pairs of shape and data type.
+    """Returns the arrays of a space, as a nest of pairs of shape and data type.
 
     Raises:
       TypeError: a space without arrays of a fixed shape.
@@ -37,7 +37,7 @@ class _Leaf:
 
 
 class Memory:
-    """Observations, actions and answers of all environments, one row for each, in memory shared by several processes.
+    """Observations, actions and answers for all environments, one row for each, in memory shared by several processes.
 
     Args:
       layout: nests of the observations' and the actions' leaves.

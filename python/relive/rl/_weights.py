@@ -11,7 +11,7 @@ from relive._frameworks import as_numpy
 
 
 def called(value: Any) -> str:
-    """The name of an object in messages."""
+    """Returns the name of an object in messages."""
     return type(value).__qualname__
 
 

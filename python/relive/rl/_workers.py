@@ -27,17 +27,18 @@ class Worker(Protocol):
 
     @property
     def begun(self) -> float:
-        """The time at which it started to work, by ``time.monotonic()``; 0 before that. The time for starting up is not
-        counted, since it is unrelated to the work."""
+        """The time at which the worker started to work, by ``time.monotonic()``; 0 before that. The time for starting
+        up is not counted, since it is unrelated to the work."""
 
     def ended(self) -> str | None:
-        """The reason for its end, such as ``"exit code 1"``; empty if its run was over, ``None`` while it works."""
+        """The reason why the worker ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it
+        works."""
 
     def raise_failure(self, seconds: float = 0.0) -> None:
-        """Raises its error, if it reports an error within the given time."""
+        """Raises the worker's error, if the worker reports one within the given time."""
 
     def end(self, seconds: float) -> None:
-        """Ends it, after the given time to end by itself."""
+        """Ends the worker, after the given time to end by itself."""
 
 
 class Launcher(Protocol):
@@ -50,13 +51,13 @@ class Launcher(Protocol):
 
     @property
     def by_nodes(self) -> bool:
-        """Whether it starts nodes, to which the run assigns the numbers of its workers."""
+        """Whether the starter starts nodes, to which the run assigns the numbers of its workers."""
 
     def start(self, address: str, number: int) -> Worker:
         """Starts the worker, or the node, with this number for the run at an address."""
 
     def close(self) -> None:
-        """Releases its resources when all workers have ended."""
+        """Releases the starter's resources when all workers have ended."""
 
 
 class Supervisor:
@@ -93,7 +94,7 @@ class Supervisor:
         self.hold(address, range(self._actors))
 
     def hold(self, address: str, numbers: Iterable[int]) -> None:
-        """Runs exactly the workers with these numbers, and ends the others immediately."""
+        """Runs exactly the workers with these numbers, and ends all other workers immediately."""
         self._address = address
         wanted = set(numbers)
         for number in self._workers.keys() - wanted:

@@ -33,10 +33,10 @@ class NamedAgent(Agent[Any]):
     ``DQfD(demonstrations={"episodes": 10})``.
 
     Args:
-      settings: settings by their names.
+      settings: the settings, by name.
 
     Raises:
-      ValueError: a setting that does not exist, is of another type, or is out of its range.
+      ValueError: a setting does not exist, has the wrong type, or is out of range.
     """
 
     _name: ClassVar[str]

@@ -51,7 +51,7 @@ class Atari(EnvironmentWrapper):
         resizes them (Castro et al., 2018).
 
     Raises:
-      TypeError: observations or actions of another kind.
+      TypeError: the observations or actions have a different type.
       ValueError: a number that is out of range, or an unknown ``preprocessing``.
     """
 
@@ -132,7 +132,7 @@ class Atari(EnvironmentWrapper):
         return TimeStep(StepType.LAST if last else StepType.MID, reward, discount, self._observed(frames))
 
     def observation_spec(self) -> Any:
-        """The spec of observations; stacked steps are the last dimension."""
+        """Returns the spec of observations; stacked steps are the last dimension."""
         dtype, greatest = (np.float32, 1.0) if self._to_float else (np.uint8, 255)
         return BoundedArraySpec(self._stack.shape, dtype, 0, greatest, "pixels")
 
@@ -202,7 +202,7 @@ def _area(pixels: int, new_pixels: int) -> _Taps:
 
 
 def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
-    """The weights of source pixels for new pixels, in rows, as taps with weights that add up to one."""
+    """Returns the weights of source pixels for new pixels, in rows, as taps with weights that add up to one."""
     weights = np.floor(shares / shares.sum(axis=1, keepdims=True) * _ONE + 0.5).astype(np.int32)
     first = (weights > 0).argmax(axis=1)
     rows, last = np.arange(len(weights)), weights.shape[1] - 1

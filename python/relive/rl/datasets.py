@@ -23,7 +23,7 @@ _NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_o
 _REQUIRED = ("observations", "actions", "rewards", "terminals")
 # Arrays with one number per transition.
 _NUMBERS = ("rewards", "terminals", "timeouts")
-# Gymnasium's names for some of these.
+# Gymnasium's names for some of these arrays.
 _OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
 
@@ -42,7 +42,7 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
         from the data.
 
     Raises:
-      TypeError: the data is of another type.
+      TypeError: the data has the wrong type.
       ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged;
         the error names the arrays and the file.
       ImportError: h5py or pyarrow is not installed.

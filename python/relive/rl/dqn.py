@@ -53,8 +53,8 @@ class DQNConfig(Settings):
         the demonstrator plays.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     batch_size: int = 256

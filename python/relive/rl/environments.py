@@ -64,19 +64,19 @@ class NativeEnvironment:
         return _time_step(self._native.step(action))
 
     def observation_spec(self) -> Any:
-        """The spec of observations."""
+        """Returns the spec of observations."""
         return self._spec.observations
 
     def action_spec(self) -> Any:
-        """The spec of actions."""
+        """Returns the spec of actions."""
         return self._spec.actions
 
     def reward_spec(self) -> Any:
-        """The spec of rewards."""
+        """Returns the spec of rewards."""
         return self._spec.rewards
 
     def discount_spec(self) -> Any:
-        """The spec of discounts."""
+        """Returns the spec of discounts."""
         return self._spec.discounts
 
     def close(self) -> None:

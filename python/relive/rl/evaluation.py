@@ -50,7 +50,7 @@ def evaluate(
 
     Raises:
       TypeError: the value is not an environment.
-      ValueError: a number out of its range; scores that are equal or not finite; a data set without scores.
+      ValueError: a number that is out of range; scores that are equal or not finite; a data set without scores.
       Exception: the policy or the environment raised an exception.
     """
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)

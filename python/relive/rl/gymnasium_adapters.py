@@ -73,19 +73,19 @@ class GymEnvironment:
         return truncation(earned, observed) if truncated else transition(earned, observed)
 
     def observation_spec(self) -> Any:
-        """The spec of observations."""
+        """Returns the spec of observations."""
         return self._observations
 
     def action_spec(self) -> Any:
-        """The spec of actions; discrete actions are counted from 0, regardless of the space's ``start``."""
+        """Returns the spec of actions; discrete actions are counted from 0, regardless of the space's ``start``."""
         return self._actions
 
     def reward_spec(self) -> Any:
-        """The spec of rewards."""
+        """Returns the spec of rewards."""
         return REWARDS
 
     def discount_spec(self) -> Any:
-        """The spec of discounts."""
+        """Returns the spec of discounts."""
         return DISCOUNTS
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ class PPOConfig(Settings):
       minibatch_size: the number of steps in a minibatch.
       epochs: the number of passes over each rollout.
       discount: the agent's discount γ.
-      gae_lambda: λ of the advantages.
+      gae_lambda: λ of generalized advantage estimation.
       clip: ε, the maximum distance from 1 of the ratio of new to old probability.
       learning_rate: the step size of Adam.
       anneal: whether step size and clip fall to 0 over the run.
@@ -35,8 +35,8 @@ class PPOConfig(Settings):
       hidden: the sizes of the hidden layers of each network.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     num_envs: int = 8
@@ -68,7 +68,7 @@ class A2CConfig(Settings):
       num_envs: the number of environments of all actors together.
       num_steps: the number of steps of a rollout in each environment.
       discount: the agent's discount γ.
-      gae_lambda: λ of the advantages; 1 as in the paper.
+      gae_lambda: λ of generalized advantage estimation; 1 as in the paper.
       learning_rate: the step size of RMSProp.
       anneal: whether the step size falls to 0 over the run.
       value_cost: the weight of the squared value error in the loss.
@@ -79,8 +79,8 @@ class A2CConfig(Settings):
       hidden: the sizes of the hidden layers of each network.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     num_envs: int = 8

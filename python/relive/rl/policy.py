@@ -31,11 +31,11 @@ class Policy:
         """Returns the action; among equally good actions, the first.
 
         Args:
-          observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
+          observation: as in training: arrays with the same shapes, in any structure with the same order of leaves.
 
         Raises:
           ValueError: other shapes, or another number of leaves.
-          TypeError: values of another kind.
+          TypeError: the values have the wrong type.
         """
         action = self._native.act(observation)
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
@@ -70,7 +70,7 @@ class Policy:
 
     @property
     def agent(self) -> str:
-        """The name of its agent."""
+        """The name of the policy's agent."""
         return self._native.agent()
 
     @property

@@ -22,7 +22,7 @@ class SACConfig(Settings):
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
       learning_rate: the step size of Adam, for policy, critics and temperature.
-      tau: τ, the step of the target critics towards the critics with each batch.
+      tau: τ, the fraction by which the target critics move towards the critics with each batch.
       initial_temperature: the initial temperature α.
       target_entropy: the target for the policy's entropy, to which the temperature is tuned; ``None``: minus the number
         of elements of an action.
@@ -34,8 +34,8 @@ class SACConfig(Settings):
       noise_correlation: the correlation of an action's noise with the previous action's noise; 0: independent noise.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     batch_size: int = 256
@@ -58,7 +58,7 @@ class SACConfig(Settings):
 
 
 class SAC(Agent[SACConfig]):
-    """Soft actor-critic (Haarnoja et al. 2018), for continuous actions: one bounded array of float32.
+    """Soft actor-critic (Haarnoja et al. 2018), for continuous actions that are one bounded float32 array.
 
     >>> result = SAC(SACConfig.for_environment("Pendulum-v1")).train("Pendulum-v1", steps=6_000)  # doctest: +SKIP
     """

@@ -109,14 +109,14 @@ def as_arrays(specs: Any, value: Any) -> Any:
 
 
 def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:
-    """The form that the extension takes."""
+    """Returns the form that the extension takes."""
     return ArraySpec(shape, dtype, name)
 
 
 def bounded_spec(
     shape: Sequence[int], dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None
 ) -> BoundedArraySpec:
-    """The form that the extension takes, with one bound or one per element."""
+    """Returns the form that the extension takes, with one bound or one per element."""
 
     def shaped(bound: npt.ArrayLike) -> npt.NDArray[Any]:
         flat = np.asarray(bound)
@@ -126,12 +126,12 @@ def bounded_spec(
 
 
 def discrete_spec(num_values: int, dtype: Any, name: str | None) -> DiscreteArraySpec:
-    """The form that the extension takes."""
+    """Returns the form that the extension takes."""
     return DiscreteArraySpec(num_values, dtype, name)
 
 
 def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
-    """A spec with one bound or one per element."""
+    """Returns a spec with one bound or one per element."""
 
     def flat(leaf: ArraySpec) -> ArraySpec:
         if isinstance(leaf, DiscreteArraySpec) or not isinstance(leaf, BoundedArraySpec):

@@ -27,15 +27,15 @@ class TimeStep(NamedTuple):
     observation: Any
 
     def first(self) -> bool:
-        """Whether the step starts an episode."""
+        """Returns whether the step starts an episode."""
         return self.step_type == StepType.FIRST
 
     def mid(self) -> bool:
-        """Whether the step is inside an episode."""
+        """Returns whether the step is inside an episode."""
         return self.step_type == StepType.MID
 
     def last(self) -> bool:
-        """Whether the step ends an episode."""
+        """Returns whether the step ends an episode."""
         return self.step_type == StepType.LAST
 
 

@@ -48,7 +48,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     Raises:
       TypeError: spaces without arrays of a fixed shape.
-      ValueError: no environments, or a number out of its range.
+      ValueError: no environments, or ``workers`` below 1.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observations(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
     def _together(self, command: int) -> dict[str, Any]:
-        """Sends the same command to all workers and waits for them; returns the results of the environments."""
+        """Sends the same command to all workers and waits for them; returns the environments' results."""
         for worker in self._workers:
             worker.begin(command)
         until = None if self._timeout is None else time.monotonic() + self._timeout
@@ -152,7 +152,7 @@ class _Process:
         try:
             self._pipe.send(message)
         except OSError:
-            # The worker has ended; the wait for its answer reports this.
+            # The worker has ended; the wait for its answer reports that.
             return
 
     def begin(self, command: int) -> None:

@@ -33,20 +33,20 @@ class EnvironmentWrapper:
         return TimeStep(*self.environment.step(action))
 
     def observation_spec(self) -> Any:
-        """The spec of observations."""
+        """Returns the spec of observations."""
         return normalized(self.environment.observation_spec(), "observation")
 
     def action_spec(self) -> Any:
-        """The spec of actions."""
+        """Returns the spec of actions."""
         return normalized(self.environment.action_spec(), "action")
 
     def reward_spec(self) -> Any:
-        """The spec of rewards."""
+        """Returns the spec of rewards."""
         spec = getattr(self.environment, "reward_spec", None)
         return REWARDS if spec is None else normalized(spec(), "reward")
 
     def discount_spec(self) -> Any:
-        """The spec of discounts."""
+        """Returns the spec of discounts."""
         spec = getattr(self.environment, "discount_spec", None)
         return DISCOUNTS if spec is None else normalized(spec(), "discount")
 
@@ -69,19 +69,19 @@ class SinglePrecision(EnvironmentWrapper):
         return self._narrowed(super().step(action))
 
     def observation_spec(self) -> Any:
-        """The spec of observations."""
+        """Returns the spec of observations."""
         return nest.map_structure(_narrowed_spec, super().observation_spec())
 
     def action_spec(self) -> Any:
-        """The spec of actions."""
+        """Returns the spec of actions."""
         return nest.map_structure(_narrowed_spec, super().action_spec())
 
     def reward_spec(self) -> Any:
-        """The spec of rewards."""
+        """Returns the spec of rewards."""
         return nest.map_structure(_narrowed_spec, super().reward_spec())
 
     def discount_spec(self) -> Any:
-        """The spec of discounts."""
+        """Returns the spec of discounts."""
         return nest.map_structure(_narrowed_spec, super().discount_spec())
 
     def _narrowed(self, step: TimeStep) -> TimeStep:

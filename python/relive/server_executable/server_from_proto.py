@@ -1,4 +1,4 @@
-"""Tables from the messages of a server's configuration."""
+"""Creates tables from the messages in a server's configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Table(Table):
 
 
 def selector_from_proto(options: Any) -> ItemSelector:
-    """The selector of a ``KeyDistributionOptions`` message.
+    """Returns the selector of a ``KeyDistributionOptions`` message.
 
     Raises:
       ValueError: the message names a selector that is switched off.
@@ -27,7 +27,7 @@ def selector_from_proto(options: Any) -> ItemSelector:
 
 
 def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
-    """The limiter of a ``RateLimiterCheckpoint`` message; omitted bounds are 0.
+    """Returns the limiter of a ``RateLimiterCheckpoint`` message; omitted bounds are 0.
 
     Raises ``ValueError`` for numbers out of range.
     """

@@ -126,7 +126,7 @@ fn reaches_outside(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The names that directly follow `std::`, either one or a list in braces.
+/// Returns the names that directly follow `std::`, either one or a list in braces.
 fn imported<'a>(after: &'a [&Lexeme]) -> impl Iterator<Item = &'a str> {
     let path = after.iter().take(2).all(|lexeme| lexeme.text == ":");
     let list = after.get(2).is_some_and(|lexeme| lexeme.text == "{");

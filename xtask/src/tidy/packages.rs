@@ -8,7 +8,7 @@ use cargo_metadata::{DependencyKind, Metadata};
 #[derive(Debug, Default)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Its dependencies, including those of build scripts.
+    /// The package's dependencies, including those of its build scripts.
     pub(super) normal: BTreeSet<String>,
     /// The additional dependencies of its tests, examples and benches.
     pub(super) dev: BTreeSet<String>,
@@ -30,7 +30,7 @@ fn package(package: &cargo_metadata::Package) -> Package {
 
 #[cfg(test)]
 impl Package {
-    /// A fictitious package for the tests of the rules.
+    /// Creates a fictitious package for the tests of the rules.
     pub(super) fn with_dependencies(name: &str, normal: &[&str], dev: &[&str]) -> Self {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Self { name: name.to_owned(), normal: names(normal), dev: names(dev) }

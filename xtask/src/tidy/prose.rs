@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 
-/// Maximum columns of a line of comments or documents: narrow enough to read comfortably.
+/// The maximum columns of a line of comments or documents: narrow enough to read comfortably.
 const MAX_COLUMNS: usize = 120;
 
 /// Pages that `relive rl sweep` writes.
@@ -90,7 +90,7 @@ fn is_paragraph(line: &str, in_code: &mut bool) -> bool {
     !*in_code && !line.starts_with('|')
 }
 
-/// Columns of the longest piece that cannot be wrapped, such as an address or a code span.
+/// Returns the number of columns of the longest piece that cannot be wrapped, such as an address or a code span.
 fn longest_code(line: &str) -> usize {
     let spans = line.split('`').skip(1).step_by(2).map(|span| span.chars().count());
     let words = line.split(' ').map(|word| word.chars().count());

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::Finding;
 use super::source::Source;
 
-/// Maximum lines of a file, without tests and documentation.
+/// The maximum lines of a file, without tests and documentation.
 const MAX_LINES: usize = 500;
 
 /// Longer files, each with its reason. Entries that are no longer needed are reported, too.
 const LONGER: &[(&str, &str)] = &[];
 
-/// Maximum lines of code of a crate.
+/// The maximum lines of code of a crate.
 const MAX_CRATE_LINES: usize = 6_000;
 
 /// Larger crates, each with its reason.
@@ -33,7 +33,7 @@ const LARGER: &[(&str, &str)] = &[
     ),
 ];
 
-/// Files with fewer lines should be merged with another file; root files of folders are exempt.
+/// The number of files with fewer lines should be merged with another file; root files of folders are exempt.
 const FEW_LINES: usize = 30;
 const MAX_SHORT_FILES: usize = 60;
 
@@ -44,7 +44,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Lines of code of each crate.
+/// Returns the lines of code of each crate.
 fn by_crate(sources: &[Source]) -> BTreeMap<String, usize> {
     let mut crates = BTreeMap::new();
     for source in sources {
@@ -72,7 +72,7 @@ fn check_crate_sizes(crates: &BTreeMap<String, usize>, larger: &[(&str, &str)]) 
     judged.collect()
 }
 
-/// The number of short files in crates, except for root files and tests.
+/// Returns the number of short files in crates, except for root files and tests.
 pub(super) fn check_short(sources: &[Source], texts: &[(String, String)]) -> Vec<Finding> {
     let is_code = |path: &str| sources.iter().any(|source| source.path == path && lines(source) > 0);
     let is_map = |path: &str| path.ends_with("/mod.rs") || path.ends_with("/lib.rs");
@@ -115,7 +115,7 @@ fn check_lengths<'a>(files: impl Iterator<Item = (&'a str, usize)>, longer: &[(&
         .collect()
 }
 
-/// The lines with at least one token of code.
+/// Returns the lines with at least one token of code.
 fn lines(source: &Source) -> usize {
     let code = source.lexemes.iter().filter(|lexeme| !lexeme.test);
     code.flat_map(|lexeme| lexeme.line..=lexeme.last_line).collect::<BTreeSet<_>>().len()

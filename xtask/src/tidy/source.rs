@@ -34,7 +34,7 @@ impl Source {
         format!("{}:{line}", self.path)
     }
 
-    /// The files that `#[cfg(test)] mod name;` declares here, as path prefixes.
+    /// Returns the files that `#[cfg(test)] mod name;` declares here, as path prefixes.
     fn test_modules(&self) -> Vec<String> {
         let folder = match self.path.rsplit_once('/') {
             Some((folder, "mod.rs" | "lib.rs" | "main.rs")) => folder,
@@ -81,7 +81,7 @@ fn flatten(stream: TokenStream, test: bool, lexemes: &mut Vec<Lexeme>) {
     }
 }
 
-/// The brackets of the attribute that begins here, and its number of tokens.
+/// Returns the brackets of the attribute that begins here, and its number of tokens.
 fn attribute(tokens: &[TokenTree]) -> Option<(&Group, usize)> {
     match tokens {
         [hash, TokenTree::Group(group), ..] if is_punct(hash, '#') => Some((group, 2)),

@@ -6,7 +6,7 @@
 //! cargo xtask bench --agents --only r2d2 --seeds 3
 //! ```
 //!
-//! Runs are concurrent, one for each processor, so steps per second are those of a busy machine; returns do not depend
+//! Runs are concurrent, one for each processor, so the steps per second are for a busy machine; returns do not depend
 //! on this. With `--one-at-a-time`, runs are sequential.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
@@ -30,7 +30,7 @@ struct Options {
     /// Run only rows of this agent or environment; repeatable
     #[arg(long)]
     only: Vec<String>,
-    /// Number of seeds, counted from 1
+    /// The number of seeds, counted from 1
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Execute runs one after the other
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The results of the runs of all seeds, in the order of the seeds.
+/// Returns the results of the runs of all seeds, in the order of the seeds.
 fn side_by_side(row: &Row, options: &Options) -> Vec<Result<Figures, String>> {
     let threads = available_parallelism().map_or(1, usize::from) / row.actors.max(1);
     let threads = if options.one_at_a_time { 1 } else { threads.max(1) };

@@ -4,7 +4,7 @@ use crate::rows::{Measure, Row};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Evaluation, Report, RunOptions, train};
 
-/// Number of episodes of an evaluation.
+/// The number of episodes of an evaluation.
 const EPISODES: u64 = 10;
 
 /// The results of a run.

@@ -44,7 +44,7 @@ impl Arguments {
         self.only.is_none_or(|only| only == part)
     }
 
-    /// The number of items for the requested bytes.
+    /// Returns the number of items for the requested bytes.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number that people type")]
     pub(crate) fn items(&self) -> u64 {
         (self.gigabytes * 1e9 / ITEM_BYTES as f64).round() as u64

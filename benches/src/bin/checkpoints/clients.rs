@@ -45,14 +45,14 @@ pub(crate) struct Calls {
     pub(crate) longest: (Duration, Duration),
 }
 
-/// The calls of one thread, without and with a checkpoint.
+/// The calls from one thread, without and with a checkpoint.
 pub(crate) struct Done {
     pub(crate) inserts: [Calls; 2],
     pub(crate) samples: [Calls; 2],
 }
 
-/// Samples for each insert of a client in this process: a learner's ratio, which prevents the client from replacing the
-/// whole table within seconds.
+/// The number of samples for each insert of a client in this process: a learner's ratio, which prevents the client from
+/// replacing the whole table within seconds.
 const SAMPLES_PER_INSERT: u32 = 32;
 
 /// Longest wait for any answer.
@@ -67,7 +67,7 @@ impl Clock {
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
 
-    /// The time since the clock was created.
+    /// Returns the time since the clock was created.
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
@@ -200,8 +200,8 @@ impl<'a> Timer<'a> {
     }
 }
 
-/// A thread that only reads the clock, a thousand times a second, so that its delays are caused by the machine. Returns
-/// its longest delays without and with a checkpoint.
+/// Returns a thread that only reads the clock, a thousand times a second, so that its delays are caused by the machine.
+/// Returns its longest delays without and with a checkpoint.
 pub(crate) fn watch(clock: &Arc<Clock>) -> JoinHandle<[Calls; 2]> {
     let clock = Arc::clone(clock);
     std::thread::spawn(move || {

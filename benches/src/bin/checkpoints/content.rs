@@ -11,13 +11,13 @@ use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilde
 
 use relive_benches::Outcome;
 
-/// Bytes of an item's one tensor.
+/// The number of bytes in an item's one tensor.
 pub(crate) const ITEM_BYTES: u32 = 4_000;
 
 /// The one table.
 pub(crate) const TABLE: &str = "t";
 
-/// Number of items inserted by one call.
+/// The number of items inserted by one call.
 const PER_INSERT: u64 = 1_000;
 
 /// An endless stream of items, each with one step in its own chunk.
@@ -67,12 +67,12 @@ impl Items {
     }
 }
 
-/// An engine with a table of at most `items` items, in which new items evict the oldest.
+/// Returns an engine with a table of at most `items` items, in which new items evict the oldest.
 pub(crate) fn rules(items: u64) -> EngineBuilder {
     Engine::builder().table(TableConfig::new(TABLE).max_size(items))
 }
 
-/// An engine that is filled with `items` items.
+/// Returns an engine that is filled with `items` items.
 pub(crate) fn full(builder: EngineBuilder, items: u64) -> Outcome<Engine> {
     let engine = builder.build()?;
     let mut source = Items::new(items);
@@ -84,7 +84,7 @@ pub(crate) fn full(builder: EngineBuilder, items: u64) -> Outcome<Engine> {
     Ok(engine)
 }
 
-/// A builder whose checkpoints go to `store`.
+/// Returns a builder whose checkpoints go to `store`.
 pub(crate) fn saving_to(builder: EngineBuilder, store: Arc<Store>) -> EngineBuilder {
     builder.checkpointer(move |snapshot, progress| {
         store.save(snapshot, progress).map_err(EngineError::checkpoint)

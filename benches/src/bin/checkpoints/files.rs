@@ -32,7 +32,7 @@ impl Drop for Folder {
     }
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 pub(crate) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

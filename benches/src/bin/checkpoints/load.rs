@@ -14,10 +14,10 @@ use crate::content::{full, rules};
 use crate::files::{self, Folder};
 use relive_benches::Outcome;
 
-/// Time for which clients run without a checkpoint, in each round.
+/// The time for which clients run without a checkpoint, in each round.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Time for clients to reach a steady state.
+/// The time for clients to reach a steady state.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where the next checkpoint goes: each has a folder of its own, so that it writes everything.
@@ -64,7 +64,7 @@ fn saving_to(
 struct Observed {
     done: Done,
     watched: [Calls; 2],
-    /// Time without and with a checkpoint.
+    /// The time without and with a checkpoint.
     times: [Duration; 2],
     written_bytes: u64,
     longest_pause: Duration,

@@ -12,7 +12,7 @@ use relive_benches::Outcome;
 
 const WORD: &str = "restore";
 
-/// The folder to load, if the arguments request it.
+/// Returns the folder to load, if the arguments request it.
 pub(crate) fn asked_for(words: &[String]) -> Option<&Path> {
     match words {
         [word, folder] if word == WORD => Some(Path::new(folder)),

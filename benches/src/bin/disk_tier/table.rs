@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use relive_benches::Outcome;
 
-/// Bytes of an item.
+/// The number of bytes in an item.
 pub(crate) const ITEM_BYTES: usize = 40_000;
 
 const BATCH: usize = 256;

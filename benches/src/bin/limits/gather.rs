@@ -14,7 +14,7 @@ const TABLE_BYTES: usize = 1 << 30;
 const BATCH: usize = 256;
 const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];
 
-/// The rates by row size, as JSON.
+/// Returns the rates by row size, as JSON.
 pub(crate) fn measure(time: Duration) -> String {
     // The memory is written, since untouched pages all map to the same zero page.
     let table = vec![1; TABLE_BYTES];
@@ -26,7 +26,7 @@ pub(crate) fn measure(time: Duration) -> String {
     format!("{{{}}}", sizes.join(", "))
 }
 
-/// The total rate of `count` threads that gather independently.
+/// Returns the total rate of `count` threads that gather independently.
 fn threads(table: &[u8], row_bytes: usize, count: u64, time: Duration) -> f64 {
     thread::scope(|scope| {
         let gather = |seed| scope.spawn(move || gather(table, row_bytes, seed, time));

@@ -6,16 +6,16 @@ use std::ops::Range;
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// Maximum plaintext bytes of a record (RFC 8446, section 5.1).
+/// The maximum plaintext bytes of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
 
-/// Bytes of the length that precedes each record; this length includes the tag.
+/// The number of bytes of the length that precedes each record; this length includes the tag.
 const LENGTH_BYTES: usize = 4;
 
 const TAG_BYTES: usize = 16;
 const SEALED_BYTES: usize = LENGTH_BYTES + RECORD_BYTES + TAG_BYTES;
 
-/// Number of records per system call.
+/// The number of records per system call.
 const RECORDS_AT_ONCE: usize = 8;
 
 /// A stream whose bytes are encrypted with a publicly known key.
@@ -90,7 +90,7 @@ impl<S: Read + Write> Records<S> {
     }
 }
 
-/// The next record number as a nonce, which is never used twice.
+/// Returns the next record number as a nonce, which is never used twice.
 fn next(number: &mut u64) -> Nonce {
     let mut nonce = [0; NONCE_LEN];
     nonce[..8].copy_from_slice(&number.to_le_bytes());

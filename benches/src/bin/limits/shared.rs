@@ -22,7 +22,7 @@ use crate::receiver::Receiver;
 const SLOT_BYTES: usize = 256 * 40_000;
 const SLOTS: u8 = 4;
 
-/// Bytes of the source: so many that it is read from memory and not from a cache.
+/// The number of bytes of the source: so many that it is read from memory and not from a cache.
 const SOURCE_BYTES: usize = 64 * SLOT_BYTES;
 
 const CACHE_LINE_BYTES: usize = 64;

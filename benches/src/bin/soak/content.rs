@@ -6,13 +6,13 @@ use relive_client::{Nest, Sample, Tensor};
 
 use relive_benches::Outcome;
 
-/// Bytes of a step.
+/// The number of bytes in a step.
 const STEP: usize = 400;
 
-/// Maximum number of steps of an item.
+/// The maximum number of steps of an item.
 pub(crate) const MAX_STEPS: u32 = 50;
 
-/// Number of steps of an item; most items are short.
+/// Returns the number of steps of an item; most items are short.
 fn num_steps(number: u64) -> u32 {
     match number % 16 {
         0 => MAX_STEPS,
@@ -21,7 +21,7 @@ fn num_steps(number: u64) -> u32 {
     }
 }
 
-/// The bytes of all steps; those of every other item are compressible.
+/// Returns the bytes of all steps; the bytes of every other item are compressible.
 fn bytes(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; STEP * num_steps(number) as usize];
     if number.is_multiple_of(2) {
@@ -33,14 +33,14 @@ fn bytes(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The steps of an item.
+/// Returns the steps of an item.
 pub(crate) fn steps(number: u64) -> Outcome<Vec<Nest<Tensor>>> {
     let shape = [u32::try_from(STEP)?];
     let step = |bytes: &[u8]| Ok(Nest::Leaf(Tensor::from_slice(bytes, shape)?));
     bytes(number).chunks(STEP).map(step).collect()
 }
 
-/// The number of an item; checks that the item's bytes match it.
+/// Returns the number of an item; checks that the item's bytes match it.
 pub(crate) fn number(sample: &Sample) -> Outcome<u64> {
     let columns = sample.columns()?;
     let found: &[u8] = columns.first().ok_or("an item without columns")?.as_slice()?;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const WRITTEN: f64 = 1.0;
 pub(crate) const UPDATED: f64 = 2.0;
 
-/// Number of listings of the whole table after which an item that was never seen counts as not arrived.
+/// The number of listings of the whole table after which an item that was never seen counts as not arrived.
 const LOOKS: u8 = 2;
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Totals {
     pub(crate) updated: u64,
     pub(crate) checked: u64,
     pub(crate) looks: u64,
-    /// Items that a kill reverted, as it may.
+    /// The number of items that a kill reverted, as it may.
     pub(crate) taken_back: u64,
 }
 
@@ -86,7 +86,7 @@ impl Model {
         self.lock().life == moment.life
     }
 
-    /// Numbers for items that are about to be written.
+    /// Returns numbers for items that are about to be written.
     pub(crate) fn begin_write(&self, count: u64) -> (std::ops::Range<u64>, Moment) {
         let mut known = self.lock();
         let numbers = known.next..known.next + count;
@@ -167,7 +167,7 @@ impl Model {
             return;
         }
         for number in numbers {
-            // Until an item is confirmed, its writer may send it again, which resets its priority.
+            // Until an item is confirmed, its writer may resend it, which resets its priority.
             if let Some(item) = known.items.get_mut(number)
                 && let Presence::Confirmed { since: arrived } = item.presence
                 && arrived < begun.stamp
@@ -286,7 +286,7 @@ impl Model {
         self.lock().totals
     }
 
-    /// Items that are or may be in the table.
+    /// Returns the number of items that are or may be in the table.
     pub(crate) fn len(&self) -> usize {
         self.lock().items.len()
     }

@@ -45,12 +45,12 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The address on which the server listens.
+    /// Returns the address on which the server listens.
     pub(crate) fn address() -> &'static str {
         THEIRS
     }
 
-    /// A command that runs a program in the namespace; the caller adds its arguments.
+    /// Returns a command that runs a program in the namespace; the caller adds its arguments.
     pub(crate) fn command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(program);

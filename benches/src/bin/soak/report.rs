@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::model::Totals;
 use crate::world::World;
 
-/// Maximum relative change of the server's memory use.
+/// The maximum relative change of the server's memory use.
 const MAX_DRIFT: f64 = 0.02;
 
-/// Minimum number of memory readings to distinguish a drift from the noise of single seconds: ten minutes.
+/// The minimum number of memory readings to distinguish a drift from the noise of single seconds: ten minutes.
 const ENOUGH_NOTES: usize = 600;
 
 pub(crate) struct Report {
@@ -81,8 +81,8 @@ impl Report {
     }
 }
 
-/// Medians of the first and the last quarter. The first tenth is left out, since memory use grows while readers
-/// reconnect.
+/// Returns the medians of the first and the last quarter. The first tenth is left out, since memory use grows while
+/// readers reconnect.
 fn quarters(notes: &[(Instant, u64)]) -> Option<(f64, f64, usize)> {
     let notes = notes.get(notes.len() / 10..)?;
     let quarter = notes.len() / 4;

@@ -104,7 +104,7 @@ impl Server {
         Some(format!("the server ended by itself: {ended}; its log is {}", self.log().display()))
     }
 
-    /// The server's current private memory in bytes.
+    /// Returns the server's current private memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {
         let id = self.running().as_ref()?.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
@@ -112,7 +112,7 @@ impl Server {
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
     }
 
-    /// Lines of the server's log that report a panic.
+    /// Returns the lines of the server's log that report a panic.
     pub(crate) fn panics(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect()

@@ -44,7 +44,7 @@ pub(crate) struct Counts {
     pub(crate) garbage: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) streamed: AtomicU64,
-    /// Number of failed calls, which may fail while the server is down or a connection is cut.
+    /// The number of failed calls, which may fail while the server is down or a connection is cut.
     pub(crate) failed: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Latency {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros.min(MAX_MICROS));
     }
 
-    /// The median, the 99th percentile and the maximum, in milliseconds.
+    /// Returns the median, the 99th percentile and the maximum, in milliseconds.
     pub(crate) fn milliseconds(&self) -> [f64; 3] {
         let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let micros = [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()];
@@ -89,13 +89,13 @@ impl World {
         &self.server.address
     }
 
-    /// A client over the given transport; for a server in another namespace, only one transport is possible.
+    /// Returns a client over the given transport; for a server in another namespace, only one transport is possible.
     pub(crate) fn client(&self, way: TransportChoice) -> Outcome<Client> {
         let way = if self.server.namespace.is_some() { TransportChoice::Tcp } else { way };
         connect(self.address(), way)
     }
 
-    /// A client whose connections are cut from time to time.
+    /// Returns a client whose connections are cut from time to time.
     pub(crate) fn rough_client(&self) -> Outcome<Client> {
         connect(&self.rough.address, TransportChoice::Tcp)
     }

@@ -13,7 +13,7 @@ use super::minibatch::MetricSums;
 pub(crate) struct Gradient {
     pub(super) numbers: Vec<f32>,
     pub(super) loss: f32,
-    /// Steps from which the gradient was computed.
+    /// The number of steps from which the gradient was computed.
     pub(super) cells: u64,
     pub(super) sums: MetricSums,
     pub(super) acted: Vec<Acted>,

@@ -19,7 +19,7 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// Creates the head for an environment with one discrete action, or with one array of float32.
+    /// Creates the head for an environment with one discrete action, or with one float32 array.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Head> {
         if let Some(actions) = Discrete::of(spec) {
             return Ok(Head::Categorical(actions));
@@ -40,7 +40,7 @@ impl Head {
         Ok(Head::Normal { low, high })
     }
 
-    /// Number of network outputs for an observation.
+    /// Returns the number of network outputs for an observation.
     pub(crate) fn outputs(&self) -> usize {
         match self {
             Head::Categorical(actions) => actions.count,
@@ -79,7 +79,7 @@ impl Head {
     }
 
     /// Draws an action from a row of outputs, or uses the most likely action if there is no stream. Writes the action
-    /// to the row of `actions`, and the action before clipping to `drawn`. Returns its log-probability.
+    /// to the row of `actions`, and the action before clipping to `drawn`. Returns the action's log-probability.
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
@@ -106,13 +106,13 @@ impl Head {
     }
 }
 
-/// The log-probability of one dimension of a drawn action.
+/// Returns the log-probability of one dimension of a drawn action.
 fn log_density(drawn: f32, mean: f32, log_std: f32) -> f32 {
     let z = (drawn - mean) * (-log_std).exp();
     -0.5 * z * z - log_std - HALF_LOG_TWO_PI
 }
 
-/// Chooses an action from its logits. Returns it with its log-probability.
+/// Chooses an action from its logits. Returns the action with its log-probability.
 fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     let (mut best, mut most) = (0, f32::NEG_INFINITY);
     for (action, logit) in logits.iter().enumerate() {

@@ -74,7 +74,7 @@ impl ActorCriticLearner {
         })
     }
 
-    /// The rewards of a rollout, scaled if the settings request it.
+    /// Returns the rewards of a rollout, scaled if the settings request it.
     #[expect(clippy::cast_possible_truncation, reason = "networks learn in float32")]
     fn rewards(&mut self, rollout: &Rollout) -> Vec<f32> {
         let plain = rollout.answers.iter().map(|answer| answer.reward as f32);
@@ -93,7 +93,7 @@ impl ActorCriticLearner {
         plain.map(|reward| (reward * scale).clamp(-MAX_REWARD, MAX_REWARD)).collect()
     }
 
-    /// The remaining share of the run, from 1 to 0; always 1 without annealing.
+    /// Returns the remaining share of the run, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         if !self.settings.anneal {
@@ -120,13 +120,14 @@ impl ActorCriticLearner {
         Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
     }
 
-    /// The result of a learner whose part of the minibatch is empty, because there are more learners than cells.
+    /// Returns the result of a learner whose part of the minibatch is empty, because there are more learners than
+    /// cells.
     fn of_nothing(&mut self) -> (PolicyMetrics, f32) {
         self.minibatch.gradient.fill(0.0);
         (PolicyMetrics::default(), 0.0)
     }
 
-    /// The result for a part of these cells.
+    /// Returns the result for a part of these cells.
     fn of_part(&mut self, cells: &[usize], part: Range<usize>, left: f32) -> (PolicyMetrics, f32) {
         let Self { network, params, minibatch, experience, settings, .. } = self;
         minibatch.fill(experience, &cells[part.clone()], network.value.inputs());
@@ -157,7 +158,7 @@ impl ActorCriticLearner {
         (found, of_values)
     }
 
-    /// Makes a step of the optimizer with the gradient of this loss.
+    /// Takes an optimizer step with this loss's gradient.
     fn step(&mut self, left: f32, loss: f32) -> Result<()> {
         self.optimizer.set_learning_rate(self.settings.optimization.learning_rate() * left);
         let norm = self.optimizer.step(&mut self.params, &self.minibatch.gradient);
@@ -204,7 +205,7 @@ impl ActorCriticLearner {
 }
 
 impl ActorCriticLearner {
-    /// The gradient for a whole rollout, at the weights with which the worker acted.
+    /// Returns the gradient for a whole rollout, at the weights with which the worker acted.
     pub(super) fn gradient(&mut self, mut rollout: Rollout) -> Result<Gradient> {
         if let Some(newer) = rollout.weights.take() {
             weights::load(&mut self.params, &newer)?;
@@ -261,15 +262,15 @@ impl Learner for ActorCriticLearner {
         weights::published(&self.params)
     }
 
-    /// All learners get the whole rollout and divide it into the same minibatches, so that all make and stop at the
-    /// same steps.
+    /// All learners get the whole rollout and divide it into the same minibatches, so that all learners take the same
+    /// steps and stop at the same step.
     fn share(&mut self, peers: Peers) -> Result<()> {
         self.peers = peers;
         Ok(())
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a learner of policy and value";
 
 impl Saveable for ActorCriticLearner {

@@ -1,4 +1,4 @@
-//! The losses of policy and value, with closed-form gradients with respect to the networks' outputs.
+//! The losses of the policy and the value, with closed-form gradients with respect to the networks' outputs.
 
 /// ln √(2π).
 pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
@@ -13,7 +13,7 @@ pub(crate) struct PolicyLoss<'a> {
     /// Clip range of the probability ratio (ε of PPO): the ratio gains nothing beyond 1 ± ε; `None` for the plain
     /// policy gradient.
     pub(crate) clip: Option<f32>,
-    /// Weight of the entropy.
+    /// The weight of the entropy.
     pub(crate) entropy_cost: f32,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PolicyMetrics {
 }
 
 impl PolicyLoss<'_> {
-    /// The loss of one action, and its derivative with respect to the action's log-probability.
+    /// Returns the loss of one action, and its derivative with respect to the action's log-probability.
     ///
     /// With a clip this is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without one,
     /// `−A·ln π`.
@@ -46,7 +46,7 @@ impl PolicyLoss<'_> {
         if free <= bound { (-free, -free) } else { (-bound, 0.0) }
     }
 
-    /// The loss for discrete actions, from logits `[batch, actions]`.
+    /// Returns the loss for discrete actions, from logits `[batch, actions]`.
     pub(crate) fn categorical(
         &self,
         logits: &[f32],
@@ -75,8 +75,8 @@ impl PolicyLoss<'_> {
         found.mean(share, self.entropy_cost)
     }
 
-    /// The loss for continuous actions, from means `[batch, numbers]` and the logarithms of their standard deviations
-    /// `[numbers]`. Adds to the gradient with respect to these logarithms.
+    /// Returns the loss for continuous actions, from means `[batch, numbers]` and the logarithms of their standard
+    /// deviations `[numbers]`. Adds to the gradient with respect to these logarithms.
     pub(crate) fn normal(
         &self,
         (means, log_std): (&[f32], &[f32]),
@@ -156,7 +156,7 @@ mod tests {
 
     const LOSSES: [(Option<f32>, f32); 3] = [(None, 0.0), (Some(0.2), 0.01), (Some(0.2), 0.0)];
 
-    /// The gradient by finite differences of the loss.
+    /// Returns the gradient by finite differences of the loss.
     fn by_differences(at: &[f32], loss: impl Fn(&[f32]) -> f32) -> Vec<f32> {
         let step = 1e-2;
         let moved = |index: usize, by: f32| {

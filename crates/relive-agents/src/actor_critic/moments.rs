@@ -17,7 +17,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Creates empty statistics for rows of this width.
+    /// Creates empty statistics for rows with this width.
     pub(crate) fn new(width: usize) -> Moments {
         Moments { count: 0.0, mean: vec![0.0; width], variance: vec![1.0; width] }
     }
@@ -48,7 +48,7 @@ impl Moments {
         Ok(())
     }
 
-    /// The moments of only these rows.
+    /// Returns the moments of only these rows.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn of(&self, numbers: &[f32]) -> Moments {
         let width = self.mean.len();

@@ -1,4 +1,4 @@
-//! The networks of policy and value.
+//! The networks for the policy and the value.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use crate::settings::fits;
 /// Normalized observations are clipped to ± this value.
 const MAX_OBSERVATION: f32 = 10.0;
 
-/// A policy network and a value network, which share no layers. Their inputs are observations as rows of numbers.
+/// A policy network and a value network, which share no layers. The networks' inputs are observations, as rows of
+/// numbers.
 #[derive(Debug, Clone)]
 pub(super) struct ActorCritic {
     pub(super) features: Features,
@@ -26,7 +27,7 @@ pub(super) struct ActorCritic {
 }
 
 impl ActorCritic {
-    /// The networks for an environment, and their initial parameters.
+    /// Creates the networks for an environment, and their initial parameters.
     pub(super) fn new(
         spec: &EnvironmentSpec,
         hidden: &[usize],

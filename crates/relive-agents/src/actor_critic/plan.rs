@@ -1,4 +1,4 @@
-//! The plans: learning from the rollouts of all workers together, or from each worker's gradients as they arrive.
+//! The plans: to learn from the rollouts of all workers together, or from each worker's gradients as they arrive.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::gradient::Gradient;
 use super::learner::ActorCriticLearner;
 use super::settings::Settings;
 
-/// The synchronous plan: learns from the rollouts of all workers side by side.
+/// Returns the synchronous plan: learns from the rollouts of all workers side by side.
 pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
     Ok(crew.rollouts(settings.num_steps)?.sync()?.learn(learner))
@@ -41,7 +41,7 @@ impl Saveable for Applied {
     }
 }
 
-/// The asynchronous plan: applies the gradients of all workers as they arrive. No worker waits for another.
+/// Returns the asynchronous plan: applies the gradients of all workers as they arrive. No worker waits for another.
 pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = ActorCriticLearner::new(settings, crew)?;
     let differentiating = learner.clone();

@@ -10,25 +10,25 @@ use crate::settings::{check, layers, not_negative, positive, share, whole};
 pub struct Settings {
     /// The number of environments of all workers together.
     pub num_envs: usize,
-    /// Steps of a rollout in each environment.
+    /// The number of steps of a rollout in each environment.
     pub num_steps: usize,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
     /// The agent's discount γ.
     pub discount: f32,
-    /// λ of the advantages.
+    /// λ of generalized advantage estimation.
     pub gae_lambda: f32,
     /// Passes over each rollout.
     pub epochs: usize,
-    /// Steps in a minibatch; `None` for the whole rollout.
+    /// The number of steps in a minibatch; `None` for the whole rollout.
     pub minibatch_size: Option<usize>,
     /// See [`PpoConfig::clip`](crate::PpoConfig::clip); `None` for the plain policy gradient.
     pub clip: Option<f32>,
-    /// Weight of the value loss, the squared error.
+    /// The weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// Weight of the policy's entropy.
+    /// The weight of the policy's entropy.
     pub entropy_cost: f32,
-    /// Bound on the gradient's norm.
+    /// The bound on the gradient's norm.
     pub max_gradient_norm: f32,
     /// The optimizer.
     pub optimization: Optimization,
@@ -55,7 +55,7 @@ pub enum Optimization {
 }
 
 impl Optimization {
-    /// The initial step size.
+    /// Returns the initial step size.
     #[must_use]
     pub fn learning_rate(&self) -> f32 {
         match self {

@@ -1,4 +1,4 @@
-//! Acting with a network over observations.
+//! Acts with a network over observations.
 
 use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Network, Params, Scratch};
@@ -20,7 +20,7 @@ pub(crate) enum Drawing {
     Normal(NormalHead),
 }
 
-/// The policy of all agents with a bounded array of numbers as action.
+/// The policy of all agents whose action is one bounded array of numbers.
 #[derive(Debug)]
 pub(crate) struct ContinuousPolicy {
     spaces: Spaces,
@@ -36,7 +36,7 @@ pub(crate) struct ContinuousPolicy {
 }
 
 impl ContinuousPolicy {
-    /// Creates a policy with the network that `plan` describes, which has a number of outputs for each dimension of an
+    /// Creates a policy with the network that `plan` describes, which has one or more outputs for each dimension of an
     /// action. The first loaded weights replace the initial ones. `drawing` gets the number of dimensions. Exploration
     /// noise is correlated over time.
     ///

@@ -43,7 +43,7 @@ impl Critics {
         Ok((Critics { networks, returns }, layout.init(key.child("critics"))))
     }
 
-    /// The sum of the critics' losses, and its gradient.
+    /// Returns the sum of the critics' losses, and its gradient.
     pub(crate) fn loss(&self, params: &Params, rows: &[f32], targets: &[f32], gradient: &mut [f32]) -> f32 {
         self.loss_towards(params, rows, || Some(targets), gradient).unwrap_or_default()
     }
@@ -80,13 +80,13 @@ pub(crate) struct ActionValues {
 }
 
 impl ActionValues {
-    /// The outputs of the first critic.
+    /// Returns the outputs of the first critic.
     pub(crate) fn outputs<'s>(&'s mut self, critics: &Critics, params: &Params, rows: &[f32]) -> &'s [f32] {
         self.scratch.resize_with(critics.networks.len(), Scratch::default);
         critics.networks[0].infer(params, rows, &mut self.scratch[0])
     }
 
-    /// The lowest value of each row among the critics numbered in `chosen`.
+    /// Returns the lowest value of each row among the critics numbered in `chosen`.
     pub(crate) fn least(
         &mut self,
         critics: &Critics,

@@ -11,21 +11,21 @@ use crate::weights;
 /// The logged metrics of a step, by name.
 pub(crate) type StepMetrics = Vec<(&'static str, f32)>;
 
-/// Makes a gradient step from a batch: the part of a learner that differs among agents.
+/// Takes a gradient step from a batch: the part of a learner that differs among agents.
 pub(crate) trait Improve: Send {
-    /// The owner of the state, for error messages.
+    /// The name of the saved state's owner in error messages.
     const WHAT: &'static str;
 
-    /// Makes one gradient step. The transitions' actions are scaled to −1..1.
+    /// Takes one gradient step. The transitions' actions are scaled to −1..1.
     fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics>;
 
     /// Learns together with other learners from now on, with the mean of all gradients.
     fn share(&mut self, peers: &Peers);
 
-    /// The parameters with which policies act.
+    /// Returns the parameters with which policies act.
     fn acting(&self) -> &relive_nn::Params;
 
-    /// The parts that are saved.
+    /// Returns the parts that are saved.
     fn parts(&mut self) -> Vec<Saved<'_>>;
 }
 
@@ -101,7 +101,7 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     }
 }
 
-/// The report of a gradient step on `samples` samples, which have no priorities.
+/// Returns the report on a gradient step on `samples` samples, which have no priorities.
 pub(crate) fn learnt(samples: usize, found: StepMetrics) -> Learnt {
     let metrics = found.into_iter().map(|(name, number)| (name, f64::from(number))).collect();
     Learnt { steps: 1, samples: samples as u64, metrics, priorities: Vec::new() }

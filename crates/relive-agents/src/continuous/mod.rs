@@ -1,5 +1,5 @@
-//! Parts of agents that act with one bounded array of float32 and learn from transitions in a table: SAC, DDPG, TD3,
-//! D4PG, MPO, DMPO, and the offline agents.
+//! Parts of agents that act with one bounded float32 array and learn from transitions in a table: SAC, DDPG, TD3, D4PG,
+//! MPO, DMPO, and the offline agents.
 //!
 //! These agents scale actions to −1..1, regardless of the environment's bounds ([`Spaces`]).
 

@@ -21,7 +21,7 @@ pub(crate) enum Body {
 /// The last layer of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A linear layer, initialized like the others.
+    /// A linear layer, initialized like the other layers.
     Linear,
     /// A linear layer whose outputs start near zero.
     NearZero,

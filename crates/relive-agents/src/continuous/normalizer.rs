@@ -23,7 +23,7 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    /// Creates a normalizer for rows of this width. It leaves rows unchanged until the first call of
+    /// Creates a normalizer for rows with this width. It leaves rows unchanged until the first call to
     /// [`add`](Self::add).
     pub(crate) fn new(width: usize) -> Normalizer {
         Normalizer { moments: Moments::new(width), mean: vec![0.0; width], inverse_std: vec![1.0; width] }
@@ -48,7 +48,7 @@ impl Normalizer {
         }
     }
 
-    /// These weights together with the statistics.
+    /// Returns these weights together with the statistics.
     ///
     /// # Errors
     /// Observations have more numbers than a tensor can hold.

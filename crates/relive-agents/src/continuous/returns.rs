@@ -18,7 +18,7 @@ pub(crate) fn categorical([least, most]: [f32; 2], atoms: usize) -> Returns {
 }
 
 impl Returns {
-    /// Number of outputs of a critic.
+    /// Returns the number of outputs of a critic.
     pub(crate) fn outputs(self) -> usize {
         match self {
             Self::Value => 1,
@@ -26,7 +26,7 @@ impl Returns {
         }
     }
 
-    /// The mean return of each row.
+    /// Returns the mean return of each row.
     pub(crate) fn values<'a>(self, outputs: &'a [f32], values: &'a mut Vec<f32>) -> &'a [f32] {
         let Self::Categorical(support) = self else { return outputs };
         values.clear();
@@ -86,7 +86,7 @@ impl Returns {
         }
     }
 
-    /// The mean loss of a batch, and its gradient with respect to the outputs.
+    /// Returns the mean loss of a batch, and its gradient with respect to the outputs.
     pub(crate) fn loss(self, outputs: &[f32], targets: &[f32], by_outputs: &mut [f32]) -> f32 {
         match self {
             Self::Value => squared_errors(outputs, targets, by_outputs),

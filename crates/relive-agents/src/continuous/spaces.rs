@@ -16,7 +16,7 @@ pub(crate) struct Spaces {
 
 impl Spaces {
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): the action is not a bounded array of float32, or observations are not numbers.
+    /// [`Unsuited`](RlError::Unsuited): the action is not one bounded float32 array, or observations are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
         let observations = Features::of(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
@@ -29,12 +29,12 @@ impl Spaces {
         }
     }
 
-    /// Dimensions of an action.
+    /// Returns the number of dimensions of an action.
     pub(crate) fn dimensions(&self) -> usize {
         self.low.len()
     }
 
-    /// The number of values in an observation.
+    /// Returns the number of values in an observation.
     pub(crate) fn width(&self) -> usize {
         self.observations.width()
     }

@@ -18,7 +18,7 @@ pub(crate) struct Trained<N> {
 }
 
 impl<N> Trained<N> {
-    /// Networks that Adam optimizes with this step size.
+    /// Creates networks that Adam optimizes with this step size.
     pub(crate) fn new((networks, params): (N, Params), learning_rate: f32) -> Trained<N> {
         let adam = Adam { learning_rate, ..Adam::default() };
         let gradient = vec![0.0; params.values().len()];
@@ -42,7 +42,7 @@ impl<N> Trained<N> {
         self.peers = peers.clone();
     }
 
-    /// Makes a step against the mean gradient of all learners. Returns the gradient's norm.
+    /// Takes a step against the mean gradient of all learners. Returns the gradient's norm.
     ///
     /// # Errors
     /// Another learner was lost.
@@ -50,7 +50,7 @@ impl<N> Trained<N> {
         together::step(&mut self.optimizer, &mut self.params, &mut self.gradient, &self.peers)
     }
 
-    /// The parts that are saved.
+    /// Returns the parts that are saved.
     pub(crate) fn parts(&mut self) -> [Saved<'_>; 2] {
         [Saved::Params(&mut self.params), Saved::Optimizer(&mut self.optimizer)]
     }

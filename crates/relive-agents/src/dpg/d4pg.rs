@@ -7,26 +7,26 @@ use crate::continuous::{TargetUpdate, categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of D4PG (Barth-Maron et al. 2018), for one bounded array of float32. The defaults are taken from Acme's
-/// agent.
+/// The settings of D4PG (Barth-Maron et al. 2018), for actions that are one bounded float32 array. The defaults are
+/// taken from Acme's agent.
 ///
-/// It is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
+/// D4PG is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
 /// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy ascends the mean. As in Acme,
 /// unlike in the paper, replay is not prioritized. The other deviations from the paper are the same as for DDPG.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct D4pgConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -34,17 +34,17 @@ pub struct D4pgConfig {
     pub critic_learning_rate: f32,
     /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
-    /// Atoms of the distribution of returns.
+    /// The number of atoms of the distribution of returns.
     pub atoms: usize,
     /// The lowest and the highest atom.
     pub value_range: [f32; 2],
-    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
+    /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Bound on the norm of ∂Q/∂a for each sample.
+    /// The bound on the norm of ∂Q/∂a for each sample.
     pub max_action_gradient: Option<f32>,
-    /// Bound on the norms of the gradients of policy and critic.
+    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
     pub max_gradient_norm: Option<f32>,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -80,7 +80,7 @@ impl Default for D4pgConfig {
 }
 
 impl D4pgConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> D4pgConfig {
         match name {

@@ -6,8 +6,8 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of DDPG (Lillicrap et al. 2016), for one bounded array of float32. The defaults are taken from Acme's
-/// agent.
+/// The settings of DDPG (Lillicrap et al. 2016), for actions that are one bounded float32 array. The defaults are taken
+/// from Acme's agent.
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps; the policy ascends q. Deviations
 /// from the paper, as in Acme: target networks are copies instead of moving averages; the policy ascends q at the next
@@ -17,17 +17,17 @@ use crate::off_policy::OffPolicy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DdpgConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -35,13 +35,13 @@ pub struct DdpgConfig {
     pub critic_learning_rate: f32,
     /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
-    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
+    /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
-    /// Bound on the norm of ∂Q/∂a for each sample.
+    /// The bound on the norm of ∂Q/∂a for each sample.
     pub max_action_gradient: Option<f32>,
-    /// Bound on the norms of the gradients of policy and critic.
+    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
     pub max_gradient_norm: Option<f32>,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -75,7 +75,7 @@ impl Default for DdpgConfig {
 }
 
 impl DdpgConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DdpgConfig {
         match name {

@@ -24,7 +24,7 @@ impl Settings {
         crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
     }
 
-    /// The plan: workers write to the table, and the learner learns from it.
+    /// Returns the plan: workers write to the table, and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
         self.off_policy.plan(crew, learning)
@@ -107,7 +107,7 @@ impl DpgStep {
         }
     }
 
-    /// The loss of the policy, −mean Q, and its gradient, which goes through the critic.
+    /// Returns the loss of the policy, −mean Q, and its gradient, which goes through the critic.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn policy_gradient(&mut self, batch: &Transitions) -> f32 {
         let (rule, clip) = (self.settings.policy, self.settings.max_action_gradient);

@@ -6,18 +6,18 @@ use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Ta
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, not_negative, positive, share};
 
-/// Settings of an agent with a deterministic policy.
+/// The settings of an agent with a deterministic policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) off_policy: OffPolicy,
     pub(crate) policy_learning_rate: f32,
     pub(crate) critic_learning_rate: f32,
-    /// Number of critics. The target uses the lowest of their values; the policy ascends the value of the first.
+    /// The number of critics. The target uses the lowest of their values; the policy ascends the value of the first.
     pub(crate) critics: usize,
     pub(crate) returns: Returns,
     pub(crate) target_update: TargetUpdate,
     pub(crate) policy: PolicyRule,
-    /// Bound on the norm of ∂Q/∂a for each sample.
+    /// The bound on the norm of ∂Q/∂a for each sample.
     pub(crate) max_action_gradient: Option<f32>,
     /// Bounds on the norms of the gradients of policy and critics.
     pub(crate) max_gradient_norm: Option<f32>,

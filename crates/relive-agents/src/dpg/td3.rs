@@ -6,8 +6,8 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of TD3 (Fujimoto et al. 2018), for one bounded array of float32. The defaults are taken from Acme's
-/// agent.
+/// The settings of TD3 (Fujimoto et al. 2018), for actions that are one bounded float32 array. The defaults are taken
+/// from Acme's agent.
 ///
 /// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value of
 /// the first critic and is updated less often. As in Acme, unlike in the paper, the first layer of each network is
@@ -16,31 +16,31 @@ use crate::off_policy::OffPolicy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3Config {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Step of the target networks towards the online networks, τ.
+    /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
     /// Critic updates per policy update.
     pub policy_period: u64,
-    /// Standard deviation of the noise on the target policy's actions (target policy smoothing).
+    /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,
-    /// Bound on that noise, on either side.
+    /// The bound on the magnitude of that noise.
     pub target_noise_clip: f32,
-    /// Standard deviation of the exploration noise, for actions scaled to −1..1.
+    /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
@@ -77,7 +77,7 @@ impl Default for Td3Config {
 }
 
 impl Td3Config {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3Config {
         match name {

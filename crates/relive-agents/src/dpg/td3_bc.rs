@@ -10,15 +10,15 @@ use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::offline::Recorded;
 
-/// The settings of TD3+BC (Fujimoto and Gu 2021), for one bounded array of float32. The defaults are the paper's. The
-/// agent does not act: a run makes learner steps on the contents of its table.
+/// The settings of TD3+BC (Fujimoto and Gu 2021), for actions that are one bounded float32 array. The defaults are the
+/// paper's. The agent does not act: a run takes learner steps on the contents of its table.
 ///
-/// It is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
+/// TD3+BC is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
 /// normalized observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Td3BcConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -26,13 +26,13 @@ pub struct Td3BcConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critics.
     pub critic_learning_rate: f32,
-    /// Step of the target networks towards the online networks, τ.
+    /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
     /// Critic updates per policy update.
     pub policy_period: u64,
-    /// Standard deviation of the noise on the target policy's actions (target policy smoothing).
+    /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,
-    /// Bound on that noise, on either side.
+    /// The bound on the magnitude of that noise.
     pub target_noise_clip: f32,
     /// The weight of the values relative to imitation, α.
     pub alpha: f32,
@@ -64,7 +64,7 @@ impl Default for Td3BcConfig {
 }
 
 impl Td3BcConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3BcConfig {
         match name {

@@ -33,26 +33,26 @@ pub enum DqnLoss {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DqnConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// The number of tables that share the transitions. Each contributes its part of a batch, sampled by its own
     /// priorities.
     pub replay_shards: usize,
-    /// Exponent of the priorities when transitions are sampled; 0 samples uniformly.
+    /// The exponent of the priorities when transitions are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// Exponent β of the importance weights, which correct the bias of prioritized sampling.
+    /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
     pub importance_exponent: f32,
-    /// Probability of a random action.
+    /// The probability of a random action.
     pub epsilon: f64,
     /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
     /// same ε.
@@ -65,7 +65,7 @@ pub struct DqnConfig {
     pub huber: f32,
     /// Returns over `n_step` are clipped to ± this value.
     pub max_abs_reward: f32,
-    /// Bound on the gradient's norm; none unless set.
+    /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
@@ -76,7 +76,7 @@ pub struct DqnConfig {
     pub noisy: bool,
     /// What the network outputs, and the targets of the outputs.
     pub loss: DqnLoss,
-    /// Atoms of a categorical distribution, or quantiles.
+    /// The number of atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
     /// Fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
     pub quantile_samples: usize,
@@ -118,8 +118,8 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// The settings for a named environment, such as `CartPole-v1`: tuned ones for some environments, otherwise the
-    /// defaults.
+    /// Returns the settings for a named environment, such as `CartPole-v1`: tuned ones for some environments, otherwise
+    /// the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqnConfig {
         match name {
@@ -143,8 +143,8 @@ impl DqnConfig {
         }
     }
 
-    /// Convolutions are so expensive that a step learns from few transitions. Larger steps of Adam learn as fast, but
-    /// the agent then misses a ball occasionally.
+    /// Convolutions are so expensive that a step learns from few transitions. Larger Adam steps learn as fast, but the
+    /// agent then misses a ball occasionally.
     fn pixel_catch() -> DqnConfig {
         DqnConfig {
             batch_size: 32,
@@ -157,7 +157,7 @@ impl DqnConfig {
         }
     }
 
-    /// The settings of the replay table and of the adders that fill it.
+    /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,

@@ -7,17 +7,17 @@ use relive_nn::{Activation, Inputs, Layout, Network, Params, Scratch, Stream};
 use super::DqnConfig;
 use crate::torso::Torso;
 
-/// Number of cosines that embed a fraction, n.
+/// The number of cosines that embed a fraction, n.
 const COSINES: usize = 64;
 
-/// Number of fractions whose quantiles choose the action, K.
+/// The number of fractions whose quantiles choose the action, K.
 const FRACTIONS: usize = 32;
 
 /// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): the torso's
 /// features of an observation, multiplied by a cosine embedding of τ (equation 4), go through a head.
 ///
-/// The action is chosen by the mean over the midpoints of K even parts, where the paper draws K fractions, so that
-/// acting is deterministic.
+/// The action is chosen by the mean over the midpoints of K equal parts of the interval from 0 to 1, where the paper
+/// draws K fractions, so that acting is deterministic.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     torso: Network,
@@ -39,7 +39,7 @@ pub(super) struct Buffers {
 /// The fractions of the requested quantiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fractions<'a> {
-    /// The midpoints of even parts, the same for all rows.
+    /// The midpoints of equal parts, the same for all rows.
     Middles,
     /// Drawn fractions, equally many for each row.
     Drawn(&'a [f32]),
@@ -65,7 +65,7 @@ impl Implicit {
         Implicit { torso: of_torso, embedding, head: head.build(), middles: cosines }
     }
 
-    /// Number of quantiles that choose an action.
+    /// Returns the number of quantiles that choose an action.
     pub(super) fn fractions() -> usize {
         FRACTIONS
     }
@@ -74,7 +74,7 @@ impl Implicit {
         self.torso.inputs()
     }
 
-    /// The quantiles of all actions at fractions, `[rows, actions, fractions]`.
+    /// Returns the quantiles of all actions at fractions, `[rows, actions, fractions]`.
     pub(super) fn infer<'m>(
         &self,
         params: &Params,
@@ -92,7 +92,7 @@ impl Implicit {
         outputs
     }
 
-    /// The quantiles at the midpoints, for the policy: a row's result does not depend on the number of rows.
+    /// Returns the quantiles at the midpoints, for the policy: a row's result does not depend on the number of rows.
     pub(super) fn infer_each<'m>(
         &self,
         params: &Params,
@@ -119,7 +119,7 @@ impl Implicit {
         outputs
     }
 
-    /// A loss of the quantiles at drawn fractions, and its gradient with respect to all parameters.
+    /// Returns a loss of the quantiles at drawn fractions, and its gradient with respect to all parameters.
     pub(super) fn gradient<R>(
         &self,
         params: &Params,
@@ -165,7 +165,7 @@ impl Implicit {
         (found, gradient)
     }
 
-    /// The embedding of fractions, one row each.
+    /// Returns the embedding of fractions, one row each.
     fn embedded<'s>(
         &self,
         params: &Params,

@@ -56,7 +56,7 @@ impl DqnLearner {
         })
     }
 
-    /// The targets of the outputs for the actions taken.
+    /// Returns the targets of the outputs for the actions taken.
     fn targets(&mut self) -> Vec<f32> {
         let Self { batch, actions, target, params, noisy, taus: [_, taus], network, .. } = self;
         let [params, target] = match noisy {
@@ -88,7 +88,7 @@ impl DqnLearner {
         Some(noise.perturb(params, stream, online))
     }
 
-    /// Makes a step with the loaded batch.
+    /// Takes a step with the loaded batch.
     fn improve(&mut self) -> Result<BatchLoss> {
         let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
@@ -125,7 +125,7 @@ impl DqnLearner {
     }
 }
 
-/// The network's inputs for a batch: the first and the last observation of transitions.
+/// Returns the network's inputs for a batch: the first and the last observation of transitions.
 fn inputs(batch: &Transitions) -> [Inputs<'_>; 2] {
     match batch.pictures() {
         Some(pictures) => pictures.map(Inputs::Bytes),
@@ -166,7 +166,7 @@ impl Learner for DqnLearner {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a learner of DQN";
 
 impl Saveable for DqnLearner {

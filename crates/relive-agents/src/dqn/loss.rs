@@ -5,7 +5,7 @@ use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
 use super::config::{DqnConfig, DqnLoss};
 use super::implicit::Implicit;
 
-/// Weight of the values themselves in [`DqnLoss::RegularizedQ`].
+/// The weight of the values themselves in [`DqnLoss::RegularizedQ`].
 const REGULARIZER: f32 = 0.1;
 
 /// A loss with its settings.
@@ -37,7 +37,7 @@ pub(super) struct TargetInputs<'a> {
 }
 
 impl Rule {
-    /// A rule from checked settings.
+    /// Returns a rule from checked settings.
     pub(super) fn new(config: &DqnConfig) -> Rule {
         let [least, most] = config.value_range;
         let support = Support::new(least, most, config.atoms);
@@ -63,7 +63,7 @@ impl Rule {
         self.kind == DqnLoss::Munchausen
     }
 
-    /// The values of the actions, from the network's outputs for one observation.
+    /// Returns the values of the actions, from the network's outputs for one observation.
     #[expect(clippy::cast_precision_loss, reason = "atoms are few")]
     pub(super) fn values<'a>(self, outputs: &'a [f32], values: &'a mut Vec<f32>) -> &'a [f32] {
         let rows = outputs.chunks_exact(self.atoms());
@@ -80,7 +80,7 @@ impl Rule {
         values
     }
 
-    /// The targets of the outputs for the actions taken.
+    /// Returns the targets of the outputs for the actions taken.
     pub(super) fn targets(self, evidence: &TargetInputs<'_>) -> Vec<f32> {
         let TargetInputs { rewards, discounts, actions, before, next_target, next_online } = *evidence;
         match self.kind {

@@ -1,4 +1,4 @@
-//! The network of action values.
+//! The network for action values.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Inputs, Key, Layout, Network, Params, Scratch};
@@ -53,7 +53,7 @@ impl QNetwork {
         Ok((QNetwork { torso, actions, body, rule, noise }, layout.init(key)))
     }
 
-    /// The number of values in an observation.
+    /// Returns the number of values in an observation.
     pub(super) fn inputs(&self) -> usize {
         match &self.body {
             Body::Plain(network) => network.inputs(),
@@ -61,7 +61,7 @@ impl QNetwork {
         }
     }
 
-    /// The outputs for a batch; for implicit quantiles, at these fractions.
+    /// Returns the outputs for a batch; for implicit quantiles, at these fractions.
     pub(super) fn infer<'s>(
         &self,
         params: &Params,
@@ -75,7 +75,7 @@ impl QNetwork {
         }
     }
 
-    /// The outputs that choose actions: a row's outputs do not depend on the number of rows.
+    /// Returns the outputs that choose actions: a row's outputs do not depend on the number of rows.
     pub(super) fn infer_each<'s>(
         &self,
         params: &Params,
@@ -88,7 +88,7 @@ impl QNetwork {
         }
     }
 
-    /// A loss of the outputs, and its gradient with respect to all parameters.
+    /// Returns a loss of the outputs, and its gradient with respect to all parameters.
     pub(super) fn gradient<R>(
         &self,
         params: &Params,

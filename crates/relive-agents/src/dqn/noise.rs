@@ -7,8 +7,8 @@ use relive_nn::{Init, Layout, Params, Stream};
 /// Noise of learned size on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018, equations
 /// 10 and 11).
 ///
-/// The standard deviations σ are leaves of the same layout, after the leaves of the network, one for each parameter of
-/// a layer.
+/// The standard deviations σ are leaves with the same layout, after the leaves of the network, one for each parameter
+/// of a layer.
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     layers: Vec<Layer>,

@@ -92,7 +92,7 @@ impl DqnPolicy {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a policy of DQN";
 
 impl Saveable for DqnPolicy {

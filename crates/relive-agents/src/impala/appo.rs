@@ -10,7 +10,7 @@ use super::plan::plan;
 use super::policy::VTracePolicy;
 use super::settings::Settings;
 
-/// The settings of APPO, as in RLlib: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run
+/// The settings of APPO, as in RLlib: PPO's clipped loss (Schulman et al. 2017) over fragments from workers that run
 /// ahead of the learner, with V-trace's advantages (Espeholt et al. 2018).
 ///
 /// Deviations from RLlib: ratios are relative to the policy that acted, with no target network in between; each batch
@@ -20,7 +20,7 @@ use super::settings::Settings;
 pub struct AppoConfig {
     /// The number of environments of all workers together.
     pub num_envs: usize,
-    /// Steps of a fragment.
+    /// The number of steps in a fragment.
     pub sequence_length: usize,
     /// Fragments in a batch; each is from one environment.
     pub batch_size: usize,
@@ -34,13 +34,13 @@ pub struct AppoConfig {
     pub clip: f32,
     /// Whether the advantages of a batch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Weight of the value loss, the squared error.
+    /// The weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// Weight of the policy's entropy.
+    /// The weight of the policy's entropy.
     pub entropy_cost: f32,
     /// Rewards are clipped to ± this value; not clipped unless set.
     pub max_abs_reward: Option<f32>,
-    /// Bound on the gradient's norm; none unless set.
+    /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -50,7 +50,7 @@ pub struct AppoConfig {
     pub anneal: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
+    /// The number of units in the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,
 }
 
@@ -79,7 +79,7 @@ impl Default for AppoConfig {
 }
 
 impl AppoConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {

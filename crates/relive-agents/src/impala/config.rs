@@ -21,7 +21,7 @@ use crate::settings::bsuite_family;
 pub struct ImpalaConfig {
     /// The number of environments of all workers together.
     pub num_envs: usize,
-    /// Steps of a fragment.
+    /// The number of steps in a fragment.
     pub sequence_length: usize,
     /// Fragments in a batch; each is from one environment.
     pub batch_size: usize,
@@ -29,13 +29,13 @@ pub struct ImpalaConfig {
     pub discount: f32,
     /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
     pub trace_decay: f32,
-    /// Weight of the value loss, the squared error.
+    /// The weight of the value loss, the squared error.
     pub value_cost: f32,
-    /// Weight of the policy's entropy.
+    /// The weight of the policy's entropy.
     pub entropy_cost: f32,
     /// Rewards are clipped to ± this value; not clipped unless set.
     pub max_abs_reward: Option<f32>,
-    /// Bound on the gradient's norm; none unless set.
+    /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -45,7 +45,7 @@ pub struct ImpalaConfig {
     pub anneal: bool,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
+    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,
 }
 
@@ -71,7 +71,7 @@ impl Default for ImpalaConfig {
 }
 
 impl ImpalaConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ImpalaConfig {
         let Some(family) = bsuite_family(name) else { return ImpalaConfig::default() };

@@ -38,7 +38,7 @@ pub(super) struct Fragments {
 /// The targets of values and policy, cell by cell.
 #[derive(Debug, Default)]
 pub(super) struct Corrected {
-    /// The V-trace targets vs of the values.
+    /// The V-trace targets vs for the values.
     pub(super) returns: Vec<f32>,
     /// `r + γ·vs′ − V`, times the clipped probability ratio if the loss itself has no ratio.
     pub(super) advantages: Vec<f32>,

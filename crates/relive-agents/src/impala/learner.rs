@@ -13,7 +13,7 @@ use crate::actor_critic::{Head, MetricSums, PolicyLoss, PolicyMetrics, standardi
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns a policy and a value function from fragments made with older weights.
+/// Learns a policy and a value function from fragments that were produced with older weights.
 #[derive(Debug)]
 pub(super) struct VTraceLearner {
     settings: Settings,
@@ -77,7 +77,7 @@ impl VTraceLearner {
         Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
     }
 
-    /// The remaining share of the run, from 1 to 0; always 1 without annealing.
+    /// Returns the remaining share of the run, from 1 to 0; always 1 without annealing.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
         let done = self.env_steps as f64 / self.budget.max(1) as f64;
@@ -95,7 +95,7 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// The loss for the outputs of all observations, and its gradient with respect to them.
+    /// Returns the loss for the outputs of all observations, and its gradient with respect to them.
     fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyMetrics, f32) {
         let Self { settings, head, log_std, fragments, by_log_std } = self;
         let (numbers, cells) = (head.outputs(), &fragments.learnable);
@@ -190,7 +190,7 @@ impl Learner for VTraceLearner {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a learner by V-trace";
 
 impl Saveable for VTraceLearner {

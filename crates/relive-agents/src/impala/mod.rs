@@ -1,4 +1,4 @@
-//! The parts shared by IMPALA and APPO: fragments of workers that run ahead of the learner, corrected by V-trace
+//! The parts shared by IMPALA and APPO: fragments from workers that run ahead of the learner, corrected by V-trace
 //! (Espeholt et al. 2018).
 
 mod appo;

@@ -1,4 +1,4 @@
-//! One network for policy and value, with or without a recurrent layer.
+//! One network for the policy and the value, with or without a recurrent layer.
 
 use std::ops::Range;
 
@@ -61,12 +61,12 @@ impl VTraceNetwork {
         Ok((VTraceNetwork { torso, head, body, log_std }, layout.init(key)))
     }
 
-    /// Number of outputs for an observation; the last is the value.
+    /// Returns the number of outputs for an observation; the last is the value.
     pub(super) fn outputs(&self) -> usize {
         self.head.outputs() + 1
     }
 
-    /// The recurrent part, if there is one.
+    /// Returns the recurrent part, if there is one.
     pub(super) fn memory(&self) -> Option<&RecurrentNetwork> {
         match &self.body {
             Body::Plain(_) => None,

@@ -7,7 +7,7 @@ use relive_rl::{Result, RlError, Rollout};
 use super::learner::VTraceLearner;
 use super::settings::Settings;
 
-/// The plan: batches the fragments of all workers as they arrive, and learns from each batch.
+/// Returns the plan: batches the fragments of all workers as they arrive, and learns from each batch.
 pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let rows = (crew.environments() / crew.workers().max(1)).max(1);
     let fragments = settings.batch_size.div_ceil(rows);
@@ -22,7 +22,7 @@ pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
 }
 
 /// Checks that the run is long enough for one batch of fragments in this number of environments, and for one fragment
-/// of each worker. A run ends with the batch that reaches its steps; by then, each worker has made a fragment.
+/// of each worker. A run ends with the batch that reaches its steps; by then, each worker has produced a fragment.
 fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let (length, workers, steps) = (settings.sequence_length, crew.workers(), crew.env_steps());
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);

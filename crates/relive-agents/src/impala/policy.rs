@@ -113,7 +113,7 @@ impl VTracePolicy {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a policy of IMPALA or APPO";
 
 impl Saveable for VTracePolicy {

@@ -10,7 +10,7 @@ use crate::settings::{check, layers, not_negative, positive, share, whole};
 pub(super) struct Settings {
     /// The number of environments of all workers together.
     pub(super) num_envs: usize,
-    /// Steps of a fragment.
+    /// The number of steps in a fragment.
     pub(super) sequence_length: usize,
     /// Fragments in a batch; each is from one environment.
     pub(super) batch_size: usize,
@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) anneal: bool,
     pub(super) normalize_advantages: bool,
     pub(super) hidden: Vec<usize>,
-    /// Units of the LSTM after the hidden layers; 0 for no LSTM.
+    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM.
     pub(super) lstm_units: usize,
 }
 

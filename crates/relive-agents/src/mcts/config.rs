@@ -25,15 +25,15 @@ pub enum MctsModel {
 /// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with intermediate rewards. The
 /// defaults are taken from Acme's agent.
 ///
-/// Deviations from the paper, as in Acme: policy and value learn from transitions in a replay table. The target of the
-/// value is the reward plus the value of the next observation, instead of the outcome. Q is a mean of unscaled returns.
-/// The root has no noise unless requested.
+/// Deviations from the paper, as in Acme: the policy and the value learn from transitions in a replay table. The target
+/// of the value is the reward plus the value of the next observation, instead of the outcome. Q is a mean of unscaled
+/// returns. The root has no noise unless requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MctsConfig {
     /// Where the search looks up the consequences of actions.
     pub model: MctsModel,
-    /// Simulations for each action.
+    /// The number of simulations for each action.
     pub num_simulations: usize,
     /// The weight of the prior relative to the values found, c of PUCT.
     pub exploration: f32,
@@ -41,23 +41,23 @@ pub struct MctsConfig {
     pub noise_share: f32,
     /// α of the noise's Dirichlet distribution: the smaller α is, the fewer actions it favors.
     pub noise_alpha: f32,
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Bound on the gradient's norm; none unless set.
+    /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Sizes of the hidden layers of policy and value.
+    /// Sizes of the hidden layers of the policy's and the value's networks.
     pub hidden: Vec<usize>,
     /// Sizes of the hidden layers of a learned model.
     pub model_hidden: Vec<usize>,
@@ -86,7 +86,7 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MctsConfig {
         match bsuite_family(name) {
@@ -99,7 +99,7 @@ impl MctsConfig {
         }
     }
 
-    /// The settings of the replay table and of the adders that fill it.
+    /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,
@@ -112,7 +112,7 @@ impl MctsConfig {
         }
     }
 
-    /// The settings of a search.
+    /// Returns the settings of a search.
     pub(super) fn rules(&self) -> Rules {
         Rules {
             simulations: self.num_simulations,

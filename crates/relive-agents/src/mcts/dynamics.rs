@@ -52,7 +52,7 @@ impl Dynamics {
         }
     }
 
-    /// The mean over rows of the summed squared errors of observations, the squared errors of rewards and the
+    /// Returns the mean over rows of the summed squared errors of observations, the squared errors of rewards and the
     /// cross-entropy of continuing; and its gradient.
     pub(super) fn loss(&self, outputs: &[f32], seen: Outcomes<'_>, by_outputs: &mut [f32]) -> f32 {
         let (share, width) = (share_of(seen.rewards.len()), self.width + SCALARS);

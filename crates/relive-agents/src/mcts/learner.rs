@@ -115,7 +115,7 @@ impl Learner for MctsLearner {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a learner of MCTS";
 
 impl Saveable for MctsLearner {

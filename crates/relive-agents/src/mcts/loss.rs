@@ -1,4 +1,4 @@
-//! The losses of policy and value.
+//! The losses of the policy and the value.
 
 /// The losses of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -9,7 +9,7 @@ pub(super) struct Losses {
     pub(super) policy: f32,
 }
 
-/// The mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p`, then V; and its
+/// Returns the mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p`, then V; and its
 /// gradient with respect to the outputs. `policies` are the π, `[rows, actions]`.
 pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_outputs: &mut [f32]) -> Losses {
     let width = outputs.len() / targets.len().max(1);
@@ -42,7 +42,7 @@ pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
     out.iter_mut().for_each(|share| *share /= sum);
 }
 
-/// The weight of one row in the mean over `rows`.
+/// Returns the weight of one row in the mean over `rows`.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(super) fn share_of(rows: usize) -> f32 {
     1.0 / rows.max(1) as f32

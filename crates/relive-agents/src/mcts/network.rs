@@ -1,4 +1,4 @@
-//! The network of policy and value.
+//! The network for the policy and the value.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, Network, Params, Scratch};

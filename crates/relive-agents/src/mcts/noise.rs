@@ -2,7 +2,7 @@
 
 use relive_nn::Stream;
 
-/// Shares that add up to 1, drawn from the symmetric Dirichlet distribution in `count` dimensions.
+/// Draws shares that add up to 1 from the symmetric Dirichlet distribution in `count` dimensions.
 #[expect(clippy::cast_possible_truncation, reason = "priors are float32")]
 pub(super) fn dirichlet(count: usize, alpha: f32, stream: &mut Stream) -> Vec<f32> {
     let drawn: Vec<f64> = (0..count).map(|_| gamma(f64::from(alpha), stream)).collect();
@@ -12,7 +12,7 @@ pub(super) fn dirichlet(count: usize, alpha: f32, stream: &mut Stream) -> Vec<f3
     drawn.iter().map(|share| if sum > 0.0 { share / sum } else { even } as f32).collect()
 }
 
-/// A sample of the gamma distribution of this shape (Marsaglia and Tsang 2000).
+/// Draws a sample from the gamma distribution with this shape (Marsaglia and Tsang 2000).
 fn gamma(shape: f64, stream: &mut Stream) -> f64 {
     if shape < 1.0 {
         let boost = (1.0 - stream.uniform()).powf(1.0 / shape);

@@ -106,7 +106,7 @@ impl Policy for MctsPolicy {
     }
 }
 
-/// An index, drawn with these probabilities.
+/// Draws an index with these probabilities.
 fn draw(probabilities: &[f32], stream: &mut Stream) -> usize {
     let mut left = stream.uniform();
     for (number, probability) in probabilities.iter().enumerate() {

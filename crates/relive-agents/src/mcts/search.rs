@@ -89,7 +89,7 @@ impl Search {
         Ok(true)
     }
 
-    /// The share of the search's visits that each action of the root received.
+    /// Returns the share of the search's visits that each action of the root received.
     pub(super) fn policy(&self) -> impl Iterator<Item = f32> {
         let children = self.children(0);
         let all: f32 = children.iter().map(|child| child.visits).sum();

@@ -8,26 +8,26 @@ use crate::continuous::{categorical, shared_agent};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
 
-/// The settings of DMPO (Hoffman et al. 2020, section 4), for one bounded array of float32. The defaults are taken from
-/// Acme's agent.
+/// The settings of DMPO (Hoffman et al. 2020, section 4), for actions that are one bounded float32 array. The defaults
+/// are taken from Acme's agent.
 ///
-/// It is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic learns
-/// with the cross entropy to the projection of r + γ·Z, where Z is the mixture of the target critic's distributions for
-/// the sampled actions.
+/// DMPO is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
+/// learns with the cross entropy to the projection of r + γ·Z, where Z is the mixture of the target critic's
+/// distributions for the sampled actions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DmpoConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -39,23 +39,23 @@ pub struct DmpoConfig {
     pub target_policy_period: u64,
     /// Learner steps between copies to the target critic.
     pub target_critic_period: u64,
-    /// Atoms of the distribution of returns.
+    /// The number of atoms of the distribution of returns.
     pub atoms: usize,
     /// The lowest and the highest atom.
     pub value_range: [f32; 2],
     /// Actions sampled in each state.
     pub samples: usize,
-    /// Bound on the KL divergence between the weighted actions and the target policy.
+    /// The bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// Bound on this divergence for the penalty on out-of-bounds actions.
+    /// The bound on this divergence for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
-    /// Bound on the KL divergence of means, for each dimension of an action.
+    /// The bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
-    /// Bound on the KL divergence of standard deviations.
+    /// The bound on the KL divergence of standard deviations.
     pub epsilon_stddev: f32,
     /// Initial standard deviation of the policy, for actions scaled to −1..1.
     pub initial_stddev: f32,
-    /// Bound on the norms of the gradients of policy and critic.
+    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
     pub max_gradient_norm: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
@@ -99,7 +99,7 @@ impl Default for DmpoConfig {
 }
 
 impl DmpoConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DmpoConfig {
         match name {

@@ -21,7 +21,7 @@ use crate::together;
 const MIN_RAW_DUAL: f32 = -18.0;
 
 impl Settings {
-    /// The plan: workers write to the table, and the learner learns from it.
+    /// Returns the plan: workers write to the table, and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (step, discount) =
             (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
@@ -117,7 +117,7 @@ impl MpoStep {
         returns.targets((&batch.rewards, &batch.discounts), &outputs_of_samples.averaged, targets);
     }
 
-    /// The loss of the policy and the dual variables, and its gradient.
+    /// Returns the loss of the policy and the dual variables, and its gradient.
     fn improve_policy(&mut self, batch: &Transitions) -> MpoMetrics {
         let SampledActions { means, stddevs, actions, outputs_of_samples } = &self.sampled;
         let target = Normals { means, stddevs };

@@ -7,8 +7,8 @@ use super::settings::Settings;
 use crate::continuous::{Returns, shared_agent};
 use crate::off_policy::OffPolicy;
 
-/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one bounded array of float32. The defaults are taken
-/// from Acme's agent.
+/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for actions that are one bounded float32 array. The
+/// defaults are taken from Acme's agent.
 ///
 /// In the next states, actions of the target policy are weighted by softmax(q̄/η). The policy is fitted to them through
 /// two distributions, one with its means and one with its standard deviations, each within a bound on its KL divergence
@@ -19,17 +19,17 @@ use crate::off_policy::OffPolicy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MpoConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam for the policy.
     pub policy_learning_rate: f32,
@@ -43,17 +43,17 @@ pub struct MpoConfig {
     pub target_critic_period: u64,
     /// Actions sampled in each state.
     pub samples: usize,
-    /// Bound on the KL divergence between the weighted actions and the target policy.
+    /// The bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// Bound on this divergence for the penalty on out-of-bounds actions.
+    /// The bound on this divergence for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
-    /// Bound on the KL divergence of means, for each dimension of an action.
+    /// The bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
-    /// Bound on the KL divergence of standard deviations.
+    /// The bound on the KL divergence of standard deviations.
     pub epsilon_stddev: f32,
     /// Initial standard deviation of the policy, for actions scaled to −1..1.
     pub initial_stddev: f32,
-    /// Bound on the norms of the gradients of policy and critic.
+    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
     pub max_gradient_norm: f32,
     /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
@@ -95,7 +95,7 @@ impl Default for MpoConfig {
 }
 
 impl MpoConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::replay::Recorded;
 use crate::continuous::{Body, Plan};
 
-/// The settings of behavioral cloning, for one discrete action or one bounded array of float32: the policy is fitted
-/// to recorded actions with −ln π(a). The agent does not act: a run makes learner steps on the contents of its table.
+/// The settings of behavioral cloning, for one discrete action or for actions that are one bounded float32 array: the
+/// policy is fitted to recorded actions with −ln π(a). The agent does not act: a run takes learner steps on the
+/// contents of its table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// Step size of Adam.
     pub learning_rate: f32,
@@ -27,7 +28,7 @@ impl Default for BcConfig {
 }
 
 impl BcConfig {
-    /// The settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcConfig {
         BcConfig::default()

@@ -10,7 +10,7 @@ use crate::actions::Discrete;
 use crate::continuous::{Body, Plan, Role};
 
 /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
-/// for one discrete action. The agent does not act: a run makes learner steps on the contents of its table.
+/// for one discrete action. The agent does not act: a run takes learner steps on the contents of its table.
 ///
 /// A network G imitates the recorded actions. Only actions that are more than τ times as likely as the likeliest one
 /// are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions (equation
@@ -22,16 +22,16 @@ use crate::continuous::{Body, Plan, Role};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BcqConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Step of the target network after each batch.
+    /// The fraction by which the target network moves towards the network after each batch.
     pub tau: f32,
-    /// Threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one. 0
-    /// gives Q-learning, 1 gives imitation.
+    /// The threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one.
+    /// 0 gives Q-learning, 1 gives imitation.
     pub threshold: f32,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
@@ -51,7 +51,7 @@ impl Default for BcqConfig {
 }
 
 impl BcqConfig {
-    /// The settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment: always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcqConfig {
         BcqConfig::default()
@@ -62,7 +62,7 @@ impl BcqConfig {
     }
 }
 
-/// The network of values, and the network that imitates.
+/// The network for the values, and the network that imitates.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,

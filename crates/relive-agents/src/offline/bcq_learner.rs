@@ -13,7 +13,7 @@ use crate::continuous::{checked, learnt};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Weight of the mean square of logits.
+/// The weight of the mean square of logits.
 const LOGIT_PENALTY: f32 = 0.01;
 
 /// Learns the values of actions that are likely enough, and the probabilities of actions.
@@ -49,7 +49,7 @@ impl BcqLearner {
         })
     }
 
-    /// The targets of the values of the actions taken.
+    /// Returns the targets of the values of the actions taken.
     fn targets(&mut self) -> Vec<f32> {
         let Self { config, networks, params, target, batch, scratch, .. } = self;
         let [of_target, of_values, of_imitation] = scratch;
@@ -61,7 +61,7 @@ impl BcqLearner {
         losses::double_q_targets(&batch.rewards, &batch.discounts, values, &selector)
     }
 
-    /// Makes a step with the loaded batch. Returns the losses of values and of imitation, and the gradient's norm.
+    /// Takes a step with the loaded batch. Returns the losses of values and of imitation, and the gradient's norm.
     fn improve(&mut self) -> Result<(f32, f32, f32)> {
         let targets = self.targets();
         let Self { networks, params, gradient, batch, actions, .. } = self;

@@ -18,11 +18,11 @@ use crate::saved::Saved;
 use crate::settings::{check, layers, not_negative, positive, share};
 use crate::together;
 
-/// Limit on the actions of each kind sampled in a state.
+/// The limit on the actions of each kind sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CQL (Kumar et al. 2020), for one bounded array of float32. The defaults are taken from Acme's agent.
-/// The agent does not act: a run makes learner steps on the contents of its table.
+/// The settings of CQL (Kumar et al. 2020), for actions that are one bounded float32 array. The defaults are taken from
+/// Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
 ///
 /// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
 /// where the aᵢ are uniform, from the policy in s, and from the policy in s′ (CQL(H), equation 4, sampled as in
@@ -31,7 +31,7 @@ const MAX_SAMPLES: usize = 1_024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -39,10 +39,10 @@ pub struct CqlConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critics.
     pub critic_learning_rate: f32,
-    /// Step of the target critics towards the critics after each batch, τ.
+    /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
-    /// Weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so high that
-    /// the penalty no longer limits its values.
+    /// The weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so high
+    /// that the penalty no longer limits its values.
     pub temperature: f32,
     /// The weight c of the penalty on sampled actions with higher values than the table's actions.
     pub conservatism: f32,
@@ -75,7 +75,7 @@ impl Default for CqlConfig {
 }
 
 impl CqlConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CqlConfig {
         match name {
@@ -253,7 +253,7 @@ impl CqlStep {
         networks.networks.iter().map(loss).sum()
     }
 
-    /// The loss of the policy and its gradient: the policy first imitates, then ascends the lower value.
+    /// Returns the loss of the policy and its gradient: the policy first imitates, then ascends the lower value.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn improve_policy(&mut self, batch: &Transitions) -> f32 {
         let Buffers { climbing, drawn, rows, .. } = &mut self.memory;

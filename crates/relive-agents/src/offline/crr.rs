@@ -1,4 +1,4 @@
-//! CRR: the policy is fitted to actions of the table that are better than its own.
+//! CRR: the policy is fitted to actions from the table that are better than the policy's own.
 
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
@@ -23,8 +23,8 @@ use crate::together;
 /// The maximum number of actions with which an action is compared.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CRR (Wang et al. 2020), for one bounded array of float32. The defaults are taken from Acme's agent.
-/// The agent does not act: a run makes learner steps on the contents of its table.
+/// The settings of CRR (Wang et al. 2020), for actions that are one bounded float32 array. The defaults are taken from
+/// Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w
 /// depends on A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent, unlike in the paper,
@@ -32,15 +32,15 @@ const MAX_SAMPLES: usize = 1_024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CrrConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam, for policy and critic.
+    /// Step size of Adam, for the policy and the critic.
     pub learning_rate: f32,
     /// Learner steps between copies to the target networks.
     pub target_update_period: u64,
-    /// Actions of the policy with which an action is compared.
+    /// The number of actions of the policy with which an action is compared.
     pub samples: usize,
     /// The weight of an action, by its advantage.
     pub weight: CrrWeight,
@@ -72,7 +72,7 @@ impl Default for CrrConfig {
 }
 
 impl CrrConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CrrConfig {
         match name {

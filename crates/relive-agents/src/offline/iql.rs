@@ -20,21 +20,21 @@ use crate::saved::Saved;
 use crate::settings::{check, layers, positive, share};
 
 /// The settings of IQL (Kostrikov et al. 2022), for actions that are one bounded float32 array. The defaults are the
-/// paper's for locomotion. The agent does not act: a run makes learner steps on the contents of its table.
+/// paper's for locomotion. The agent does not act: a run takes learner steps on the contents of its table.
 ///
-/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), and the target of
+/// The value of a state is the expectile τ of min q̄(s, a) over actions from the table (equation 5), and the target of
 /// the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
 /// `max_weight` (equation 7). All gradients of a batch use the parameters before the step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqlConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// Step size of Adam, for all networks.
     pub learning_rate: f32,
-    /// Step of the target critics towards the critics after each batch, τ.
+    /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
     /// The expectile τ: 0.5 is the mean, 1 would be the maximum.
     pub expectile: f32,
@@ -70,7 +70,7 @@ impl Default for IqlConfig {
 }
 
 impl IqlConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> IqlConfig {
         match name {

@@ -8,7 +8,7 @@ use crate::actor_critic::HALF_LOG_TWO_PI;
 /// policy grows without bound.
 const MIN_STDDEV: f32 = 0.03;
 
-/// The head of fitted policies: normal distributions with means that are squashed by tanh.
+/// Returns the head of fitted policies: normal distributions with means that are squashed by tanh.
 pub(super) fn head(dimensions: usize) -> NormalHead {
     NormalHead { tanh_mean: true, min_scale: MIN_STDDEV, init_scale: 0.5, ..NormalHead::new(dimensions) }
 }

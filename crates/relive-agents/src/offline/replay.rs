@@ -8,7 +8,7 @@ use relive_table::TableConfig;
 use crate::continuous::{Improve, TransitionLearner};
 use crate::off_policy::{OffPolicy, TABLE};
 
-/// Limit on the transitions of a table.
+/// The limit on the transitions of a table.
 const MAX_SIZE: u64 = 100_000_000;
 
 /// The settings for learning from recorded data.
@@ -37,13 +37,13 @@ impl Recorded {
         self.off_policy().validate()
     }
 
-    /// The table: sampled uniformly and without limit, as soon as it has an item.
+    /// Returns the table: sampled uniformly and without limit, as soon as it has an item.
     pub(crate) fn table(self) -> Result<TableConfig> {
         unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
     }
 
-    /// Batches of the run's recorded episodes, which are written to the table. Without recorded episodes, other clients
-    /// must fill the table.
+    /// Returns batches of the run's recorded episodes, which are written to the table. Without recorded episodes, other
+    /// clients must fill the table.
     ///
     /// # Errors
     /// The run has steps in the environment.
@@ -59,7 +59,7 @@ impl Recorded {
         off_policy.batches(crew)
     }
 
-    /// The plan, which only learns.
+    /// Returns the plan, which only learns.
     pub(crate) fn plan<I: Improve + 'static>(
         self,
         crew: &Crew,

@@ -15,31 +15,31 @@ use crate::settings::{bsuite_family, check, layers, not_negative, positive, shar
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct R2d2Config {
-    /// Sequences in a batch.
+    /// The number of sequences in a batch.
     pub batch_size: usize,
     /// How often each sequence is sampled, on average.
     pub samples_per_insert: f64,
-    /// Steps at the start of a sequence that only warm up the recurrent state.
+    /// The number of steps at the start of a sequence that only warm up the recurrent state.
     pub burn_in_length: usize,
-    /// Steps after the burn-in, from which the agent learns.
+    /// The number of steps after the burn-in, from which the agent learns.
     pub trace_length: usize,
-    /// Steps between the starts of consecutive sequences.
+    /// The number of steps between the starts of consecutive sequences.
     pub replay_period: usize,
-    /// Steps of a return.
+    /// The number of steps of a return.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Sequences in the table before learning starts.
+    /// The number of sequences in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in sequences.
+    /// The capacity of the replay table, in sequences.
     pub max_replay_size: u64,
-    /// Exponent of the priorities when sequences are sampled; 0 samples uniformly.
+    /// The exponent of the priorities when sequences are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
-    /// Exponent β of the importance weights, which correct the bias of prioritized sampling.
+    /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
     pub importance_exponent: f32,
     /// The weight η of a sequence's largest error in its priority, relative to the mean error.
     pub max_priority_weight: f32,
-    /// Probability of a random action.
+    /// The probability of a random action.
     pub epsilon: f64,
     /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
     /// same ε.
@@ -50,11 +50,11 @@ pub struct R2d2Config {
     pub adam_epsilon: f32,
     /// Learner steps between copies to the target network.
     pub target_update_period: u64,
-    /// Bound on the gradient's norm; none unless set.
+    /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
     /// Sizes of the hidden layers before the LSTM.
     pub hidden: Vec<usize>,
-    /// Units of the LSTM.
+    /// The number of units of the LSTM.
     pub lstm_units: usize,
     /// Sizes of the hidden layers after the LSTM; with `duelling`, of both the value head and the advantage head.
     pub head: Vec<usize>,
@@ -96,7 +96,7 @@ impl Default for R2d2Config {
 }
 
 impl R2d2Config {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d2Config {
         match bsuite_family(name) {
@@ -112,12 +112,12 @@ impl R2d2Config {
         }
     }
 
-    /// Rows of a sequence: its steps, and the observation after the last.
+    /// Returns the number of rows of a sequence: its steps, and the observation after the last.
     pub(super) fn rows(&self) -> usize {
         self.burn_in_length.saturating_add(self.trace_length).saturating_add(1)
     }
 
-    /// The settings of the replay table and of the adders that fill it.
+    /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,

@@ -56,7 +56,7 @@ impl R2d2Learner {
         })
     }
 
-    /// Makes a step with the loaded batch.
+    /// Takes a step with the loaded batch.
     fn improve(&mut self) -> Result<BatchResult> {
         let Self { config, network, params, target, optimizer, batch, actions, gradient, scratch, peers } =
             self;
@@ -162,7 +162,7 @@ impl Learner for R2d2Learner {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a learner of R2D2";
 
 impl Saveable for R2d2Learner {

@@ -1,4 +1,4 @@
-//! The recurrent network of action values.
+//! The recurrent network for action values.
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, Lstm, Network, Params, RecurrentNetwork};

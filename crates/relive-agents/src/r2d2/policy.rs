@@ -70,7 +70,7 @@ impl R2d2Policy {
     }
 }
 
-/// The owner of the state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "a policy of R2D2";
 
 impl Saveable for R2d2Policy {

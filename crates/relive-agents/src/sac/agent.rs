@@ -10,7 +10,7 @@ use super::learner::SacStep;
 use crate::continuous::{ContinuousPolicy, Drawing, Role, TransitionLearner};
 use crate::settings::{check, correlation, layers, positive, share, whole};
 
-/// Limit on the number of critics; REDQ has ten.
+/// The limit on the number of critics; REDQ has ten.
 const MAX_CRITICS: usize = 100;
 
 impl Agent for SacConfig {

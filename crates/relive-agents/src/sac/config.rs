@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::continuous::{Body, Plan};
 use crate::off_policy::OffPolicy;
 
-/// The settings of SAC (Haarnoja et al. 2018b), for one bounded array of float32. The defaults are taken from
-/// Stable-Baselines3.
+/// The settings of SAC (Haarnoja et al. 2018b), for actions that are one bounded float32 array. The defaults are taken
+/// from Stable-Baselines3.
 ///
 /// Deviations from the paper: all gradients of a batch use the parameters before the step, as in Acme; the temperature
 /// is learned through its logarithm, as in most implementations.
@@ -16,22 +16,22 @@ use crate::off_policy::OffPolicy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
-    /// Transitions in a batch.
+    /// The number of transitions in a batch.
     pub batch_size: usize,
     /// How often each transition is sampled, on average; equal to `batch_size`, it gives one gradient step per
     /// environment step.
     pub samples_per_insert: f64,
-    /// Steps that a transition spans.
+    /// The number of steps that a transition spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Transitions in the table before learning starts.
+    /// The number of transitions in the table before learning starts.
     pub min_replay_size: usize,
-    /// Capacity of the replay table, in transitions.
+    /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
     /// Step size of Adam, for policy, critics and temperature.
     pub learning_rate: f32,
-    /// Step of the target critics towards the critics after each batch, τ.
+    /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
     /// The initial temperature, α.
     pub initial_temperature: f32,
@@ -41,8 +41,8 @@ pub struct SacConfig {
     pub hidden: Vec<usize>,
     /// Number of critics.
     pub critics: usize,
-    /// Number of critics whose lowest value is the target. If it is less than `critics`, they are drawn at random for
-    /// each batch, and the policy ascends the mean of all critics.
+    /// The number of critics whose lowest value is the target. If it is less than `critics`, they are drawn at random
+    /// for each batch, and the policy ascends the mean of all critics.
     pub critics_of_target: usize,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -73,7 +73,7 @@ impl Default for SacConfig {
 }
 
 impl SacConfig {
-    /// The settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> SacConfig {
         match name {
@@ -99,12 +99,12 @@ impl SacConfig {
         }
     }
 
-    /// The architecture of its networks.
+    /// Returns the architecture of the agent's networks.
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan { body: Body::Relu, hidden: &self.hidden }
     }
 
-    /// The settings of the replay table and of the adders that fill it.
+    /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
         OffPolicy {
             batch_size: self.batch_size,

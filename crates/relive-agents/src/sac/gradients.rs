@@ -99,7 +99,7 @@ impl PolicyGradient {
         PolicyGradient { stream, counts, drawn, rows: Vec::new(), climbing }
     }
 
-    /// The loss of the policy and its gradient, and the mean of log π.
+    /// Returns the policy's loss and its gradient, and the mean of log π.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn find(&mut self, seen: &GradientInputs<'_>, gradient: &mut [f32]) -> (f32, f32) {
         let Self { stream, counts, drawn, rows, climbing } = self;

@@ -31,7 +31,7 @@ pub(crate) fn options(environment: &str, env_steps: u64, seed: u64) -> RunOption
     RunOptions { environment: environment.to_owned(), env_steps, seed, ..RunOptions::default() }
 }
 
-/// The bits of all numbers of the weights.
+/// Returns the bits of all numbers of the weights.
 pub(crate) fn numbers(trained: &Trained) -> Vec<u32> {
     let parts = trained.weights.parts().iter();
     parts.flat_map(|(_, part)| part.to_vec::<f32>().unwrap()).map(f32::to_bits).collect()
@@ -72,7 +72,7 @@ pub(crate) fn small_mcts() -> MctsConfig {
     MctsConfig { num_simulations: 5, max_replay_size: 300, hidden: vec![8], ..MctsConfig::default() }
 }
 
-/// Every agent in a small form, with the environments that it can act in.
+/// Returns every agent in a small form, with the environments that it can act in.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
     all.push((Arc::new(small_dqn()), &["CartPole-v1", "catch/0"]));

@@ -7,7 +7,7 @@ use relive_rl::Agent;
 
 use crate::common::small_sac;
 
-/// Each of these agents in a small form, with some of the shared settings.
+/// Returns each of these agents in a small form, with some of the shared settings.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     macro_rules! small {
         ($config:ident, $samples_per_insert:expr, { $($field:ident: $value:expr),* }) => {

@@ -10,7 +10,7 @@ use relive_rl::{Agent, Policy, PolicyContext, Result};
 
 use crate::common::{all, numbers, on_policy, options, run, small_sac};
 
-/// Steps of a short run.
+/// The number of steps of a short run.
 const STEPS: u64 = 400;
 
 #[test]

@@ -10,7 +10,7 @@ use relive_rl::{Agent, Result};
 
 use crate::common::{numbers, options, run, small_dqn, small_r2d2};
 
-/// Episodes that repeat the first action.
+/// Returns episodes that repeat the first action.
 fn played(environment: &str, count: usize) -> Vec<RecordedEpisode> {
     let mut made = relive_env::make(environment, 1).unwrap();
     (0..count).map(|_| RecordedEpisode::play(&mut made, |_, _, _| Ok(())).unwrap()).collect()
@@ -71,7 +71,7 @@ fn missing_and_mismatched_recordings_are_reported() {
     }
 }
 
-/// A run without environment steps.
+/// Returns a run without environment steps.
 fn offline(
     agent: &Arc<dyn Agent>,
     environment: &str,

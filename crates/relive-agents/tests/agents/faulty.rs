@@ -21,7 +21,7 @@ impl Faulty {
         Faulty { spec, length: 0, observation, reward, fails, saves: true }
     }
 
-    /// An environment that cannot save its state.
+    /// Returns an environment that cannot save its state.
     pub(crate) fn forgetful(self) -> Faulty {
         Faulty { saves: false, ..self }
     }

@@ -40,7 +40,7 @@ fn a2c_learns_to_catch() {
     assert!(found >= 0.5, "{found}");
 }
 
-/// The mean return of ten episodes of the pendulum without exploration, after this many training steps.
+/// Returns the mean return of ten episodes of the pendulum without exploration, after this many training steps.
 fn swung_up(agent: impl Agent + 'static, env_steps: u64) -> f64 {
     let agent: Arc<dyn Agent> = Arc::new(agent);
     let evaluation = Some(Evaluation { every: env_steps, episodes: 10 });

@@ -39,7 +39,7 @@ fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Tra
     run(&agent, &options).map(|(trained, _)| trained)
 }
 
-/// The lines of a JSON log, without times.
+/// Returns the lines of a JSON log, without times.
 fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join("log").join(name)).unwrap();
     let lines = text.lines().map(|line| {
@@ -50,7 +50,7 @@ fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     lines.collect()
 }
 
-/// The number of actor returns in all TensorBoard files.
+/// Returns the number of actor returns in all TensorBoard files.
 fn num_tensorboard_events(folder: &Path) -> usize {
     let files = std::fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().path());
     let events = files.filter(|path| path.extension().is_some_and(|extension| extension == "relive"));

@@ -23,7 +23,7 @@ fn in_time<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     receiver.recv_timeout(DEADLINE).expect("the run ends")
 }
 
-/// Options for a run with far more steps than it can complete.
+/// Returns options for a run with far more steps than it can complete.
 fn endless(environment: &str, actors: usize) -> RunOptions {
     RunOptions { actors, ..options(environment, u64::MAX, 1) }
 }

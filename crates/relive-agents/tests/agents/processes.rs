@@ -30,7 +30,7 @@ fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
     work(&Worker::new(client, number, stop), &relive_agents::from_json, &named)
 }
 
-/// A run that serves its own tables to this many workers. Returns the results of the run and of the workers.
+/// Returns a run that serves its own tables to this many workers. Returns the results of the run and of the workers.
 fn served(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -94,7 +94,7 @@ fn processes_keep_the_samples_per_insert_ratio() {
     assert!(worked.into_iter().all(|worked| worked.unwrap().episodes > 0));
 }
 
-/// A server's tables, for clients in this process.
+/// Returns a server's tables, for clients in this process.
 fn server() -> (Engine, Client) {
     let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();
     let client = Client::in_process(engine.clone()).unwrap();

@@ -15,7 +15,7 @@ use relive_rl::{Agent, RlError};
 use crate::common::{numbers, options, run, run_in};
 use crate::faulty::Faulty;
 
-/// A torque against the pendulum's fall: not a good controller, but one to imitate.
+/// Returns a torque against the pendulum's fall: not a good controller, but one to imitate.
 fn torque(seen: &[f32]) -> f32 {
     (0.5 * seen[2] - seen[1]).clamp(-2.0, 2.0)
 }
@@ -36,7 +36,7 @@ pub(crate) fn pendulum(folder: &Path) {
     recorded::save(folder, relive_env::make("Pendulum-v1", 1).unwrap().spec(), &episodes).unwrap();
 }
 
-/// Each of these agents in a small form, and one that can also act.
+/// Returns each of these agents in a small form, and one that can also act.
 fn all() -> Vec<Arc<dyn Agent>> {
     let hidden = || vec![16];
     let cql = CqlConfig {
@@ -78,7 +78,7 @@ fn offline(environment: &str, learner_steps: u64, data: Option<&Path>) -> RunOpt
     RunOptions { learner_steps, data, ..options(environment, 0, 3) }
 }
 
-/// The mean return of a policy that behavioral cloning learned from a folder.
+/// Returns the mean return of a policy that behavioral cloning learned from a folder.
 fn imitated(environment: &str, learner_steps: u64, data: &Path) -> f64 {
     let bc = BcConfig { batch_size: 64, hidden: vec![32], ..BcConfig::default() };
     let agent: Arc<dyn Agent> = Arc::new(bc);
@@ -105,7 +105,7 @@ fn behavior_cloning_imitates_the_recorded_actions() {
     assert!((found - expected).abs() < 150.0, "{found} {expected}");
 }
 
-/// The mean return of the controller.
+/// Returns the mean return of the controller.
 fn formula_return() -> f64 {
     let (mut total, mut environment) = (0.0, relive_env::make("Pendulum-v1", 5).unwrap());
     let mut observation = Buffer::for_nest(&environment.spec().observations, 1).unwrap();

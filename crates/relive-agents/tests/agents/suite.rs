@@ -17,7 +17,7 @@ use crate::by_hand::{self, ByHand, MakeHand};
 use crate::common::{numbers, options, run, run_in};
 use crate::faulty::Faulty;
 
-/// Steps of a short run.
+/// The number of steps of a short run.
 const STEPS: u64 = 400;
 
 /// Learner steps of a short run that does not act.
@@ -87,7 +87,7 @@ fn demonstrations(folder: &Path) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder: Some(folder.to_owned()), episodes: 1 }
 }
 
-/// The options of a run that makes 1/`share` of the steps, by acting or from data.
+/// Returns the options for a run that takes 1/`share` of the steps, by acting or from data.
 fn of_share(environment: &str, share: u64, data: Option<&Path>) -> RunOptions {
     match data {
         Some(folder) => RunOptions {

@@ -23,12 +23,12 @@ const PENDULUM: &str = "Pendulum-v1";
 
 type Hand = (Arc<dyn Agent>, &'static str, MakeHand);
 
-/// An agent that acts.
+/// Returns an agent that acts.
 fn acting(agent: impl Agent + 'static, environments: &'static [&'static str], by_hand: Vec<Hand>) -> Case {
     Case { agent: Arc::new(agent), environments, by_hand, recorded: None, shown: None }
 }
 
-/// An agent that learns from recorded episodes.
+/// Returns an agent that learns from recorded episodes.
 fn recorded(
     agent: impl Agent + 'static,
     environments: &'static [&'static str],
@@ -42,8 +42,8 @@ fn hand(agent: impl Agent + 'static, environment: &'static str, hand: MakeHand) 
     (Arc::new(agent), environment, hand)
 }
 
-/// Settings with which a few batches reveal all terms of a loss: a discount far from 1, and target networks that are
-/// updated.
+/// Returns settings with which a few batches reveal all terms of a loss: a discount far from 1, and target networks
+/// that are updated.
 fn tiny_dqn() -> DqnConfig {
     DqnConfig {
         batch_size: 6,

@@ -12,7 +12,7 @@ use crate::Format;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compared {
-    /// Number of items in all tables.
+    /// The number of items in all tables.
     pub items: u64,
     /// Distinct chunks.
     pub chunks: u64,
@@ -70,7 +70,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// The rules as far as dm-reverb's format can represent them.
+    /// Returns the rules, limited to those that dm-reverb's format can represent.
     fn as_reverb_says(&mut self, from: &TableConfig) -> TableConfig {
         let mut to = from.clone();
         let name = &from.name;

@@ -4,7 +4,7 @@ use super::location::{local_path, trimmed};
 use crate::reverb;
 use crate::{Catalog, CheckpointInfo, Error};
 
-/// All checkpoints of both formats in the folder or bucket at `root`, oldest first; empty if it does not exist.
+/// Returns all checkpoints of both formats in the folder or bucket at `root`, oldest first; empty if it does not exist.
 ///
 /// Relive's newest checkpoint is the one with the highest number, dm-reverb's newest the one with the latest time.
 /// Between the two, times decide; a Relive checkpoint with an unreadable time counts as newer.
@@ -32,7 +32,7 @@ pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     Ok(found)
 }
 
-/// The newest checkpoint of a root.
+/// Returns the newest checkpoint of a root.
 pub(super) fn newest(root: &str) -> Result<Option<CheckpointInfo>, Error> {
     Ok(list(root)?.pop())
 }

@@ -1,4 +1,4 @@
-//! Loading a checkpoint as a snapshot.
+//! Loads a checkpoint as a snapshot.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     load_one(format, &checkpoint, options)
 }
 
-/// The checkpoint that a location names; for a root, its newest checkpoint.
+/// Returns the checkpoint that a location names; for a root, its newest checkpoint.
 pub(super) fn chosen(location: &str) -> Result<(Format, String), Error> {
     match locate(location)? {
         Location::Checkpoint { format, .. } => Ok((format, trimmed(location).to_owned())),
@@ -35,7 +35,7 @@ pub(super) fn load_one(format: Format, checkpoint: &str, options: &LoadOptions) 
     }
 }
 
-/// The local folder of a checkpoint in dm-reverb's format.
+/// Returns the local folder of a checkpoint in dm-reverb's format.
 pub(super) fn path_of(checkpoint: &str) -> std::path::PathBuf {
     local_path(checkpoint).unwrap_or_else(|| Path::new(checkpoint).to_owned())
 }

@@ -21,7 +21,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// The format of a checkpoint; `None` for a root, which may have checkpoints of both formats.
+    /// Returns the format of a checkpoint; `None` for a root, which may have checkpoints of both formats.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         match self {
@@ -62,7 +62,7 @@ pub fn locate(location: &str) -> Result<Location, Error> {
     }
 }
 
-/// The path of a location on this machine.
+/// Returns the path of a location on this machine.
 pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     match location.split_once("://") {
         None => Some(PathBuf::from(location)),
@@ -71,7 +71,7 @@ pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     }
 }
 
-/// A path as a location.
+/// Returns a path as a location.
 pub(super) fn location_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

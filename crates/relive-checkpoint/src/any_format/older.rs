@@ -4,7 +4,8 @@ use super::list::list;
 use super::root::Root;
 use crate::{Catalog, CheckpointInfo, Error, Format};
 
-/// The checkpoint to load instead of the newest one, as far as that can be determined without reading all of it.
+/// The checkpoint to load instead of the newest one, if it can be determined without reading all of the older
+/// checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Older {
     /// Path or URL of the newest older checkpoint that does not need the damaged file.
@@ -38,7 +39,7 @@ impl Older {
 }
 
 impl Root {
-    /// The alternatives to the newest checkpoint, which cannot be loaded because of `damage`.
+    /// Returns the alternatives to the newest checkpoint, which cannot be loaded because of `damage`.
     #[must_use]
     pub fn older(&self, damage: &Error) -> Older {
         let Ok(mut found) = list(self.location()) else { return Older::None };

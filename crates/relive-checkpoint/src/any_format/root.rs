@@ -72,7 +72,7 @@ impl Writer {
 const DEFAULT_KEEP: usize = 3;
 
 impl Root {
-    /// The checkpoints at `location`, a path or URL.
+    /// Returns the checkpoints at `location`, a path or URL.
     pub fn new(location: impl Into<String>) -> Self {
         let location = trimmed(&location.into()).to_owned();
         Self {
@@ -152,7 +152,7 @@ impl Root {
     /// Loads the checkpoint at `location`, in this root or elsewhere; for another root, its newest one.
     ///
     /// # Errors
-    /// `Location` if there is none; also the errors of [`load_latest`](Self::load_latest).
+    /// `Location` if there is none, and the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let (format, checkpoint) = super::load::chosen(location)?;
         self.load_listed(format, &checkpoint, options)
@@ -162,7 +162,7 @@ impl Root {
     /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// Same as [`lock`](Self::lock). The existing checkpoints stay valid.
+    /// The errors of [`lock`](Self::lock). The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         match &self.writer_of(&mut self.guard())?.store {
             AnyStore::Relive(store) => store.save_after(self.latest_of_reverb()?, snapshot, progress),
@@ -170,12 +170,13 @@ impl Root {
         }
     }
 
-    /// The time of dm-reverb's latest checkpoint. After a clock was set back, a new checkpoint must not look older.
+    /// Returns the time of dm-reverb's latest checkpoint. After a clock was set back, a new checkpoint must not look
+    /// older.
     fn latest_of_reverb(&self) -> Result<Option<Timestamp>, Error> {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
 
-    /// The time of Relive's latest checkpoint, for the same reason.
+    /// Returns the time of Relive's latest checkpoint, for the same reason.
     fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
         let ours = Catalog::open(&self.location)?.checkpoints()?;
         Ok(ours.iter().filter_map(|info| info.written_at).max())

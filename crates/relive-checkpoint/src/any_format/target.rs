@@ -1,4 +1,4 @@
-//! Writing a checkpoint in a chosen format to an empty place.
+//! Writes a checkpoint in a chosen format to an empty place.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The folder or bucket at `location`, which is created if necessary.
+    /// Opens the folder or bucket at `location`, which is created if necessary.
     ///
     /// # Errors
     /// `Location` if it already has checkpoints, in either format.

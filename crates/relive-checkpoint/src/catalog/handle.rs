@@ -25,13 +25,13 @@ use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 /// ```
 pub struct Catalog {
     storage: Arc<dyn Storage>,
-    /// Number of the named checkpoint.
+    /// The number of the named checkpoint.
     number: Option<u64>,
 }
 
 impl Catalog {
-    /// The checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it, which is a
-    /// file named `checkpoint-….relive`.
+    /// Returns the checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it,
+    /// which is a file named `checkpoint-….relive`.
     ///
     /// # Errors
     /// `Location` for an unknown kind of URL.
@@ -49,7 +49,7 @@ impl Catalog {
         Self { storage, number: None }
     }
 
-    /// All checkpoints of the root, oldest first.
+    /// Returns all checkpoints of the root, oldest first.
     ///
     /// # Errors
     /// The root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].

@@ -17,9 +17,10 @@ pub struct CheckpointInfo {
     pub format: Format,
     /// When it was written, if that is known.
     pub written_at: Option<Timestamp>,
-    /// Size of the files that belong only to this checkpoint: in Relive's format, of its own file without the segments.
+    /// The size of the files that belong only to this checkpoint: in Relive's format, of its own file without the
+    /// segments.
     pub size_bytes: u64,
-    /// Its summary, or the error that prevented reading it.
+    /// The checkpoint's summary, or the error that prevented reading it.
     pub summary: Result<CheckpointSummary, Error>,
 }
 
@@ -31,17 +32,17 @@ pub struct CheckpointSummary {
     pub created_at: Timestamp,
     /// The software that wrote it, such as `relive 0.1.0`; dm-reverb's format does not record it.
     pub software: Option<String>,
-    /// Its tables, in the server's order.
+    /// The tables in the checkpoint, in the server's order.
     pub tables: Vec<TableSummary>,
-    /// Number of items in all tables.
+    /// The number of items in all tables.
     pub items: u64,
-    /// Number of distinct chunks; in dm-reverb's format, only an inspection determines it.
+    /// The number of distinct chunks; in dm-reverb's format, only an inspection determines it.
     pub chunks: Option<u64>,
     /// Stored bytes of the chunks; known in the same cases.
     pub chunk_bytes: Option<u64>,
-    /// Number of segments; 0 in dm-reverb's format.
+    /// The number of segments; 0 in dm-reverb's format.
     pub segments: u64,
-    /// Bytes of its file and of the segments that it refers to, which other checkpoints may share.
+    /// The number of bytes of its file and of the segments that it refers to, which other checkpoints may share.
     pub total_bytes: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct Inspection {
 pub struct TableInspection {
     /// Rules, counters and number of items.
     pub summary: TableSummary,
-    /// Number of distinct chunks of its items. A chunk that two tables share counts in both.
+    /// The number of distinct chunks of its items. A chunk that two tables share counts in both.
     pub chunks: u64,
     /// Stored bytes of these chunks.
     pub chunk_bytes: u64,

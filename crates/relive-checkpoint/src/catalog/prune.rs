@@ -11,7 +11,7 @@ use crate::storage::Storage;
 pub struct Pruned {
     /// Paths or URLs of the removed checkpoints.
     pub checkpoints: Vec<String>,
-    /// Number of removed segments.
+    /// The number of removed segments.
     pub segments: usize,
     /// Removed bytes.
     pub bytes: u64,

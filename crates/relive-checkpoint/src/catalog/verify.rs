@@ -1,4 +1,4 @@
-//! Checking every byte of a checkpoint.
+//! Checks every byte of a checkpoint.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::{Error, LoadOptions};
 pub struct Report {
     /// Path or URL.
     pub location: String,
-    /// Number of files read.
+    /// The number of files read.
     pub files: u64,
-    /// Bytes of these files.
+    /// The number of bytes of these files.
     pub bytes: u64,
-    /// Number of items that the checkpoint declares.
+    /// The number of items that the checkpoint declares.
     pub items: u64,
-    /// Number of described chunks.
+    /// The number of described chunks.
     pub chunks: u64,
     /// All damage. Damage that loses no items may be in chunks that only other checkpoints use.
     pub losses: Vec<Loss>,
@@ -79,7 +79,7 @@ pub(super) fn verify(
     Ok(Report { location: file, files, bytes, items: total, chunks, losses: losses.into_found() })
 }
 
-/// Reads a whole segment. Returns its size and its damage.
+/// Reads a whole segment. Returns the segment's size and damage.
 fn check_segment(
     storage: &dyn Storage,
     id: SegmentId,
@@ -125,7 +125,7 @@ fn check_segment(
     (size, found)
 }
 
-/// The parts of a segment that no wanted record covers.
+/// Returns the parts of a segment that no wanted record covers.
 fn gaps(wanted: &[RecordRequest], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut at = HEADER_BYTES as u64;

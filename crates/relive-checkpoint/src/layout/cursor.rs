@@ -1,4 +1,4 @@
-//! Parsing of untrusted bytes.
+//! Parses untrusted bytes.
 
 use super::Malformed;
 
@@ -13,7 +13,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// The next `count` bytes, which must exist.
+    /// Reads the next `count` bytes, which must exist.
     pub(crate) fn bytes(&mut self, count: u64) -> Result<&'a [u8], Malformed> {
         let short = || Malformed::Short { needed: count, left: self.rest.len() as u64 };
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte that is 0 or 1.
     pub(crate) fn flag(&mut self, what: &'static str) -> Result<bool, Malformed> {
         match self.u8()? {
             0 => Ok(false),
@@ -66,19 +66,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A length, followed by that many bytes.
+    /// Reads a length, followed by that many bytes.
     pub(crate) fn sized(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
         self.bytes(length.into())
     }
 
-    /// A length, followed by a text.
+    /// Reads a length, followed by a text.
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.sized()?).map_err(|_| Malformed::Text)
     }
 
-    /// A count of elements of at least `least_bytes` bytes each. Refuses more than the remaining bytes can hold, so
-    /// that it is safe to allocate memory for them.
+    /// Reads a count of elements of at least `least_bytes` bytes each. Refuses more than the remaining bytes can hold,
+    /// so that it is safe to allocate memory for them.
     pub(crate) fn count(&mut self, least_bytes: u64) -> Result<usize, Malformed> {
         let count = u64::from(self.u32()?);
         let (needed, left) = (count.saturating_mul(least_bytes), self.rest.len() as u64);

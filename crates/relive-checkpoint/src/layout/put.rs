@@ -1,4 +1,4 @@
-//! Writing the input of [`Cursor`](super::Cursor).
+//! Writes the input for [`Cursor`](super::Cursor).
 
 /// Appends numbers, texts and lists.
 pub(crate) trait Put {

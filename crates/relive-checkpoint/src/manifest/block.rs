@@ -9,8 +9,8 @@ pub(crate) const HEAD_BYTES: usize = 40;
 
 const MAGIC: [u8; 4] = *b"BLCK";
 
-/// Limit on the decoded bytes of a block. Blocks are a few MiB; one with a single item can be as large as the item's
-/// message.
+/// The limit on the decoded bytes of a block. Blocks are a few MiB; one with a single item can be as large as the
+/// item's message.
 pub(crate) const MAX_BLOCK_BYTES: u32 = 1 << 30;
 
 const ENCODING_RAW: u32 = 0;
@@ -30,11 +30,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHead {
     pub(crate) kind: Kind,
-    /// Position of the block in its file.
+    /// The position of the block in its file.
     pub(crate) number: u32,
     /// For items, the position of their table; for chunks, the position of the first one; otherwise 0.
     pub(crate) subject: u32,
-    /// Number of entries in the block.
+    /// The number of entries in the block.
     pub(crate) count: u32,
     encoding: u32,
     raw_bytes: u32,

@@ -40,7 +40,7 @@ impl ItemColumns {
         &self.sequences
     }
 
-    /// Positions of the chunks of each item.
+    /// Returns the positions of the chunks of each item.
     pub(crate) fn chunks_by_item(&self) -> impl Iterator<Item = &[u32]> {
         let mut rest = self.chunks.as_slice();
         self.chunk_counts.iter().map(move |count| {
@@ -51,12 +51,12 @@ impl ItemColumns {
         })
     }
 
-    /// Positions of all chunks that the items refer to.
+    /// Returns the positions of all chunks that the items refer to.
     pub(crate) fn chunks(&self) -> &[u32] {
         &self.chunks
     }
 
-    /// Bytes of the content.
+    /// Returns the bytes of the content.
     pub(crate) fn size_bytes(&self) -> usize {
         let (items, columns) = (self.keys.len(), self.slice_counts.len());
         44 * items + 4 * self.chunks.len() + 5 * columns + 16 * self.slice_chunks.len()

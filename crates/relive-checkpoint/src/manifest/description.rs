@@ -10,7 +10,7 @@ use crate::segment::{SegmentId, WrittenSegment};
 /// The fields that occur once in a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Description {
-    /// Number of the checkpoint at the time of writing.
+    /// The number of the checkpoint at the time of writing.
     pub(crate) number: u64,
     pub(crate) created_at: Timestamp,
     pub(crate) software: String,
@@ -25,7 +25,7 @@ pub(crate) struct Description {
 pub(crate) struct Totals {
     pub(crate) items: u64,
     pub(crate) chunks: u64,
-    /// Bytes of the chunks' records.
+    /// The number of bytes of the chunks' records.
     pub(crate) chunk_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ const SEGMENT: u16 = 5;
 const TOTALS: u16 = 6;
 
 impl Description {
-    /// Bytes of all segments.
+    /// Returns the bytes of all segments.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size_bytes).sum()
     }

@@ -14,7 +14,7 @@ pub(super) fn put_field(out: &mut Vec<u8>, tag: u16, put: impl FnOnce(&mut Vec<u
     out.put_sized(&content);
 }
 
-/// The next field; `None` at the end.
+/// Returns the next field; `None` at the end.
 pub(super) fn next_field<'a>(fields: &mut Cursor<'a>) -> Result<Option<(u16, Cursor<'a>)>, Malformed> {
     if fields.is_empty() {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(super) fn once<T>(
     }
 }
 
-/// The value of a mandatory field.
+/// Returns the value of a mandatory field.
 pub(super) fn required<T>(slot: Option<T>, field: &'static str) -> Result<T, Malformed> {
     slot.ok_or(Malformed::Missing { field })
 }

@@ -4,7 +4,7 @@ use super::block::HEAD_BYTES;
 use super::walk::{self, END_BYTES, HEADER_BYTES};
 use super::{BlockHead, Kind, decode_chunks, encode_chunks};
 
-/// The head and decoded content of each block.
+/// Returns the head and decoded content of each block.
 fn blocks(file: &[u8]) -> Vec<(BlockHead, Vec<u8>)> {
     let mut rest = &file[HEADER_BYTES..file.len() - END_BYTES];
     let mut blocks = Vec::new();
@@ -34,14 +34,14 @@ pub(crate) fn count(file: &[u8]) -> usize {
     blocks(file).len()
 }
 
-/// The file with one block modified.
+/// Returns the file with one block modified.
 pub(crate) fn with_block(file: &[u8], number: usize, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut blocks = blocks(file);
     change(&mut blocks[number].1);
     write(blocks)
 }
 
-/// The file with another checksum for the chunk at a position, which is in the first block of chunks.
+/// Returns the file with another checksum for the chunk at a position, which is in the first block of chunks.
 pub(crate) fn with_crc(file: &[u8], position: usize, crc: u32) -> Vec<u8> {
     let mut blocks = blocks(file);
     let (head, raw) = blocks.iter_mut().find(|(head, _)| head.kind == Kind::Chunks).unwrap();

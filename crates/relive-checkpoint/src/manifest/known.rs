@@ -18,19 +18,19 @@ pub(crate) struct KnownChunks {
 
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// Position of the run's first chunk.
+    /// The position of the run's first chunk.
     first: u64,
     /// The index of this chunk in the list of places.
     start: usize,
 }
 
 impl KnownChunks {
-    /// The places of all known chunks, without gaps.
+    /// Returns the places of all known chunks, without gaps.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The position after the last one that is known, or known to be lost.
+    /// Returns the position after the last one that is known, or known to be lost.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -53,7 +53,7 @@ impl KnownChunks {
         self.lost.push((first..self.end, loss));
     }
 
-    /// The index of a chunk in the list of places.
+    /// Returns the index of a chunk in the list of places.
     pub(crate) fn index_of(&self, position: u32) -> Option<usize> {
         let position = u64::from(position);
         let after = self.runs.partition_point(|run| run.first <= position);
@@ -63,7 +63,8 @@ impl KnownChunks {
         (index < end).then_some(index)
     }
 
-    /// The loss that a missing chunk belongs to. Chunks that no recorded loss covers are attributed to the first loss.
+    /// Returns the loss that a missing chunk belongs to. Chunks that no recorded loss covers are attributed to the
+    /// first loss.
     pub(crate) fn loss_of(&self, position: u32) -> usize {
         let position = u64::from(position);
         self.lost.iter().find(|(lost, _)| lost.contains(&position)).map_or(0, |(_, loss)| *loss)

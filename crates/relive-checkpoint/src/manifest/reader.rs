@@ -1,4 +1,4 @@
-//! Reading a checkpoint file, block by block.
+//! Reads a checkpoint file, block by block.
 
 use std::io;
 
@@ -25,13 +25,13 @@ pub(crate) struct Manifest {
 /// A block of items, still encoded.
 pub(crate) struct ItemBlock {
     pub(crate) head: BlockHead,
-    /// Offset of the block.
+    /// The offset of the block.
     pub(crate) offset: u64,
     pub(crate) stored: Vec<u8>,
 }
 
 impl ItemBlock {
-    /// Position of the table.
+    /// Returns the position of the table.
     pub(crate) fn table(&self) -> usize {
         usize::try_from(self.head.subject).unwrap_or(usize::MAX)
     }
@@ -142,9 +142,9 @@ struct Reading<'a> {
     losses: &'a mut Losses,
     /// The end of the blocks.
     until: u64,
-    /// Number of the next block.
+    /// The number of the next block.
     blocks: u32,
-    /// Offset of the last block.
+    /// The offset of the last block.
     last: u64,
     parts: Parts,
 }
@@ -275,7 +275,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The table that a block belongs to.
+    /// Returns the table that a block belongs to.
     fn table_of(&self, head: BlockHead) -> Option<String> {
         let description = self.parts.first.as_ref().filter(|_| head.kind == Kind::Items)?;
         let table = description.tables.get(usize::try_from(head.subject).ok()?)?;

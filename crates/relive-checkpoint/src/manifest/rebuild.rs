@@ -20,7 +20,7 @@ pub(crate) enum ItemFault {
     Trajectory { key: u64, source: TrajectoryError },
 }
 
-/// The items of a block, in order. `chunk_at` returns the chunk at a position.
+/// Returns the items of a block, in order. `chunk_at` returns the chunk at a position.
 pub(crate) fn rebuild<'a>(
     columns: &'a ItemColumns,
     chunk_at: impl Fn(u32) -> Option<Arc<Chunk>> + 'a,

@@ -7,7 +7,7 @@ use relive_tensor::{Nest, Shape, Signature, Tensor, TensorSpec};
 
 use crate::layout::{Cursor, Malformed, Put, dtype_code, dtype_of};
 
-/// Limit on the nesting levels of a signature. Signatures from the network have fewer than 100 levels, the limit of
+/// The limit on the nesting levels of a signature. Signatures from the network have fewer than 100 levels, the limit of
 /// protobuf's decoders.
 const MAX_DEPTH: usize = 128;
 

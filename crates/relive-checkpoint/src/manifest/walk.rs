@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"RLVCHKPT";
 const END_MAGIC: [u8; 8] = *b"RLVCKEND";
 const VERSION: u32 = 1;
 
-/// Number of bytes searched at once for the next intact head after a damaged one.
+/// The number of bytes searched at once for the next intact head after a damaged one.
 const SCAN_BYTES: usize = 1 << 20;
 
 /// The reason why a file does not start or end like a checkpoint.
@@ -36,7 +36,7 @@ pub(super) enum FrameFault {
 /// The last bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// Offset of the last block.
+    /// The offset of the last block.
     pub(super) last: u64,
     pub(super) blocks: u32,
 }
@@ -80,7 +80,7 @@ pub(super) fn read_end(bytes: &[u8; END_BYTES]) -> Result<End, FrameFault> {
     if cursor.u32()? == crc32c::crc32c(&bytes[..20]) { Ok(end) } else { Err(FrameFault::EndChecksum) }
 }
 
-/// The offset of the next intact head, from `from` on.
+/// Returns the offset of the next intact head, from `from` on.
 pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::Result<Option<u64>> {
     let mut window = vec![0; SCAN_BYTES];
     let mut at = from;
@@ -101,7 +101,7 @@ pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::
     }
 }
 
-/// The head at this offset.
+/// Returns the head at this offset.
 pub(super) fn read_head(source: &dyn Source, at: u64) -> std::io::Result<Result<BlockHead, BlockFault>> {
     let mut bytes = [0; block::HEAD_BYTES];
     source.read_exact_at(&mut bytes, at)?;

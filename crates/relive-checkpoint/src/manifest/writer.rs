@@ -1,4 +1,4 @@
-//! Writing a checkpoint file.
+//! Writes a checkpoint file.
 
 use std::io::IoSlice;
 
@@ -15,7 +15,7 @@ pub(crate) struct ManifestWriter {
     file: String,
     size_bytes: u64,
     blocks: u32,
-    /// Offset of the last block.
+    /// The offset of the last block.
     last: u64,
 }
 
@@ -40,7 +40,7 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Publishes the checkpoint. Returns the size of its file.
+    /// Publishes the checkpoint. Returns the size of the checkpoint's file.
     pub(crate) fn finish(mut self, description: &Description) -> Result<u64, Error> {
         self.description(description)?;
         self.write(&[&walk::end(self.last, self.blocks)])?;

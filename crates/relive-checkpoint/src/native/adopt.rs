@@ -1,4 +1,4 @@
-//! Taking over files that a disk tier has written.
+//! Takes over files that a disk tier has written.
 
 use std::collections::HashMap;
 use std::sync::Arc;

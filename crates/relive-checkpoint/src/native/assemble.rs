@@ -104,9 +104,9 @@ impl Tables<'_> {
 #[derive(Default)]
 struct IntactItems {
     items: Vec<StoredItem>,
-    /// Number of intact items.
+    /// The number of intact items.
     whole: u64,
-    /// Number of items in the blocks found, including lost ones.
+    /// The number of items in the blocks found, including lost ones.
     seen: u64,
     /// Sequence number of the last item.
     last: Option<u64>,

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::fast_map::{FastMap, FastSet};
 use crate::segment::SegmentId;
 
-/// Number of small segments of similar size that are joined.
+/// The number of small segments of similar size that are joined.
 const CLASS_SEGMENTS: usize = 16;
 
 /// A segment that a checkpoint would refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentUse {
-    /// Size of the file.
+    /// The size of the file.
     pub(super) size_bytes: u64,
-    /// Bytes of the chunks that the checkpoint needs.
+    /// The number of bytes of the chunks that the checkpoint needs.
     pub(super) live_bytes: u64,
 }
 
-/// The segments whose chunks should be rewritten: sparse ones, and small ones if there are many. Joining segments of at
-/// least `large_bytes` has no benefit.
+/// Returns the segments whose chunks should be rewritten: sparse ones, and small ones if there are many. Joining
+/// segments of at least `large_bytes` has no benefit.
 pub(super) fn to_rewrite(uses: &FastMap<SegmentId, SegmentUse>, large_bytes: u64) -> FastSet<SegmentId> {
     let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();

@@ -55,7 +55,7 @@ impl Listing {
         self.checkpoints.last().map(|(number, _)| *number)
     }
 
-    /// The latest readable time of a checkpoint.
+    /// Returns the latest readable time of a checkpoint.
     pub(crate) fn latest_time(&self, storage: &dyn Storage) -> Option<Timestamp> {
         let time =
             |(number, _): &(u64, u64)| read_description(storage, &names::checkpoint_name(*number)).ok();
@@ -87,7 +87,7 @@ impl Listing {
         Ok(collected)
     }
 
-    /// The segments that checkpoints refer to.
+    /// Returns the segments that checkpoints refer to.
     fn needed(&self, storage: &dyn Storage) -> Result<HashSet<SegmentId>, Error> {
         let mut needed = HashSet::new();
         for (number, _) in &self.checkpoints {

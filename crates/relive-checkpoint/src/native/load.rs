@@ -69,7 +69,7 @@ fn note(
     Ok(numbers)
 }
 
-/// The first table with an item that refers to a chunk.
+/// Returns the first table with an item that refers to a chunk.
 fn table_of(
     index: usize,
     known: &KnownChunks,

@@ -29,7 +29,7 @@ struct Inner {
 /// A compact [`Place`], because there are millions of them.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Position in the list of segments.
+    /// The position in the list of segments.
     segment: u32,
     offset: u32,
     length: u32,
@@ -49,7 +49,7 @@ impl Places {
         Self { tag: take_tag().unwrap_or(0), inner: Mutex::default() }
     }
 
-    /// The place of the chunk, if it is written.
+    /// Returns the place of the chunk, if it is written.
     pub(crate) fn find(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         if self.tag == 0 || chunk.store_tag() != self.tag {
             return None;
@@ -107,7 +107,7 @@ impl Places {
     }
 }
 
-/// The identity of a chunk. No two live chunks share it.
+/// Returns the identity of a chunk. No two live chunks share it.
 pub(crate) fn address(chunk: &Arc<Chunk>) -> usize {
     Arc::as_ptr(chunk).addr()
 }

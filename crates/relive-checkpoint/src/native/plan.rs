@@ -20,7 +20,7 @@ pub(super) struct Plan<'a> {
     /// Segments whose chunks are rewritten.
     rewritten: FastSet<SegmentId>,
     pub(super) items: u64,
-    /// Bytes of the records to write.
+    /// The number of bytes of the records to write.
     pub(super) new_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// The place of a chunk that does not have to be written; otherwise `None`.
+    /// Returns the place of a chunk that does not have to be written; otherwise `None`.
     pub(super) fn place_of(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         let is_usable = |place: &Place| {
             let size = self.present.get(&place.segment).copied().unwrap_or_default();
@@ -70,17 +70,17 @@ impl<'a> Plan<'a> {
         self.places.insert(chunk, place);
     }
 
-    /// Size of a segment that existed before.
+    /// Returns the size of a segment that existed before.
     pub(super) fn size_of(&self, id: SegmentId) -> Option<u64> {
         self.present.get(&id).copied()
     }
 
-    /// The position of a chunk of the snapshot.
+    /// Returns the position of a chunk of the snapshot.
     pub(super) fn position_of(&self, chunk: &Arc<Chunk>) -> u32 {
         self.positions.get(&address(chunk)).copied().expect("the plan has all chunks of its snapshot")
     }
 
-    /// The addresses of all chunks.
+    /// Returns the addresses of all chunks.
     pub(super) fn into_addresses(self) -> FastMap<usize, u32> {
         self.positions
     }

@@ -14,7 +14,7 @@ use crate::segment::{Place, RecordRequest, SegmentId, SegmentReader, head_of, re
 use crate::storage::Storage;
 use crate::{LoadOptions, Loss};
 
-/// The damage of a segment, and the chunks lost to it.
+/// The damage to a segment, and the chunks lost to it.
 pub(crate) struct ChunkLoss {
     pub(crate) cause: Cause,
     /// The lost chunks, as indices in the list of places.
@@ -79,7 +79,7 @@ pub(crate) fn read_chunks(
     Ok(ReadChunks { chunks, losses })
 }
 
-/// The places of each segment, sorted by offset; segments in order of first appearance.
+/// Returns the places of each segment, sorted by offset; segments in order of first appearance.
 pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<RecordRequest>)> {
     let mut numbers: FastMap<SegmentId, usize> = FastMap::default();
     let mut segments: Vec<(SegmentId, Vec<RecordRequest>)> = Vec::new();

@@ -12,17 +12,17 @@ use crate::manifest::{BlockHead, ItemBlock, ItemColumns, ItemFault, KnownChunks,
 /// The items of a block, and counts of the missing ones.
 pub(crate) struct ReadBlock {
     pub(super) head: BlockHead,
-    /// Offset of the block.
+    /// The offset of the block.
     pub(super) offset: u64,
     /// The items; empty if they were only checked.
     pub(super) items: Vec<StoredItem>,
-    /// Number of intact items.
+    /// The number of intact items.
     pub(super) whole: u64,
     /// The first and the last sequence number.
     pub(super) order: Option<(u64, u64)>,
     /// Whether sequence numbers increase.
     pub(super) is_sorted: bool,
-    /// Number of items that lack a chunk, by the position of the first missing chunk.
+    /// The number of items that lack a chunk, by the position of the first missing chunk.
     pub(super) missing_chunks: BTreeMap<u32, u64>,
     /// Other reasons for missing items, with their numbers.
     pub(super) faults: Vec<(String, u64)>,

@@ -29,7 +29,7 @@ pub(super) struct Sizes {
     pub(super) segment_bytes: u64,
     /// A block of this decoded size accepts no more items.
     pub(super) block_bytes: usize,
-    /// Maximum number of entries in a block.
+    /// The maximum number of entries in a block.
     pub(super) block_entries: usize,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn save(
 }
 
 /// Removes the files of a failed checkpoint. Its own file is removed first: if only the final sync failed, the file may
-/// exist, and it must not exist without its segments. `own` is `None` if the file of that name belongs to another
+/// exist, and it must not exist without its segments. `own` is `None` if the file with that name belongs to another
 /// writer.
 fn clean(storage: &dyn Storage, own: Option<String>, made: &[WrittenSegment]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
@@ -139,7 +139,7 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// The time of a new checkpoint: a clock that was set back must not make it older than existing checkpoints.
+/// Returns the time of a new checkpoint: a clock that was set back must not make it older than existing checkpoints.
 fn time_after(latest: Option<Timestamp>) -> Timestamp {
     let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
     latest.map_or_else(now, |latest| next(latest).max(now()))
@@ -201,7 +201,7 @@ struct Writing<'a> {
 /// Chunks that are not in a block yet.
 #[derive(Default)]
 struct Window {
-    /// Position of the first of these chunks.
+    /// The position of the first of these chunks.
     first: u32,
     /// `None` for chunks that wait to be written.
     places: Vec<Option<Place>>,
@@ -210,7 +210,7 @@ struct Window {
 }
 
 impl Window {
-    /// Position of the next chunk.
+    /// Returns the position of the next chunk.
     fn next(&self) -> u32 {
         self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
     }

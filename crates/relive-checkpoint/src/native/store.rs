@@ -132,7 +132,7 @@ impl Store {
     /// does not rewrite the data that it refers to.
     ///
     /// # Errors
-    /// `Location` if this is not the name of a checkpoint; also the errors of [`load_latest`](Self::load_latest).
+    /// `Location` if this is not the name of a checkpoint, and the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let name = location.rsplit('/').next().unwrap_or(location);
         if names::checkpoint_number(name).is_none() {

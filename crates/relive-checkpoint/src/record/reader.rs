@@ -14,14 +14,14 @@ use crate::limits::MAX_RECORD_BYTES;
 pub(crate) struct RecordReader {
     path: PathBuf,
     content: Box<dyn Read>,
-    /// Limit on the bytes of a record.
+    /// The limit on the bytes of a record.
     limit: u64,
     payload: Vec<u8>,
-    /// Number of records started so far.
+    /// The number of records started so far.
     begun: u64,
-    /// Offset of the last record.
+    /// The offset of the last record.
     start: u64,
-    /// Number of bytes of the content read so far.
+    /// The number of bytes of the content read so far.
     read: u64,
 }
 
@@ -57,7 +57,7 @@ impl RecordReader {
         self
     }
 
-    /// The payload of the next record; `None` at the end of the file.
+    /// Returns the payload of the next record; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Error> {
         (self.start, self.begun) = (self.read, self.begun + 1);
         self.fill(HEAD_BYTES as u64)?;
@@ -82,7 +82,7 @@ impl RecordReader {
         Ok(Some(payload))
     }
 
-    /// The damage of the last record read.
+    /// Returns the damage to the last record read.
     pub(crate) fn damaged(&self, reason: impl Into<Reason>) -> Error {
         let place = Place { record: self.begun.saturating_sub(1), offset: self.start };
         Error::damaged(&self.path, Some(place), reason)

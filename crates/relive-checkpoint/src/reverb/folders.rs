@@ -49,7 +49,7 @@ impl Folders {
         }
     }
 
-    /// The latest time of a checkpoint, complete or not.
+    /// Returns the latest time of a checkpoint, complete or not.
     pub(super) fn latest_time(&self) -> Option<Time> {
         let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
         last(&self.whole).max(last(&self.incomplete))
@@ -66,7 +66,7 @@ pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
 }
 
-/// The name of the folder in which the checkpoint `name` is written. Loaders ignore it.
+/// Returns the name of the folder in which the checkpoint `name` is written. Loaders ignore it.
 pub(super) fn draft_name(name: &str) -> String {
     format!(".{name}.tmp")
 }

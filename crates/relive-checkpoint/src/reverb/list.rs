@@ -13,7 +13,7 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// The complete checkpoints in `root`, oldest first; empty if it does not exist.
+    /// Returns the complete checkpoints in `root`, oldest first; empty if it does not exist.
     ///
     /// # Errors
     /// The folder cannot be read. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].

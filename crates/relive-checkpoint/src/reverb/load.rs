@@ -42,7 +42,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// Number of chunks passed to a disk tier at once, if there is one.
+/// The number of chunks passed to a disk tier at once, if there is one.
 const CHUNKS_AT_ONCE: usize = 256;
 
 #[derive(Default)]
@@ -151,7 +151,7 @@ impl Loading {
             let counters = &mut table.counters;
             let items = i64::try_from(table.items.len()).unwrap_or(i64::MAX);
             if self.has_old_items {
-                // Servers of these versions did not count deletes.
+                // Servers with these versions did not count deletes.
                 counters.deletes = counters.inserts.saturating_sub(items).max(0);
                 counters.inserts = counters.deletes.saturating_add(items);
             }

@@ -23,7 +23,7 @@ impl Time {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time in a folder's name, otherwise its modification time.
+    /// Returns the time in a folder's name, otherwise its modification time.
     pub(super) fn of_folder(folder: &Path) -> Self {
         let named = folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name);
         named.unwrap_or_else(|| {
@@ -32,7 +32,7 @@ impl Time {
         })
     }
 
-    /// The first representable time that is later.
+    /// Returns the first representable time that is later.
     pub(super) fn after(time: Timestamp) -> Self {
         Self(u64::try_from(time.as_nanos()).unwrap_or_default()).next()
     }
@@ -41,7 +41,7 @@ impl Time {
         Timestamp::from_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
 
-    /// The next time that a name can represent.
+    /// Returns the next time that a name can represent.
     pub(super) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
@@ -55,7 +55,7 @@ impl Time {
         self.to_name_at(offset_seconds / 60)
     }
 
-    /// The name in a time zone that is this many minutes ahead of UTC.
+    /// Returns the name in a time zone that is this many minutes ahead of UTC.
     fn to_name_at(self, offset_minutes: i64) -> String {
         let (seconds, nanos) = (self.0 / NANOS_PER_SECOND, self.0 % NANOS_PER_SECOND);
         let seconds = seconds.saturating_add_signed(offset_minutes * 60);
@@ -110,7 +110,7 @@ fn offset_seconds(offset: &str) -> Option<i64> {
     }
 }
 
-/// The digits after the decimal point.
+/// Returns the digits after the decimal point.
 fn nanoseconds(fraction: &str) -> Option<u64> {
     let missing = 9_u32.checked_sub(u32::try_from(fraction.len()).ok()?)?;
     Some(digits(fraction, fraction.len())? * 10_u64.pow(missing))
@@ -135,7 +135,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + is_next, month, day)
 }
 
-/// Days from 1970-01-01 to this day; `None` if the day is earlier or does not exist.
+/// Returns the number of days from 1970-01-01 to this day; `None` if the day is earlier or does not exist.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let from_march = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let (era, year_of_era) = (from_march.0 / 400, from_march.0 % 400);

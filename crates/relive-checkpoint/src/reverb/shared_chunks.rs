@@ -41,7 +41,7 @@ impl<'a> SharedChunks<'a> {
         Some(key)
     }
 
-    /// The key of a chunk that occurred before.
+    /// Returns the key of a chunk that occurred before.
     pub(super) fn key_of(&self, chunk: &Arc<Chunk>) -> u64 {
         if self.renamed.is_empty() {
             return chunk.key();

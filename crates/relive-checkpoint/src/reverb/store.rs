@@ -35,7 +35,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The checkpoints in `root`, which is created with the first checkpoint.
+    /// Returns the checkpoints in `root`, which is created with the first checkpoint.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self::on(Box::new(RealDisk), root.into())
     }
@@ -61,19 +61,19 @@ impl Store {
         self
     }
 
-    /// The folder of the checkpoints.
+    /// Returns the folder of the checkpoints.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The latest time of a checkpoint in `root`, complete or not.
+    /// Returns the latest time of a checkpoint in `root`, complete or not.
     pub(crate) fn latest_time(root: &Path) -> Result<Option<Timestamp>, Error> {
         Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
     }
 
-    /// The folder of the newest complete checkpoint, or the fallback if there is none; `None` if there is no fallback
-    /// either.
+    /// Returns the folder of the newest complete checkpoint, or the fallback if there is none; `None` if there is no
+    /// fallback either.
     ///
     /// # Errors
     /// The folder of checkpoints cannot be read.
@@ -98,7 +98,7 @@ impl Store {
     /// Reads the checkpoint in `folder`.
     ///
     /// # Errors
-    /// It is damaged, incomplete, or cannot be read. The error names file, record and place.
+    /// The checkpoint is damaged, incomplete, or cannot be read. The error names the file, the record and the place.
     pub fn load(folder: &Path) -> Result<Snapshot, Error> {
         Self::load_with(folder, &LoadOptions::default()).map(|loaded| loaded.snapshot)
     }
@@ -106,8 +106,8 @@ impl Store {
     /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// It cannot be read; or it is damaged, and [salvaging](LoadOptions::salvage) is off or impossible, because the
-    /// rules of the tables are damaged.
+    /// The checkpoint cannot be read; or it is damaged, and [salvaging](LoadOptions::salvage) is off, or impossible
+    /// because the tables' rules are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
     }
@@ -115,7 +115,7 @@ impl Store {
     /// Removes the checkpoint in `folder`, unless it contains foreign files.
     ///
     /// # Errors
-    /// It contains foreign files, or the file system refused an operation.
+    /// The folder contains foreign files, or the file system refused an operation.
     pub fn remove(folder: &Path) -> Result<(), Error> {
         remove_checkpoint(&RealDisk, folder)
     }

@@ -170,7 +170,7 @@ fn leftovers_of_dead_writers_are_removed() {
 struct BreakingDisk(Arc<Mutex<DiskState>>);
 
 struct DiskState {
-    /// Number of operations left before the failure.
+    /// The number of operations left before the failure.
     left: usize,
     /// Files that are not durable yet.
     volatile: Vec<PathBuf>,

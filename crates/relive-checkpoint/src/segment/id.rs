@@ -22,12 +22,12 @@ impl SegmentId {
         Ok(Self(bytes))
     }
 
-    /// The name of its file.
+    /// Returns the name of the segment's file.
     pub(crate) fn file_name(self) -> String {
         format!("{FOLDER}/{self}{SUFFIX}")
     }
 
-    /// The segment with a file of this name, which includes the folder.
+    /// Returns the segment with a file that has this name, which includes the folder.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let digits = name.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(SUFFIX)?;
         let is_ours =

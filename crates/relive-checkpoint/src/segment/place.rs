@@ -6,21 +6,21 @@ use super::SegmentId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: SegmentId,
-    /// Offset of the record.
+    /// The offset of the record.
     pub(crate) offset: u32,
-    /// Length of the record's content.
+    /// The length of the record's content.
     pub(crate) length: u32,
     /// CRC-32C of the content.
     pub(crate) crc: u32,
 }
 
 impl Place {
-    /// End of the record.
+    /// Returns the end of the record.
     pub(crate) fn end(&self) -> u64 {
         u64::from(self.offset) + self.record_bytes()
     }
 
-    /// Size of the record, including its head.
+    /// Returns the size of the record, including its head.
     pub(crate) fn record_bytes(&self) -> u64 {
         super::record::HEAD_BYTES as u64 + u64::from(self.length)
     }

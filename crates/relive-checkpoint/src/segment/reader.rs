@@ -1,19 +1,19 @@
-//! Reading records at the places that a checkpoint lists.
+//! Reads records at the places that a checkpoint lists.
 
 use std::io;
 
 use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
 use crate::storage::Source;
 
-/// Limit on the bytes of adjacent records that are read together: enough for a disk, and few enough to stay in the
+/// The limit on the bytes of adjacent records that are read together: enough for a disk, and few enough to stay in the
 /// processor's cache until they are checked.
 const READ_BYTES: u64 = 1 << 20;
 
 /// Gaps of up to this many bytes between requested records are read rather than skipped.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// Number of bytes prefetched after the bytes that are being checked. The disk then does not wait for the processor,
-/// and a completed read is available before the reader needs it.
+/// The number of bytes prefetched after the bytes that are being checked. The disk then does not wait for the
+/// processor, and a completed read is available before the reader needs it.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// An open segment.
@@ -123,7 +123,7 @@ fn run_length(wanted: &[RecordRequest]) -> usize {
     1 + wanted.iter().skip(1).take_while(belongs).count()
 }
 
-/// The head of a record, for its reader.
+/// Returns the head of a record, for its reader.
 pub(crate) fn head_of(place: Place) -> record::Head {
     record::Head { length: place.length, crc: place.crc }
 }

@@ -1,4 +1,4 @@
-//! A chunk as a record of a segment.
+//! A chunk as a record in a segment.
 
 use relive_tensor::{Chunk, ChunkError, ChunkParts, ColumnHeader, SequenceRange, Shape};
 use smallvec::SmallVec;
@@ -6,13 +6,13 @@ use thiserror::Error;
 
 use crate::layout::{Cursor, Malformed, Put, codec_code, codec_of, dtype_code, dtype_of};
 
-/// Length and checksum of the content.
+/// The length and checksum of the content.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Bytes of the content before the headers of the columns.
+/// The number of bytes of the content before the headers of the columns.
 const FIXED_BYTES: u64 = 32;
 
-/// Bytes of a column's header before its sizes.
+/// The number of bytes in a column's header before its sizes.
 const COLUMN_BYTES: u64 = 12;
 
 const SPARSE: u32 = 1;
@@ -22,7 +22,7 @@ const VERBATIM: u32 = 4;
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Length of the content.
+    /// The length of the content.
     pub(crate) length: u32,
     /// CRC-32C of the content.
     pub(crate) crc: u32,
@@ -43,13 +43,13 @@ pub(crate) enum RecordFault {
     Chunk(#[from] ChunkError),
 }
 
-/// Size of a chunk's record, without its head.
+/// Returns the size of a chunk's record, without its head.
 pub(crate) fn content_bytes(chunk: &Chunk) -> u64 {
     let columns = chunk.columns().iter().map(|column| COLUMN_BYTES + 4 * column.shape.rank() as u64);
     FIXED_BYTES + columns.sum::<u64>() + chunk.size_bytes()
 }
 
-/// Size of a chunk's record.
+/// Returns the size of a chunk's record.
 pub(crate) fn record_bytes(chunk: &Chunk) -> u64 {
     HEAD_BYTES as u64 + content_bytes(chunk)
 }
@@ -103,7 +103,7 @@ impl Head {
     }
 }
 
-/// The chunk of a record, including its head, which must match the expected one.
+/// Returns the chunk of a record, including its head, which must match the expected one.
 pub(crate) fn read(record: &[u8], expected: Head) -> Result<Chunk, RecordFault> {
     let short = Malformed::Short { needed: HEAD_BYTES as u64, left: record.len() as u64 };
     let (head, content) = record.split_first_chunk().ok_or(short)?;
@@ -120,7 +120,7 @@ pub(crate) fn read(record: &[u8], expected: Head) -> Result<Chunk, RecordFault> 
     parse(content)
 }
 
-/// The chunk of a record's content, whose checksum is not checked.
+/// Returns the chunk of a record's content, whose checksum is not checked.
 fn parse(content: &[u8]) -> Result<Chunk, RecordFault> {
     let mut cursor = Cursor::new(content);
     let key = cursor.u64()?;

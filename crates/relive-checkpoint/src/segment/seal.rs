@@ -1,4 +1,4 @@
-//! Making files durable while the next one is being written.
+//! Makes files durable while the next one is being written.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use crate::Error;
 use crate::storage::Upload;
 
-/// Limit on the files that wait to be made durable while another one is: more of them would keep more memory dirty.
+/// The limit on the files that wait to be made durable while another one is: more of them would keep more memory dirty.
 const WAITING: usize = 1;
 
 /// A thread that finishes files, one after the other.

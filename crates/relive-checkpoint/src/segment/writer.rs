@@ -1,4 +1,4 @@
-//! Writing chunks to as many segments as they need.
+//! Writes chunks to as many segments as they need.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// Number of pending bytes at which chunks are written, so that small chunks do not need a call each. The bytes also
-/// still fit in the processor's cache between checksum and copy.
+/// The number of pending bytes at which chunks are written, so that small chunks do not need a call each. The bytes
+/// also still fit in the processor's cache between checksum and copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Limit on the chunks written together; each has two parts, and systems accept 1,024 parts.
+/// The limit on the chunks written together; each has two parts, and systems accept 1,024 parts.
 const BATCH_CHUNKS: usize = 512;
 
 /// A segment that is being written or was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSegment {
     pub(crate) id: SegmentId,
-    /// Size of the file.
+    /// The size of the file.
     pub(crate) size_bytes: u64,
 }
 
@@ -98,12 +98,12 @@ impl SegmentWriter {
         if segment.size_bytes >= self.target_bytes { self.seal() } else { Ok(()) }
     }
 
-    /// The segments started so far.
+    /// Returns the segments started so far.
     pub(crate) fn written(&self) -> &[WrittenSegment] {
         &self.written
     }
 
-    /// Size of a segment that this writer started.
+    /// Returns the size of a segment that this writer started.
     pub(crate) fn size_of(&self, id: SegmentId) -> Option<u64> {
         self.written.iter().find(|segment| segment.id == id).map(|segment| segment.size_bytes)
     }

@@ -8,7 +8,8 @@ use super::seam::Entry;
 use super::{LocalStorage, Storage};
 use crate::ErrorKind as Kind;
 
-/// `at` opens the place with a name. The place is empty at first, and calls with the same name open the same place.
+/// `at` opens the place with the given name. The place is empty at first, and calls with the same name open the same
+/// place.
 pub(crate) fn check(at: &dyn Fn(&str) -> Arc<dyn Storage>) {
     a_file_appears_when_it_is_finished(at("finished").as_ref());
     a_file_that_is_dropped_leaves_nothing(at("dropped").as_ref());
@@ -20,7 +21,7 @@ pub(crate) fn check(at: &dyn Fn(&str) -> Arc<dyn Storage>) {
     places_are_apart(at);
 }
 
-/// Bytes in which no run repeats.
+/// Returns bytes in which no run repeats.
 pub(crate) fn content(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) | 1;
     let mut next = || {

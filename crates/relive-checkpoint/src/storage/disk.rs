@@ -222,5 +222,5 @@ pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     Ok((!is_taken).then(|| OwnLock::of(folder)))
 }
 
-/// Limit on the bytes read of the note in a lock file.
+/// The limit on the bytes read of the note in a lock file.
 const MAX_NOTE_BYTES: u64 = 256;

@@ -7,7 +7,7 @@ use super::BucketStorage;
 use super::{LocalStorage, Storage};
 use crate::{Error, ErrorKind};
 
-/// The storage at a path or URL.
+/// Opens the storage at a path or URL.
 pub(crate) fn open(location: &str) -> Result<Arc<dyn Storage>, Error> {
     match location.split_once("://") {
         None => Ok(Arc::new(LocalStorage::new(location))),

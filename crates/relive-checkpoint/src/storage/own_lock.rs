@@ -1,10 +1,10 @@
-//! Locks of files and folders that belong to one process, and not to its forks.
+//! Locks on files and folders that belong to one process, and not to its forks.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The lock of a file or folder. It ends when this process drops it, even if a fork still has the file open, and does
-/// not end when a fork drops it.
+/// A lock on a file or folder. It ends when this process drops it, even if a fork still has the file open, and does not
+/// end when a fork drops it.
 pub(crate) struct OwnLock {
     file: Arc<LockedFile>,
     process: u32,
@@ -13,7 +13,7 @@ pub(crate) struct OwnLock {
 /// The file; `None` in a fork that has closed it.
 type LockedFile = Mutex<Option<File>>;
 
-/// All locks of this process.
+/// All locks that this process holds.
 static LOCKS: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
 
 impl OwnLock {
@@ -42,8 +42,8 @@ impl Drop for OwnLock {
 /// The system holds a lock while any process has the locked file open, so a surviving child would otherwise keep the
 /// folders of a killed parent locked.
 ///
-/// Elsewhere, it releases the locks of this process. It has no effect on a lock that another thread was taking at the
-/// moment of the fork.
+/// Elsewhere, it releases the locks that this process holds. It has no effect on a lock that another thread was taking
+/// at the moment of the fork.
 pub fn close_locks_after_fork() {
     let Ok(locks) = LOCKS.try_lock() else { return };
     for lock in locks.iter().filter_map(Weak::upgrade) {

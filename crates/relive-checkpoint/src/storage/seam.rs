@@ -13,7 +13,7 @@ pub(crate) trait Storage: Send + Sync {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
 
-    /// The files of a folder, without subfolders, in no order; `""` is the root. A missing folder is empty.
+    /// Returns the files of a folder, without subfolders, in no order; `""` is the root. A missing folder is empty.
     fn list(&self, folder: &str) -> io::Result<Vec<Entry>>;
 
     /// Removes a file; the removal is durable when this returns.

@@ -21,7 +21,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Offset of the record's content in the file.
+    /// Returns the offset of the record's content in the file.
     pub(super) fn offset(&self) -> u64 {
         TierSegment::content(self.place).start as u64
     }
@@ -40,7 +40,7 @@ impl Index {
         self.lock().get(&address(chunk)).cloned()
     }
 
-    /// The places of those chunks that have one.
+    /// Returns the places of those chunks that have one.
     pub(super) fn places<'a>(&self, chunks: &'a [Arc<Chunk>]) -> Vec<(&'a Arc<Chunk>, Stored)> {
         let index = self.lock();
         chunks.iter().filter_map(|chunk| Some((chunk, index.get(&address(chunk))?.clone()))).collect()
@@ -75,8 +75,8 @@ impl AsRef<[u8]> for StoredFrame {
 impl Drop for StoredFrame {
     fn drop(&mut self) {
         self.stored.segment.remove_live(self.stored.place);
-        // Its segment is dropped after the lock. A chunk with a newer place, or another chunk at the same address,
-        // keeps its entry.
+        // The frame's segment is dropped after the lock. A chunk with a newer place, or another chunk at the same
+        // address, keeps its entry.
         let mut index = self.index.lock();
         if let Entry::Occupied(entry) = index.entry(self.address)
             && entry.get().place == self.stored.place

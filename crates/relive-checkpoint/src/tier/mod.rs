@@ -1,4 +1,4 @@
-//! The disk tier: chunks outside of memory, in mapped segments.
+//! The disk tier: chunks outside memory, in mapped segments.
 //!
 //! A chunk that leaves memory is written once and keeps its place in the file for as long as it lives. A fetch reads it
 //! into memory, checks it, and adds it to the memory accounts; when it leaves memory again, it is not written again.

@@ -12,8 +12,8 @@ use super::index::Stored;
 use super::segment::{OpenFile, TierSegment};
 use crate::Error;
 
-/// Number of moved bytes after which the mappings return their memory to the system. The mappings use little memory,
-/// because only readers of unfetched chunks access them.
+/// The number of moved bytes after which the mappings return their memory to the system. The mappings use little
+/// memory, because only readers of unfetched chunks access them.
 const MOVED_BYTES: u64 = 256 << 20;
 
 /// A chunk that has to wait for the disk.
@@ -91,7 +91,7 @@ fn restore_frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Resul
     Ok(chunk.restore_frame(&frame(chunk, stored, content)?))
 }
 
-/// The frame in the content of a record, if the content matches its checksum.
+/// Returns the frame in the content of a record, if the content matches its checksum.
 fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
     if crc32c::crc32c(&content) != stored.place.crc {
         let place = stored.place.offset;

@@ -21,7 +21,7 @@ pub(crate) struct TierSegment {
     file: Option<Box<dyn Source>>,
     disk: Arc<dyn Disk>,
     size_bytes: u64,
-    /// Bytes of records of live chunks.
+    /// The number of bytes of records of live chunks.
     live_bytes: AtomicU64,
     all: Arc<Segments>,
 }
@@ -78,7 +78,7 @@ impl Segments {
         segment
     }
 
-    /// The file, if few enough files are open that it may stay open.
+    /// Returns the file, if few enough files are open that it may stay open.
     fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
         let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
         // If the file does not stay open, it is opened for each read.
@@ -135,19 +135,20 @@ impl TierSegment {
         self.all.live_bytes.fetch_sub(place.record_bytes(), Ordering::Relaxed);
     }
 
-    /// The range of a record's content.
+    /// Returns the range of a record's content.
     pub(super) fn content(place: Place) -> Range<usize> {
         let start = place.offset as usize + record::HEAD_BYTES;
         start..start + place.length as usize
     }
 
-    /// Offset of a chunk's frame in the content of its record, which ends with it.
+    /// Returns the offset of a chunk's frame in the content of its record, which ends with it.
     pub(super) fn frame_start(place: Place, chunk: &Chunk) -> usize {
         let length = place.length as usize;
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
 
-    /// The file. If it cannot be opened, because it was removed or too many others are open, the mapping is read.
+    /// Returns the file. If it cannot be opened, because it was removed or too many others are open, the mapping is
+    /// read.
     pub(super) fn open(&self) -> OpenFile<'_> {
         match &self.file {
             Some(file) => OpenFile::Kept(file.as_ref()),

@@ -39,7 +39,7 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// The tier below `folder`, which is created if necessary.
+    /// Opens the tier below `folder`, which is created if necessary.
     ///
     /// # Errors
     /// Another process uses the folder, or it is not writable.
@@ -70,7 +70,7 @@ impl Tier {
         Ok(Self { root, disk, index, segments, moved_bytes, lock })
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub fn size_bytes(&self) -> u64 {
         self.segments.size_bytes()
     }
@@ -87,12 +87,12 @@ impl Tier {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The folder of the files.
+    /// Returns the folder of the files.
     pub fn folder(&self) -> &Path {
         &self.root
     }
 
-    /// The place of a chunk, if it has one.
+    /// Returns the place of a chunk, if it has one.
     pub(crate) fn place_of(&self, chunk: &Chunk) -> Option<(Arc<TierSegment>, Place)> {
         self.index.get(chunk).map(|Stored { segment, place }| (segment, place))
     }
@@ -104,7 +104,7 @@ impl ColdStore for Tier {
         Ok(self.store_all(chunks)?)
     }
 
-    /// The error names chunk, file and place.
+    /// Returns an error that names the chunk, the file and the place.
     fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
         Ok(self.fetch_all(chunks)?)
     }

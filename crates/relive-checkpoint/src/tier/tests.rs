@@ -97,7 +97,7 @@ fn a_file_is_removed_with_its_last_chunk() {
     tier.fetch(std::slice::from_ref(&last)).unwrap();
     assert_whole(&last);
     tier.store(std::slice::from_ref(&last)).unwrap();
-    // A held frame outside of memory keeps the file alive, even if its chunk is gone.
+    // A held frame outside memory keeps the file alive, even if its chunk is gone.
     let frame = Chunk::shared_frame(&last);
     drop((last, tier));
     assert_eq!(files(folder.path()).len(), 1);
@@ -231,8 +231,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..40)
 }
 
-/// The expected state of a chunk: whether it has a place, whether it is outside of memory, and how many references to
-/// it exist.
+/// The expected state of a chunk: whether it has a place, whether it is outside memory, and how many references to it
+/// exist.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct ExpectedChunk {
     is_stored: bool,

@@ -1,4 +1,4 @@
-//! Moving chunks out of memory, and writing those that have no place yet.
+//! Moves chunks out of memory, and writes the chunks that have no place yet.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -15,11 +15,11 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
-/// Bytes of one write, except for larger chunks. Systems cache and map the bytes of one write as one piece, even if
-/// only a part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
+/// The number of bytes of one write, except for larger chunks. Systems cache and map the bytes of one write as one
+/// piece, even if only a part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
 const WRITE_BYTES: u64 = 64 << 10;
 
-/// Limit on the chunks of one write; each has two parts, and systems accept 1,024.
+/// The limit on the chunks of one write; each has two parts, and systems accept 1,024.
 const CHUNKS_AT_ONCE: usize = 512;
 
 impl Tier {
@@ -107,8 +107,8 @@ impl Tier {
         Ok(placed)
     }
 
-    /// The bytes to write for chunks. Chunks outside of memory are read and checked like fetched ones: data that the
-    /// disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so that its
+    /// Returns the bytes to write for chunks. Chunks outside memory are read and checked like fetched ones: data that
+    /// the disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so that its
     /// reader gets the error.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
@@ -136,11 +136,11 @@ struct Frame<'a> {
 struct WrittenChunk<'a> {
     chunk: &'a Arc<Chunk>,
     place: Place,
-    /// Whether it leaves memory.
+    /// Whether the chunk leaves memory.
     leaves: bool,
 }
 
-/// Chunks that are written together.
+/// Returns chunks that are written together.
 fn groups<'a, 'c>(mut chunks: &'a [&'c Arc<Chunk>]) -> impl Iterator<Item = &'a [&'c Arc<Chunk>]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;

@@ -53,7 +53,7 @@ pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// A chunk of one column of floats that count up from `first`.
+/// Returns a chunk with one column of floats that count up from `first`.
 pub fn chunk(key: u64, first: f32, rows: u16) -> Arc<Chunk> {
     let values: Vec<f32> = (0..rows).map(|row| first + f32::from(row)).collect();
     let column = Tensor::from_slice(&values, [u32::from(rows)]).unwrap();
@@ -65,7 +65,7 @@ pub fn chunk_of(key: u64, columns: &[Tensor], delta: bool, codec: Codec) -> Arc<
     Arc::new(Chunk::new(encode_chunk(key, range, columns, delta, codec).unwrap()).unwrap())
 }
 
-/// A trajectory of one column that joins all rows of the chunks.
+/// Returns a trajectory of one column that joins all rows of the chunks.
 pub fn trajectory(chunks: &[Arc<Chunk>]) -> Trajectory {
     let mut builder = TrajectoryBuilder::new();
     builder.begin_column(false);
@@ -76,7 +76,7 @@ pub fn trajectory(chunks: &[Arc<Chunk>]) -> Trajectory {
     builder.build().unwrap()
 }
 
-/// A table of items with these trajectories, in this order; keys count up from 10.
+/// Returns a table of items with these trajectories, in this order; keys count up from 10.
 pub fn table(config: TableConfig, trajectories: impl IntoIterator<Item = Trajectory>) -> TableSnapshot {
     let stored = |(sequence, trajectory): (u64, Trajectory)| {
         let inserted_at = Timestamp::from_parts(1_700_000_000, 5).unwrap();
@@ -93,7 +93,7 @@ pub fn snapshot(tables: Vec<TableSnapshot>) -> Snapshot {
     Snapshot { tables, ledger: Arc::default() }
 }
 
-/// A snapshot of two tables that share chunks.
+/// Returns a snapshot of two tables that share chunks.
 pub fn small() -> Snapshot {
     let chunks = [chunk(1, 1.0, 3), chunk(2, 20.0, 2)];
     let first = table(TableConfig::new("a"), [trajectory(&chunks), trajectory(&chunks[1..])]);

@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// The failure of a server that did not start; `source` is its configuration.
+/// Returns the failure of a server that did not start; `source` is its configuration.
 fn failure(source: &str, error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Tables | ErrorKind::Restore => Failure::usage(format!("{source}: {error}")),

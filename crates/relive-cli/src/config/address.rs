@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// An IP address, in brackets or not, or `localhost`.
+/// Returns an IP address, in brackets or not, or `localhost`.
 ///
 /// Other names are refused: a name may stand for several addresses, and it would be unclear which one is open.
 pub(crate) fn parse_bind(text: &str) -> Result<IpAddr, String> {
@@ -15,7 +15,7 @@ pub(crate) fn parse_bind(text: &str) -> Result<IpAddr, String> {
     })
 }
 
-/// An IP address or `localhost`, and a port.
+/// Returns an IP address or `localhost`, and a port.
 pub(crate) fn parse_socket(text: &str) -> Result<SocketAddr, String> {
     let parts =
         text.rsplit_once(':').and_then(|(host, port)| Some((parse_bind(host).ok()?, port.parse().ok()?)));

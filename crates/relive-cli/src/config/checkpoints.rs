@@ -5,7 +5,7 @@ use super::place::{Place, ValueError};
 use crate::checkpoints::Keys;
 use crate::units::parse_duration;
 
-/// The checkpoint keys of the document; `root` is its top level.
+/// Returns the checkpoint keys of the document; `root` is its top level.
 pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, ValueError> {
     let every = document.checkpoint_every.as_deref().map(parse_duration).transpose();
     let keep = document.checkpoint_keep;

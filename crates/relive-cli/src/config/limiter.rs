@@ -28,7 +28,7 @@ enum BufferEntry {
 }
 
 impl LimiterEntry {
-    /// The limiter that the given keys describe.
+    /// Returns the limiter that the given keys describe.
     ///
     /// # Errors
     /// Keys of different notations are combined, keys are missing, or numbers are out of range.

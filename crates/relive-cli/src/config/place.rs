@@ -25,32 +25,32 @@ pub(super) struct ValueError {
 }
 
 impl Place {
-    /// The place of `key` in this table.
+    /// Returns the place of `key` in this table.
     pub(super) fn key(&self, key: &str) -> Self {
         self.with(Part::Key(key.to_owned()))
     }
 
-    /// The place of element `index` of this array.
+    /// Returns the place of element `index` of this array.
     pub(super) fn index(&self, index: usize) -> Self {
         self.with(Part::Index(index))
     }
 
-    /// An error about this place.
+    /// Returns an error about this place.
     pub(super) fn value_error(&self, reason: impl fmt::Display) -> ValueError {
         ValueError { place: self.clone(), reason: reason.to_string() }
     }
 
-    /// The number of bytes here.
+    /// Reads the number of bytes at this place.
     pub(super) fn bytes(&self, entry: &BytesEntry) -> Result<u64, ValueError> {
         entry.parse().map_err(|reason| self.value_error(reason))
     }
 
-    /// The number of seconds here.
+    /// Reads the number of seconds at this place.
     pub(super) fn seconds(&self, seconds: f64) -> Result<Duration, ValueError> {
         parse_seconds(&seconds.to_string()).map_err(|reason| self.value_error(reason))
     }
 
-    /// The line of this value in `text`, or of the nearest enclosing value that exists.
+    /// Returns the line of this value in `text`, or of the nearest enclosing value that exists.
     pub(super) fn line(&self, text: &str) -> Option<usize> {
         let document = DeTable::parse(text).ok()?;
         let Some((Part::Key(first), rest)) = self.0.split_first() else {
@@ -80,7 +80,7 @@ fn step<'a, 'i>(value: &'a DeValue<'i>, part: &Part) -> Option<&'a toml::Spanned
     }
 }
 
-/// The number of the line, from 1, that contains the byte at `offset`.
+/// Returns the number of the line, from 1, that contains the byte at `offset`.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }

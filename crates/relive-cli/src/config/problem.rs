@@ -23,7 +23,7 @@ const PRIORITIZED: (&str, &str) = (
     "the exponent is missing; write { prioritized = 0.6 }",
 );
 
-/// The message without the names of Rust's types.
+/// Returns the message without the names of Rust's types.
 pub(super) fn plain(message: &str) -> String {
     if message == PRIORITIZED.0 {
         return PRIORITIZED.1.to_owned();

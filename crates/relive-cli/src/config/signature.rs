@@ -25,7 +25,7 @@ struct SpecEntry {
     maximum: Option<Value>,
 }
 
-/// The signature in `value`, which is at `place`.
+/// Returns the signature in `value`, which is at `place`.
 pub(super) fn signature(value: Value, place: &Place) -> Result<Signature, ValueError> {
     let signature = nest(value, place, 0)?;
     if signature.is_empty() {
@@ -137,7 +137,7 @@ fn push_element(bytes: &mut Vec<u8>, dtype: DType, number: &Value) -> Option<()>
     Some(())
 }
 
-/// The nearest float of half the size.
+/// Returns the nearest float of half the size.
 #[expect(clippy::cast_possible_truncation, reason = "a bound written in decimal is rounded to its type")]
 fn narrow(value: f64) -> f32 {
     value as f32

@@ -45,7 +45,7 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, ValueError> {
     Ok(config)
 }
 
-/// A table that sets its rules individually.
+/// Returns a table that sets its rules individually.
 fn free(entry: &TableEntry, place: &Place) -> Result<TableConfig, ValueError> {
     let mut config = TableConfig::new(&entry.name);
     if let Some(sampler) = entry.sampler {
@@ -67,7 +67,7 @@ fn free(entry: &TableEntry, place: &Place) -> Result<TableConfig, ValueError> {
     Ok(config)
 }
 
-/// A queue or stack: its rules follow from its size.
+/// Returns a queue or stack: its rules follow from its size.
 fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableConfig, ValueError> {
     let ruled = [
         ("sampler", entry.sampler.is_some()),
@@ -90,7 +90,7 @@ fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableCo
     })
 }
 
-/// The key that caused an error of a configuration.
+/// Returns the key that caused an error of a configuration.
 fn key_of(error: &ConfigError, place: &Place) -> Place {
     match error {
         ConfigError::EmptyName | ConfigError::LongName { .. } | ConfigError::ControlCharacters { .. } => {

@@ -26,7 +26,7 @@ fn problem(text: &str) -> (Option<usize>, String) {
     (problem.line, problem.text)
 }
 
-/// The text of the problem in line 3, after `[[table]]` and its name.
+/// Returns the text of the problem in line 3, after `[[table]]` and its name.
 fn table_problem(rest: &str) -> String {
     let (line, text) = problem(&format!("[[table]]\nname = 't'\n{rest}"));
     assert_eq!(line, Some(3), "{text}");

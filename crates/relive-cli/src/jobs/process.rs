@@ -30,12 +30,12 @@ impl Process {
         Process { host: host_name(), pid, started, boot: boot() }
     }
 
-    /// Returns whether it runs on this machine.
+    /// Returns whether the process runs on this machine.
     pub(crate) fn is_on_this_host(&self) -> bool {
         self.host == host_name()
     }
 
-    /// Returns whether it has verifiably ended; unknown for processes on other machines.
+    /// Returns whether the process has verifiably ended; unknown for processes on other machines.
     pub(crate) fn has_ended(&self) -> bool {
         if !self.is_on_this_host() || self.started.is_none() {
             return false;
@@ -45,7 +45,7 @@ impl Process {
         self.boot != boot() || !stat(self.pid).is_some_and(is_it)
     }
 
-    /// Waits up to `patience` until it has ended; returns whether it has.
+    /// Waits up to `patience` until the process has ended; returns whether it has.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.has_ended() {
@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// The state of a process, and the time of its start; `None` if the system does not report it.
+/// Returns the state of a process, and the time of its start; `None` if the system does not report it.
 fn stat(pid: u32) -> Option<(char, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The preceding name may contain any characters.

@@ -82,7 +82,7 @@ impl Job {
     /// not registered.
     ///
     /// # Errors
-    /// A job of this name exists.
+    /// A job with this name exists.
     pub(crate) fn register(self) -> Result<Option<Registered>> {
         let process = Process::own();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -132,7 +132,7 @@ impl Record {
     }
 }
 
-/// All registered jobs, by name; some may have ended.
+/// Returns all registered jobs, by name; some may have ended.
 pub(crate) fn all() -> Vec<Record> {
     let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -143,7 +143,7 @@ pub(crate) fn all() -> Vec<Record> {
     found
 }
 
-/// The job of a name, if there is one.
+/// Returns the job of a name, if there is one.
 pub(crate) fn named(name: &str) -> Option<Record> {
     all().into_iter().find(|record| record.job.name == name)
 }
@@ -165,7 +165,7 @@ fn read(path: &Path) -> Option<Record> {
     record.job.is_printable().then_some(record)
 }
 
-/// The possible folders: the user's folder for the login session, or the permanent one.
+/// Returns the possible folders: the user's folder for the login session, or the permanent one.
 fn folders() -> Vec<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));

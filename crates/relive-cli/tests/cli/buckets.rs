@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::checkpoint_support::{TOML, folder, stop, text, write};
 use crate::support::{Served, file, outcome};
 
-/// A place in the bucket that no other test uses.
+/// Returns a place in the bucket that no other test uses.
 fn place() -> Option<String> {
     let Ok(bucket) = std::env::var("RELIVE_TEST_S3") else {
         println!("skipped: there is no S3 server; `cargo xtask test` starts one");
@@ -19,7 +19,7 @@ fn place() -> Option<String> {
     Some(format!("{bucket}/cli/{}-{}", std::process::id(), now.as_nanos()))
 }
 
-/// The output of a command, which must succeed.
+/// Returns the output of a command, which must succeed.
 fn good(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");

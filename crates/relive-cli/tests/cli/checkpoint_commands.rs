@@ -19,7 +19,7 @@ fn three(name: &str) -> (PathBuf, [PathBuf; 3]) {
     (root, [first, second, third])
 }
 
-/// The output of a command, which must succeed.
+/// Returns the output of a command, which must succeed.
 fn good(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
@@ -30,7 +30,7 @@ fn document(args: &[&str]) -> Value {
     serde_json::from_str(&good(&[args, &["--json"]].concat())).unwrap()
 }
 
-/// The exit code and the error of a command, which must fail.
+/// Returns the exit code and the error of a command, which must fail.
 fn bad(args: &[&str]) -> (i32, String) {
     let (code, _, stderr) = outcome(&[&["checkpoint"], args].concat());
     assert_eq!(stderr.lines().count(), 1, "{stderr}");

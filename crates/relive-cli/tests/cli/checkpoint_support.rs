@@ -10,7 +10,7 @@ use crate::support::{Served, file, signal};
 
 pub(crate) const TOML: &str = "[[table]]\nname = 'replay'\nsampler = 'fifo'\nmax_size = 10\n";
 
-/// The path of a folder that does not exist yet.
+/// Returns the path of a folder that does not exist yet.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("checkpoints-{name}"));
     // Some tests leave a file at this path.
@@ -22,7 +22,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("our folders have plain names")
 }
 
-/// Arguments of a server that cannot start.
+/// Returns arguments of a server that cannot start.
 pub(crate) fn args(config: &str, root: &Path, more: &[&str]) -> Vec<String> {
     let config = file(".toml", config);
     let fixed = ["serve", "--port", "0", "--config", text(&config), "--checkpoint-dir", text(root)];
@@ -64,7 +64,7 @@ pub(crate) fn checkpoint(root: &Path, values: &[f32], more: &[&str]) -> PathBuf 
     path.into()
 }
 
-/// The first item in the order of the table's sampler.
+/// Returns the first item in the order of the table's sampler.
 pub(crate) fn first(served: &Served) -> f32 {
     let client = Client::connect(&served.address).unwrap();
     let samples = client.sample("replay", 1).unwrap();

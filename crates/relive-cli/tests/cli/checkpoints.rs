@@ -10,7 +10,7 @@ use relive_client::blocking::Client;
 use crate::checkpoint_support::{TOML, args, checkpoint, first, folder, log_of, start, stop, write};
 use crate::support::{Served, command, file, outcome};
 
-/// The checkpoints of Relive's format, by name.
+/// Returns the checkpoints of Relive's format, by name.
 fn names(root: &Path) -> Vec<String> {
     let entries =
         std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -19,7 +19,7 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// The exit code and the error of a server that does not start.
+/// Returns the exit code and the error of a server that does not start.
 fn refusal(args: &[String]) -> (Option<i32>, String) {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let (code, stdout, stderr) = outcome(&args);
@@ -328,7 +328,7 @@ fn two_servers_cannot_share_a_checkpoint_folder() {
 /// The id of a user without special permissions.
 const NOBODY: u32 = 65_534;
 
-/// The program, run by a user for whom permissions apply, since root may write anywhere.
+/// Returns the program, run by a user for whom permissions apply, since root may write anywhere.
 fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let own = command(&args);

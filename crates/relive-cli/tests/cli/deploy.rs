@@ -19,7 +19,7 @@ fn deployed(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The objects of the manifest by kind.
+/// Returns the objects of the manifest by kind.
 fn manifest() -> HashMap<String, Yaml> {
     let objects = YamlLoader::load_from_str(&deployed("kubernetes/relive.yaml")).unwrap();
     let named = |object: Yaml| (object["kind"].as_str().unwrap().to_owned(), object);
@@ -131,7 +131,7 @@ fn kubernetes_objects_are_consistent() {
     );
 }
 
-/// The arguments of the unit's command.
+/// Returns the arguments of the unit's command.
 fn unit_args(unit: &str) -> Vec<String> {
     let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let mut words = command.split_whitespace();
@@ -148,7 +148,7 @@ fn the_systemd_unit_starts_the_program_with_valid_arguments() {
     assert!(after(&args, "--checkpoint-dir").starts_with(&format!("/var/lib/{state}/")));
 }
 
-/// Returns whether a program of this name is installed.
+/// Returns whether a program with this name is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

@@ -13,7 +13,7 @@ const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 /// Longer than any operation in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that discards further log lines, and the address of its dashboard.
+/// Returns a server that discards further log lines, and the address of its dashboard.
 fn serve(config: &str, more: &[&str]) -> (Served, String) {
     with_http(Served::start_with(".toml", config, more))
 }
@@ -38,7 +38,7 @@ fn ask(address: &str, path: &str) -> TcpStream {
     socket
 }
 
-/// The head and the body of an HTTP response.
+/// Returns the head and the body of an HTTP response.
 pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     let mut text = String::new();
     ask(address, path).read_to_string(&mut text).unwrap();

@@ -19,7 +19,7 @@ fn job(jobs: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A run that does not end by itself, registered in a folder.
+/// Returns a run that does not end by itself, registered in a folder.
 fn endless(jobs: &Path, more: &[&str]) -> Child {
     let run = ["rl", "train", "ppo", "--env", "CartPole-v1", "--steps", "100000000000"];
     let mut command = command(&[&run, more].concat());
@@ -31,14 +31,14 @@ fn endless(jobs: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A folder for jobs, without any jobs.
+/// Returns a folder for jobs, without any jobs.
 fn no_jobs() -> std::path::PathBuf {
     let jobs = folder();
     std::fs::create_dir_all(&jobs).unwrap();
     jobs
 }
 
-/// The jobs of a folder, once the first job has `workers` workers.
+/// Returns the jobs of a folder, once the first job has `workers` workers.
 fn listed(jobs: &Path, workers: u64) -> Vec<Value> {
     loop {
         let (code, stdout, stderr) = job(jobs, &["ls", "--json"]);
@@ -50,7 +50,7 @@ fn listed(jobs: &Path, workers: u64) -> Vec<Value> {
     }
 }
 
-/// The log of a job, once it contains a text.
+/// Returns the log of a job, once it contains a text.
 fn logged(jobs: &Path, text: &str) -> String {
     loop {
         let (code, stdout, _) = job(jobs, &["logs"]);

@@ -25,7 +25,7 @@ const MAX_SIZE: u64 = 200;
 
 const ITEM_BYTES: u32 = 1_000;
 
-/// A server on a given port.
+/// Returns a server on a given port.
 fn serve(config: &Path, root: &Path, port: &str, more: &[&str]) -> Served {
     let fixed = ["serve", "--port", port, "--config", text(config), "--checkpoint-dir", text(root)];
     Served::spawn(&mut command(&[&fixed, more].concat()))
@@ -36,7 +36,7 @@ fn kill(mut served: Served) {
     served.child.wait().unwrap();
 }
 
-/// The step of an item: its number, and incompressible bytes that are derived from the number.
+/// Returns the step of an item: its number, and incompressible bytes that are derived from the number.
 fn step(number: u64) -> Nest<Tensor> {
     let mut bytes = vec![0; ITEM_BYTES as usize];
     Xoshiro256PlusPlus::seed_from_u64(number).fill_bytes(&mut bytes);
@@ -193,7 +193,7 @@ enum ClientEvent {
 const ALL: [ClientEvent; 4] =
     [ClientEvent::Wrote, ClientEvent::Inserted, ClientEvent::Sampled, ClientEvent::Called];
 
-/// Clients of every kind, which do not end by themselves.
+/// Returns the clients of each kind, which do not end by themselves.
 fn clients(
     client: impl Fn() -> Client,
     done: &UnboundedSender<ClientEvent>,

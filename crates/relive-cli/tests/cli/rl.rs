@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::rl_data::shown;
 use crate::support::{command, file, outcome, signal};
 
-/// The path of a separate folder that does not exist yet.
+/// Returns the path of a separate folder that does not exist yet.
 pub(crate) fn folder() -> PathBuf {
     // Folders of earlier runs of these tests may still exist.
     let path = file(&format!(".{}.run", std::process::id()), "");
@@ -22,7 +22,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Settings with which learning takes little time.
+/// Returns settings with which learning takes little time.
 pub(crate) fn small() -> PathBuf {
     file(".toml", "batch_size = 16\nmin_replay_size = 50\nhidden = [8]\n")
 }
@@ -176,8 +176,8 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The lines of a log without the parts that depend on the machine's speed: times, and reports that are made once a
-/// second.
+/// Returns the lines of a log without the parts that depend on the machine's speed: times, and reports that are made
+/// once a second.
 fn without_times(path: &Path) -> Vec<Value> {
     let lines = lines(path).into_iter().map(|line| {
         let mut line: Value = serde_json::from_str(&line).unwrap();
@@ -191,7 +191,7 @@ fn without_times(path: &Path) -> Vec<Value> {
     lines.filter(is_exact).collect()
 }
 
-/// The newest checkpoint in a folder, which has the greatest name.
+/// Returns the newest checkpoint in a folder, which has the greatest name.
 fn newest_checkpoint(folder: &Path) -> Option<OsString> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).max()
@@ -292,7 +292,7 @@ fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
         assert!(out.join(name).is_file(), "{name}");
     }
     assert!(json(&out.join("run.json"))["until_env_steps"].as_u64().unwrap() < 1_000);
-    // Another run must not mix its logs with those of this run.
+    // Another run must not mix its logs with this run's logs.
     let again = ["rl", "train", "dqn", "--env", "catch/0", "--until", "-100", "--log-dir", text(&out)];
     let (code, _, stderr) = outcome(&again);
     assert_eq!(code, Some(2), "{stderr}");

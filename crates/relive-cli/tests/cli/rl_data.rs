@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::rl::{folder, json, small, succeeds, text};
 use crate::support::{command, file, outcome, signal};
 
-/// A folder with three episodes of deep_sea's demonstrator.
+/// Returns a folder with three episodes of deep_sea's demonstrator.
 pub(crate) fn shown() -> PathBuf {
     let data = folder();
     let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
@@ -66,7 +66,7 @@ fn agents_that_need_data_are_refused_with_advice() {
     assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
 }
 
-/// The processor time of a process, in hundredths of a second.
+/// Returns the processor time of a process, in hundredths of a second.
 fn processor_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name may contain spaces; user and system time are the 12th and 13th fields after it.

@@ -10,7 +10,7 @@ use crate::support::{Served, command, file, free_address};
 /// A run that does not end by itself.
 const ENDLESS: &str = "1000000000000";
 
-/// A learner that starts workers, or that workers join, and the address of its tables.
+/// Returns a learner that starts workers, or that workers join, and the address of its tables.
 fn driver(agent: &str, actors: &str, more: &[&str]) -> (Running, String) {
     let address = free_address();
     let args = ["rl", "train", agent, "--env", "CartPole-v1", "--on", "processes", "--actors", actors];
@@ -153,8 +153,8 @@ fn another_driver_takes_over_on_a_server_once_the_lease_expires() {
     worker.succeeds();
 }
 
-/// "The `--server` with the tables ends": driver and worker log that they are waiting, and continue with the tables of
-/// the server's last checkpoint.
+/// "The `--server` with the tables ends": the driver and the worker log that they are waiting, and continue with the
+/// tables of the server's last checkpoint.
 #[test]
 fn a_run_resumes_when_its_killed_server_is_restarted() {
     let (config, saved) = (file(".toml", "[[table]]\nname = \"scratch\"\n"), folder());

@@ -22,7 +22,7 @@ const ENDLESS: &str = "1000000000000";
 /// How long nothing must be confirmed to count as an outage.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A learner on the near host, which workers join from either host.
+/// Returns a learner on the near host, which workers join from either host.
 fn driver(hosts: &TwoHosts, agent: &str, steps: &str) -> Running {
     let args = ["rl", "train", agent, "--env", "CartPole-v1", "--on", "processes", "--no-spawn"];
     let listening = command(&[&args[..], &["--listen", ADDRESS, "--steps", steps]].concat());

@@ -45,7 +45,7 @@ fn manual_commands_start_a_run_whose_workers_present_its_token() {
     succeeded(learner);
 }
 
-/// The number of steps in a line such as `worker 0: 12 episodes, 120 steps`.
+/// Returns the number of steps in a line such as `worker 0: 12 episodes, 120 steps`.
 fn steps_of(output: &str) -> u64 {
     output.trim().trim_end_matches(" steps").rsplit(' ').next().unwrap().parse().unwrap()
 }

@@ -157,7 +157,7 @@ fn engine() -> Engine {
     node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap()
 }
 
-/// The next weights that a node receives: the epoch of their driver, and their version.
+/// Returns the next weights that a node receives: the epoch of their driver, and their version.
 fn next(node: &Client) -> (u64, u64) {
     let samples = node.sample("fresh/0", 1).unwrap();
     let stamp = samples[0].columns().unwrap()[1].to_vec::<u64>().unwrap();

@@ -9,7 +9,7 @@ use crate::rl::{folder, json, small, text};
 use crate::rl_processes::{children, ended, is_running, kill, spawn};
 use crate::support::{Served, command, file, free_address, outcome, signal};
 
-/// A run that starts no workers, and its address.
+/// Returns a run that starts no workers, and its address.
 fn driver(agent: &str, more: &[&str]) -> (Child, String) {
     let address = free_address();
     let train = ["rl", "train", agent, "--on", "processes", "--no-spawn", "--listen", &address];
@@ -19,7 +19,7 @@ fn driver(agent: &str, more: &[&str]) -> (Child, String) {
     )
 }
 
-/// A node with `actors` workers.
+/// Returns a node with `actors` workers.
 fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
     let join = ["rl", "node", "--join", address, "--name", name, "--actors", actors];
     command(&[&join[..], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -43,14 +43,14 @@ fn workers(nodes: &[Value]) -> u64 {
     nodes.iter().filter(|node| node["state"] == "up").map(|node| node["workers"].as_u64().unwrap()).sum()
 }
 
-/// The logs of all processes of a run.
+/// Returns the logs of all processes of a run.
 fn logged(address: &str) -> String {
     let (code, stdout, stderr) = outcome(&["job", "logs", address]);
     assert_ne!(code, Some(2), "{stderr}");
     stdout
 }
 
-/// The first line on stderr that contains a text.
+/// Returns the first line on stderr that contains a text.
 fn wait_for_line(child: &mut Child, expected: &str) -> String {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let found = lines

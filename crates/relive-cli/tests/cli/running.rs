@@ -116,7 +116,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Duratio
 pub(crate) struct Tables(pub(crate) Client);
 
 impl Tables {
-    /// The tables at an address, once they are served.
+    /// Returns the tables at an address, once they are served.
     pub(crate) fn at(address: &str) -> Tables {
         let options = ClientOptions::default().timeout(Duration::from_secs(5));
         let tables = Tables(Client::connect_with(address, options).unwrap());
@@ -124,8 +124,8 @@ impl Tables {
         tables
     }
 
-    /// Number of items that were inserted into a table so far; 0 if the table does not exist yet, or the server does
-    /// not answer.
+    /// Returns the number of items that were inserted into a table so far; 0 if the table does not exist yet, or the
+    /// server does not answer.
     pub(crate) fn inserted(&self, table: &str) -> i64 {
         let info = self.0.server_info();
         info.ok().and_then(|info| Some(info.table(table)?.inserts)).unwrap_or(0)

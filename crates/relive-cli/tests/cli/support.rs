@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The program with these arguments, and without settings from the environment.
+/// Returns the program with these arguments, and without settings from the environment.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
@@ -29,7 +29,7 @@ pub(crate) fn outcome(args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A file with this content, with a unique name that ends with `suffix`.
+/// Returns a file with this content, with a unique name that ends with `suffix`.
 pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -39,8 +39,8 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     path
 }
 
-/// An address at which no process listens. Its port is below those that the system assigns (from 32,768 on), so that no
-/// other test gets it in the meantime.
+/// Returns an address at which no process listens. Its port is below those that the system assigns (from 32,768 on), so
+/// that no other test gets it in the meantime.
 pub(crate) fn free_address() -> String {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -4,7 +4,7 @@ use crate::support::{Served, file, outcome};
 
 const TOML: &str = "[[table]]\nname = 'replay'\n[[table]]\nname = 'queue'\nkind = 'queue'\nmax_size = 10\n";
 
-/// The output of a command, which must succeed.
+/// Returns the output of a command, which must succeed.
 fn done(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(args);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");

@@ -16,7 +16,7 @@ use crate::{
     TrajectoryWriterOptions,
 };
 
-/// Number of threads of a client's runtime: one decodes messages while the other waits for the socket.
+/// The number of threads of a client's runtime: one decodes messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
 /// A client with calls that block the calling thread; otherwise, it is the same as [`crate::Client`].
@@ -46,10 +46,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
+    /// Creates a client for the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::connect`]; also `Internal` if the threads cannot be started.
+    /// The errors of [`crate::Client::connect`], and `Internal` if the threads cannot be started.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
@@ -70,7 +70,7 @@ impl Client {
     /// Creates a client that uses all servers at `addresses` as one.
     ///
     /// # Errors
-    /// Same as [`crate::Client::connect_many`]; also `Internal` if the threads cannot be started.
+    /// The errors of [`crate::Client::connect_many`], and `Internal` if the threads cannot be started.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
         Client::connect_many_with(addresses, ClientOptions::default())
     }
@@ -88,7 +88,7 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime), inner })
     }
 
-    /// Returns the servers of a client of many servers; see [`crate::Client::servers`].
+    /// Returns the servers of a client for many servers; see [`crate::Client::servers`].
     pub fn servers(&self) -> Vec<ServerState> {
         self.inner.servers()
     }
@@ -98,13 +98,13 @@ impl Client {
         self.inner.server_changes()
     }
 
-    /// Returns a client of one of many servers, selected by its address.
+    /// Returns a client for one of many servers, selected by its address.
     pub fn server(&self, address: &str) -> Option<Client> {
         let inner = self.inner.server(address)?;
         Some(Client { runtime: Arc::clone(&self.runtime), inner })
     }
 
-    /// Creates a client of the tables of `engine`.
+    /// Creates a client for the tables of `engine`.
     ///
     /// # Errors
     /// `Internal` if the threads cannot be started.
@@ -180,7 +180,7 @@ impl Client {
         self.runtime.block_on(self.inner.reset(table))
     }
 
-    /// Changes rules of `table` while it is in use.
+    /// Changes the rules of `table` while it is in use.
     ///
     /// # Errors
     /// Same as [`crate::Client::change_table`].
@@ -285,7 +285,7 @@ impl Client {
         self.runtime.block_on(self.inner.get_items(table, keys))
     }
 
-    /// Creates a writer of steps and items.
+    /// Creates a writer for steps and items.
     ///
     /// # Errors
     /// Same as [`crate::Client::trajectory_writer`].

@@ -1,7 +1,7 @@
 //! The blocking client: every call blocks the calling thread, at most for the duration of its timeout.
 //!
-//! A client has its own runtime, which its clones, writers and samplers share. Do not call these methods from the tasks
-//! of another runtime.
+//! A client has its own runtime, which its clones, writers and samplers share. Do not call these methods from tasks on
+//! another runtime.
 
 mod client;
 mod sampler;

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 
 use crate::{Result, Sample, SampleBatch};
 
-/// Reads batches of samples of one table; an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
+/// Reads batches of samples from one table; an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
 #[derive(Debug)]
 pub struct BatchSampler {
     // Dropped before the runtime, because it ends tasks of the runtime.
@@ -37,7 +37,7 @@ impl Iterator for BatchSampler {
     }
 }
 
-/// Reads samples of one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
+/// Reads samples from one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
 #[derive(Debug)]
 pub struct Sampler {
     // Dropped before the runtime, because it ends tasks of the runtime.

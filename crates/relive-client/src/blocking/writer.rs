@@ -60,7 +60,7 @@ impl TrajectoryWriter {
         self.inner.pending_items()
     }
 
-    /// Declares the structure of this writer's items of `table`; see [`crate::TrajectoryWriter::name_columns`].
+    /// Declares the structure of this writer's items in `table`; see [`crate::TrajectoryWriter::name_columns`].
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.inner.name_columns(table, structure);
     }

@@ -112,7 +112,7 @@ impl Client {
     /// Only Relive servers support this call.
     ///
     /// # Errors
-    /// Same as [`status`](Self::status); its result includes this state.
+    /// The errors of [`status`](Self::status); its result includes this state.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint_status(self.timeout()).await,

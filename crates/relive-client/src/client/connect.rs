@@ -9,7 +9,7 @@ use relive_engine::Engine;
 use relive_fleet::{Backend, Fleet, ServerChange, ServerState, Target};
 use relive_reader::IdleStreams;
 
-/// A client of a replay server, of several servers, or of tables in this process.
+/// A client for a replay server, for several servers, or for tables in this process.
 ///
 /// | Constructor | Connects to |
 /// |---|---|
@@ -72,12 +72,12 @@ use relive_reader::IdleStreams;
 #[derive(Clone)]
 pub struct Client {
     pub(super) backend: Backend,
-    /// Connections of calls that block their thread.
+    /// Connections for calls that block their thread.
     pub(super) idle: Arc<IdleStreams>,
 }
 
 impl Client {
-    /// Creates a client of the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
+    /// Creates a client for the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
     /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
     ///
@@ -112,8 +112,8 @@ impl Client {
     /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
     ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
     /// * Updates of priorities and deletions are sent to the server that has the item.
-    /// * Reports of the servers are combined.
-    /// * Resets, checkpoints and changes of tables apply to all servers, or fail with a
+    /// * Reports from the servers are combined.
+    /// * Resets, checkpoints and changes to tables apply to all servers, or fail with a
     ///   [`PartialFailure`](crate::PartialFailure).
     /// * A server that does not answer is left out until it answers again; no call waits for it.
     ///   [`servers`](Self::servers) and [`server_changes`](Self::server_changes) list such servers.
@@ -147,7 +147,7 @@ impl Client {
         Backend::connect_many(addresses, &options).map(Client::of)
     }
 
-    /// Creates a client of the tables of `engine`, without a network. Once the engine is closed, calls fail with
+    /// Creates a client for the tables of `engine`, without a network. Once the engine is closed, calls fail with
     /// `Cancelled`.
     ///
     /// ```
@@ -198,7 +198,7 @@ impl Client {
         Client { backend: self.backend.with_timeout(timeout), idle: Arc::clone(&self.idle) }
     }
 
-    /// Returns the timeout of calls.
+    /// Returns the timeout for calls.
     pub fn timeout(&self) -> Duration {
         self.backend.timeout()
     }
@@ -225,8 +225,8 @@ impl Client {
         self.backend.address()
     }
 
-    /// Returns the current state of each server of a client of many servers. Empty for a client of one server, which is
-    /// not monitored.
+    /// Returns the current state of each of the client's servers. Empty for a client that uses one server, which is not
+    /// monitored.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
@@ -237,7 +237,7 @@ impl Client {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }
 
-    /// Returns a client of one of many servers, selected by its address in [`servers`](Self::servers).
+    /// Returns a client for one of many servers, selected by its address in [`servers`](Self::servers).
     pub fn server(&self, address: &str) -> Option<Client> {
         self.backend.member(address).map(Client::of)
     }

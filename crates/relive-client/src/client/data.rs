@@ -1,4 +1,4 @@
-//! Writing and reading items.
+//! Writes and reads items.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use relive_writer::{
 use super::Client;
 
 impl Client {
-    /// Creates a writer of steps and items. It connects when it sends its first item.
+    /// Creates a writer for steps and items. It connects when it sends its first item.
     ///
     /// # Errors
     /// `InvalidArgument` for contradictory options.
@@ -51,7 +51,7 @@ impl Client {
     /// Creates a reader for batches of `table`. Each column of a batch can be decoded into one array.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process. A remote server
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process. A remote server
     /// reports an unknown table when the first batch is requested.
     pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
@@ -94,7 +94,7 @@ impl Client {
     /// rate limiter may block the samples; without a timeout, there is no limit.
     ///
     /// # Errors
-    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table in this process.
     pub fn sample_call(
         &self,
         table: &str,

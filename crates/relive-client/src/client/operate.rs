@@ -1,4 +1,4 @@
-//! Changing tables while they are in use, and naming their columns.
+//! Changes tables while they are in use, and names their columns.
 
 use std::error::Error as _;
 
@@ -10,7 +10,7 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes rules of `table` while it is in use: all of them or none. Returns the rules that changed.
+    /// Changes the rules of `table` while it is in use: all of them or none. Returns the rules that changed.
     ///
     /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value: a new ratio
     /// applies to later inserts only.
@@ -93,7 +93,7 @@ impl Client {
             Target::Process(local) => local.drop_table(table),
             Target::Fleet(fleet) => fleet.drop_table(table, self.timeout()).await,
         };
-        // A later table of this name may have other items, so the column names are forgotten for every server that
+        // A later table with this name may have other items, so the column names are forgotten for every server that
         // dropped the table.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
             self.backend.proposals().forget(table);

@@ -21,7 +21,7 @@ pub struct Job {
     pub name: String,
     /// The tasks, at least one.
     pub tasks: Vec<Task>,
-    /// Environment variables of each process, in addition to those of the launching process.
+    /// Environment variables of each process, in addition to the launching process's variables.
     pub environment: Vec<(String, String)>,
     /// The token that processes present to each other, in the variable `RELIVE_TOKEN`. It is never part of a
     /// command line, which every user of a machine can read.
@@ -85,7 +85,7 @@ impl Task {
         Task { name: name.into(), count: 1, command, resources: Resources::default() }
     }
 
-    /// The same task with this many processes.
+    /// Returns the same task with this many processes.
     #[must_use]
     pub fn times(self, count: u32) -> Task {
         Task { count, ..self }
@@ -130,12 +130,12 @@ impl Job {
         }
     }
 
-    /// The task with this name.
+    /// Returns the task with this name.
     pub(super) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// All environment variables of the job's processes, except secrets.
+    /// Returns all environment variables of the job's processes, except secrets.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

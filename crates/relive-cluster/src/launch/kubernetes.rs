@@ -186,7 +186,7 @@ fn resources(task: &Task) -> String {
     all
 }
 
-/// A text as a double-quoted scalar, for which YAML and JSON have the same syntax.
+/// Returns a text as a double-quoted scalar, for which YAML and JSON have the same syntax.
 fn text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

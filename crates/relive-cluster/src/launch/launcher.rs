@@ -17,7 +17,7 @@ pub trait Launcher {
     fn start(&self, job: &Job) -> Result<Launched>;
 }
 
-/// A job after the call of a launcher.
+/// A job after the call to a launcher.
 pub enum Launched {
     /// The job is running.
     Running(Box<dyn Members>),
@@ -27,10 +27,10 @@ pub enum Launched {
 
 /// The processes of a running job. Dropping this value stops the processes.
 pub trait Members: Send {
-    /// The host of each process.
+    /// Returns the host of each process.
     fn addresses(&self) -> Vec<(Member, String)>;
 
-    /// The next event; `None` if none arrives in time. Events of one process keep their order.
+    /// Returns the next event; `None` if none arrives in time. Events of one process keep their order.
     fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
     /// Stops all processes; processes that do not end by themselves within `grace` are killed. Returns when all

@@ -13,7 +13,7 @@ pub(super) fn quoted(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// A task's command line, with `number` and `host_of` as shell expressions.
+/// Returns a task's command line, with `number` and `host_of` as shell expressions.
 pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> String) -> String {
     let word = |word: &Word| match word {
         Word::Text(text) => quoted(text).into_owned(),
@@ -31,7 +31,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
     format!("{begin}{}", words.join(" "))
 }
 
-/// The job's environment variables, as assignments before a command.
+/// Returns the job's environment variables, as assignments before a command.
 pub(super) fn assignments(job: &Job) -> Vec<String> {
     job.variables().map(|(name, value)| format!("{name}={}", quoted(value))).collect()
 }

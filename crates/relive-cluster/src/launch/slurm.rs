@@ -102,7 +102,7 @@ fn script(job: &Job) -> String {
     script
 }
 
-/// The resources of a job component.
+/// Returns the resources of a job component.
 fn options(task: &Task) -> Vec<String> {
     let resources = task.resources;
     let mut options = vec![format!("--ntasks={}", task.count), format!("--cpus-per-task={}", resources.cpus)];
@@ -122,12 +122,12 @@ fn is_named(job: &Job, task: &str) -> bool {
     words.any(|word| matches!(word, Word::HostOf(other, _) if other == task))
 }
 
-/// The variable that contains a task's host.
+/// Returns the variable that contains a task's host.
 fn host(task: &str) -> String {
     format!("host_of_{}", task.replace('-', "_"))
 }
 
-/// The shell function of a task.
+/// Returns the shell function of a task.
 fn function(task: &str) -> String {
     format!("task_{}", task.replace('-', "_"))
 }

@@ -146,7 +146,7 @@ impl SupervisorThread {
         }
     }
 
-    /// Reports how the process has ended. Returns whether to restart it.
+    /// Reports how the process has ended. Returns whether to restart the process.
     fn follows(&self, ended: Ended, failures: &mut VecDeque<Instant>) -> bool {
         if self.shared.state.lock().is_stopped {
             self.report(EventKind::Ended(ended, Next::Stays));

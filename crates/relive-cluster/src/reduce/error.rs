@@ -76,9 +76,9 @@ pub enum RingError {
     Mismatch {
         /// The preceding member.
         rank: u32,
-        /// The call of the other member.
+        /// The call that the other member made.
         theirs: String,
-        /// The call of this member.
+        /// The call that this member made.
         own: String,
     },
 }

@@ -64,8 +64,8 @@ impl Greeting {
         Ok(Greeting { rank, ranks, job, token, place })
     }
 
-    /// The reason for rejecting the member, if it does not belong to this ring. The token is checked first: without it,
-    /// a member gets no other information.
+    /// Returns the reason for rejecting the member, if it does not belong to this ring. The token is checked first:
+    /// without it, a member gets no other information.
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
         if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
@@ -92,7 +92,7 @@ impl Greeting {
     }
 }
 
-/// The meeting's answer to a member, with the addresses of all members.
+/// Returns the meeting's answer to a member, with the addresses of all members.
 pub(super) fn welcome(places: &[MemberAddress]) -> Writer {
     let begun = Writer::default().number(0);
     places.iter().fold(begun, |written, place| written.text(&place.address).number(place.process))
@@ -102,7 +102,7 @@ pub(super) fn refused(reason: &str) -> Writer {
     Writer::default().number(1).text(reason)
 }
 
-/// The addresses of this many members, or the reason for a rejection.
+/// Returns the addresses of this many members, or the reason for a rejection.
 pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<MemberAddress>, String>> {
     match from.number()? {
         0 => (0..ranks)

@@ -32,7 +32,7 @@ impl LateConnections {
         LateConnections { listener, options: options.clone(), connected: Vec::new() }
     }
 
-    /// The file descriptors to poll for input.
+    /// Returns the file descriptors to poll for input.
     pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         // If there is no room, new connections wait, and the listener is not polled.
         let has_room = self.connected.len() < MAX_LATE_CONNECTIONS;
@@ -58,12 +58,12 @@ impl LateConnections {
 
 impl LateConnection {
     /// Reads from the connection. Once its greeting is complete, the connection is answered and dropped. Returns
-    /// whether to keep it.
+    /// whether to keep the connection.
     fn poll_greeting(&mut self, options: &RingOptions, members: &[MemberAddress]) -> bool {
         let is_open = self.inbox.fill(&mut self.socket).unwrap_or(false);
         match self.inbox.next() {
             Ok(Some(message)) => {
-                // It may have disconnected.
+                // The member may have disconnected.
                 let _ = refused(&refusal(message, options, members)).send(&mut self.socket);
                 false
             }

@@ -1,4 +1,4 @@
-//! Limits of rings, each with the reason for its value.
+//! Limits for rings, each with the reason for its value.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// answered.
 pub(super) const MAX_LATE_CONNECTIONS: usize = 16;
 
-/// Time between two checks for a new connection, and between two attempts to connect.
+/// The time between two checks for a new connection, and between two attempts to connect.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How long a call blocks in the system before it checks whether all members are alive.

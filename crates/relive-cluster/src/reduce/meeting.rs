@@ -41,7 +41,7 @@ impl Meeting {
         Ok(Meeting { listener, address: at, options })
     }
 
-    /// The address that the other members join.
+    /// Returns the address that the other members join.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -111,7 +111,7 @@ impl Meeting {
         });
         match refusal {
             None => members[(greeting.rank - 1) as usize] = Some((socket, greeting.place)),
-            // It may have disconnected.
+            // The member may have disconnected.
             Some(reason) => drop(refused(&reason).send(&mut socket)),
         }
     }

@@ -25,7 +25,7 @@ impl Writer {
         self
     }
 
-    /// The message, preceded by its length.
+    /// Returns the message, preceded by its length.
     pub(super) fn framed(self) -> Vec<u8> {
         let mut bytes = u32::try_from(self.0.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.0);
@@ -63,7 +63,7 @@ impl Reader {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A number that is a rank or a count of ranks.
+    /// Returns a number that is a rank or a count of ranks.
     pub(super) fn rank(&mut self) -> io::Result<u32> {
         u32::try_from(self.number()?).map_err(|_| invalid("a rank is too large"))
     }
@@ -78,7 +78,7 @@ impl Reader {
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
     }
 
-    /// Receives the next message of a connection, with a deadline.
+    /// Receives the next message on a connection, with a deadline.
     pub(super) fn receive(from: &mut TcpStream, until: Instant) -> io::Result<Reader> {
         let mut length = [0; 4];
         read_exact(from, &mut length, until)?;
@@ -139,7 +139,7 @@ impl Inbox {
         }
     }
 
-    /// The next message, if it is complete.
+    /// Returns the next message, if it is complete.
     pub(super) fn next(&mut self) -> io::Result<Option<Reader>> {
         let Some((length, rest)) = self.0.split_first_chunk::<4>() else { return Ok(None) };
         let length = checked(*length)?;

@@ -30,7 +30,7 @@
 //!
 //! Every call ends. If a member dies or is suspended, all other members get an error that names it within
 //! [`RingOptions::silence`]. They also get an error if a live member does not join a call within
-//! [`RingOptions::timeout`]. Arrays of different lengths and members of another job are rejected.
+//! [`RingOptions::timeout`]. Arrays with different lengths and members that belong to another job are rejected.
 
 mod error;
 mod greeting;

@@ -10,7 +10,7 @@ use super::limits::{MAX_RANKS, MAX_TEXT_BYTES};
 pub struct RingOptions {
     /// The number of members.
     pub ranks: u32,
-    /// The common work, such as a run's name: members of another job are rejected.
+    /// The common work, such as a run's name: members that belong to another job are rejected.
     pub job: String,
     /// The token that members present. It is sent in plain text: anyone who can read the network traffic can
     /// read it.

@@ -25,7 +25,7 @@ pub struct Ring {
     connected: Option<Connected>,
 }
 
-/// A function that is called while a call of the ring waits.
+/// A function that is called while a call on the ring waits.
 struct Check(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for Check {
@@ -74,13 +74,13 @@ impl Ring {
         self
     }
 
-    /// The rank of this member, from 0.
+    /// Returns the rank of this member, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks
@@ -117,7 +117,7 @@ impl Ring {
     /// Replaces the bytes of all members by the bytes of member 0; lengths may differ.
     ///
     /// # Errors
-    /// Same as [`all_reduce`](Self::all_reduce), except for lengths.
+    /// The errors of [`all_reduce`](Self::all_reduce), except for lengths.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), RingError> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         let schedule = |len| Schedule::broadcast(self.rank, self.ranks, len);

@@ -1,4 +1,4 @@
-//! A call of a ring: sends and receives concurrently, on one thread.
+//! A call on a ring: sends and receives concurrently, on one thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -45,7 +45,7 @@ pub(super) struct Transfer<'a> {
     /// The indices of the current parts in both directions, each with the number of completed bytes.
     sending: (usize, usize),
     receiving: (usize, usize),
-    /// Bytes in the scratch memory that do not form a whole number yet.
+    /// The number of bytes in the scratch memory that do not form a whole number yet.
     carried: usize,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The call of the preceding member, once it is known.
+    /// Returns the call that the preceding member made, once it is known.
     pub(super) fn their_head(&self) -> Option<&Head> {
         (self.head_received == self.head.len()).then_some(&self.their_head)
     }
@@ -108,7 +108,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The available bytes of the part that is being sent.
+    /// Returns the available bytes of the part that is being sent.
     fn sendable(&self) -> usize {
         let ((index, done), own) = (self.sending, self.schedule.own);
         let Some(part) = self.schedule.sends.get(index) else { return 0 };
@@ -197,7 +197,7 @@ impl<'a> Transfer<'a> {
         let Some(count) = none_if_empty(before.read(&mut bytes[self.carried..]))? else { return Ok(None) };
         let filled = self.carried + count;
         let whole = filled - filled % 4;
-        // The buffer is of float32, and parts consist of whole numbers.
+        // The buffer contains float32 numbers, and each part consists of complete numbers.
         let own: &mut [f32] = bytemuck::cast_slice_mut(&mut self.buffer[rest.start..rest.start + whole]);
         let received: &[f32] = &scratch[..whole / 4];
         match scale {
@@ -213,7 +213,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// The number of written bytes; `None` if the buffer is full.
+/// Returns the number of written bytes; `None` if the buffer is full.
 fn none_if_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     match written {
         Ok(count) => Ok(Some(count)),
@@ -222,7 +222,7 @@ fn none_if_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// The number of read bytes; `None` if there is no data.
+/// Returns the number of read bytes; `None` if there is no data.
 fn none_if_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match none_if_full(read)? {
         Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),

@@ -113,8 +113,8 @@ impl Watch {
         state.error_for(call).map_or(Ok(()), Err)
     }
 
-    /// The reason that the connection to a neighbor has broken: the neighbor's message, if one arrives within the
-    /// permitted silence, otherwise `reason`.
+    /// Returns the reason that the connection to a neighbor has broken: the neighbor's message, if one arrives within
+    /// the permitted silence, otherwise `reason`.
     pub(super) fn failure_of(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();
@@ -128,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// The members that have begun fewer calls, according to their reports.
+    /// Returns the members that have begun fewer calls, according to their reports.
     pub(super) fn late(&self, call: u64) -> String {
         let state = self.0.state.lock();
         let late = (0_u32..).zip(&state.calls).filter(|(_, calls)| **calls < call).map(|(rank, _)| rank);

@@ -1,4 +1,4 @@
-//! Limits of streams between hosts, each with the reason for its value.
+//! Limits for streams between hosts, each with the reason for its value.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The element's cost in a window.
+    /// Returns the element's cost in a window.
     pub(super) fn cost(&self) -> u64 {
         let bytes = match self {
             Item::Data(bytes) => bytes.len(),
@@ -66,9 +66,9 @@ pub enum ToShard {
         next: u64,
         /// The number of taken items, which are confirmed and never sent again.
         taken: u64,
-        /// The shard may only send items with numbers below this.
+        /// The shard may only send items with numbers below this one.
         items: u64,
-        /// The shard may only send an item if all items before it cost less than this.
+        /// The shard may only send an item if all items before it cost less than this amount.
         cost: u64,
     },
     /// The shard was restarted elsewhere: the receiver of this message must end.

@@ -2,7 +2,7 @@
 //!
 //! A shard has a [`ShardWriter`], and produces an item when the reader has room for one ([credit](Window)). The
 //! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly once. An item
-//! is confirmed once it was taken from its reader. Until then, the writer keeps the item, and sends it again after a
+//! is confirmed once it was taken from its reader. Until then, the writer keeps the item, and resends it after a
 //! connection has broken. A shard that is restarted elsewhere has a higher epoch; the reader orders the shard's
 //! predecessor to end.
 //!

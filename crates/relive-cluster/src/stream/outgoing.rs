@@ -10,7 +10,7 @@ use super::error::StreamError;
 use super::message::{FromShard, Item, ToShard};
 use super::sending::Sending;
 
-/// The options of a writer.
+/// The options for a writer.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// The number of the writer's shard.
@@ -69,7 +69,7 @@ impl Outgoing {
         }
     }
 
-    /// The time since the writer began.
+    /// Returns the time since the writer began.
     pub(super) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -78,7 +78,7 @@ impl Outgoing {
         self.state.lock()
     }
 
-    /// Waits for a condition, up to a timeout. Returns whether it holds.
+    /// Waits for a condition, up to a timeout. Returns whether the condition holds.
     ///
     /// # Errors
     /// The stream is over.
@@ -168,7 +168,7 @@ impl OutgoingState {
         self.is_left || self.over.is_some() || self.sending.is_done()
     }
 
-    /// The next message to send. If there is none, the caller waits for `pushed`.
+    /// Returns the next message to send. If there is none, the caller waits for `pushed`.
     pub(super) fn transmit(&mut self, now: Duration) -> Option<FromShard> {
         let message = self.sending.transmit(now);
         self.is_idle = message.is_none();

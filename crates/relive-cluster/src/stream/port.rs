@@ -74,7 +74,7 @@ impl Port {
         Ok(Port { address, shared, runtime: Some(runtime) })
     }
 
-    /// The address at which the port listens.
+    /// Returns the address at which the port listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -95,7 +95,7 @@ impl Port {
         Ok(ShardReader::new(slot))
     }
 
-    /// The statistics of all shards that have had readers at this port, by number.
+    /// Returns the statistics of all shards that have had readers at this port, by number.
     #[must_use]
     pub fn status(&self) -> Vec<(u32, ShardStatus)> {
         let slots = self.shared.slots.lock();

@@ -138,7 +138,7 @@ impl Slot {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Registers a connection of a writer. Returns its number, or `None` if a writer of a later epoch has
+    /// Registers a connection from a writer. Returns its number, or `None` if a writer from a later epoch has
     /// connected.
     pub(super) fn connected(&self, epoch: u64) -> Option<u64> {
         let mut state = self.state.lock();
@@ -172,7 +172,7 @@ impl Slot {
         }
     }
 
-    /// The next message for the shard's writer.
+    /// Returns the next message for the shard's writer.
     pub(super) fn transmit(&self, connection: u64) -> Option<ToShard> {
         let mut state = self.state.lock();
         if state.connections != connection {

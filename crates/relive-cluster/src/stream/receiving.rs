@@ -73,7 +73,7 @@ impl Receiving {
         }
     }
 
-    /// Handles a message of a shard. Returns whether there are new items.
+    /// Handles a message from a shard. Returns whether there are new items.
     pub fn receive(&mut self, message: FromShard) -> bool {
         match message {
             FromShard::Hello { epoch, .. } | FromShard::Items { epoch, .. } if epoch < self.epoch => {
@@ -185,7 +185,7 @@ impl Receiving {
         self.owes.is_some() || (is_due && self.epoch > 0 && !self.has_ended)
     }
 
-    /// The next message to send; call it until it returns `None`.
+    /// Returns the next message to send; call it until it returns `None`.
     pub fn transmit(&mut self) -> Option<ToShard> {
         if !self.has_new_credit() {
             return None;
@@ -203,7 +203,7 @@ impl Receiving {
         self.epoch
     }
 
-    /// The number of items that wait to be taken.
+    /// Returns the number of items that wait to be taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()

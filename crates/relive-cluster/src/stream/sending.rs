@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::limits::{HEARTBEAT, MAX_ITEMS, MESSAGE_BYTES, RETRY_AFTER};
 use super::message::{FromShard, Item, ToShard};
 
-/// Keeps items until the reader has confirmed them, and sends items again that may have been lost.
+/// Keeps items until the reader has confirmed them, and resends items that may have been lost.
 ///
 /// Times are durations since an arbitrary fixed moment, and never decrease.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Sending {
         self.is_replaced || self.is_closed
     }
 
-    /// The number of items so far.
+    /// Returns the number of items so far.
     fn pushed(&self) -> u64 {
         self.first + self.unconfirmed.len() as u64
     }
@@ -95,7 +95,7 @@ impl Sending {
         self.has_ended && self.unconfirmed.is_empty()
     }
 
-    /// The number of confirmed items. The reader has taken them, so a failure of the shard cannot lose them.
+    /// Returns the number of confirmed items. The reader has taken them, so a failure of the shard cannot lose them.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         self.first
@@ -113,7 +113,7 @@ impl Sending {
         self.is_closed
     }
 
-    /// The time since the last message.
+    /// Returns the time since the last message.
     #[must_use]
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.last_heard)
@@ -131,7 +131,7 @@ impl Sending {
         self.asked = None;
     }
 
-    /// Handles a message of the reader.
+    /// Handles a message from the reader.
     pub fn receive(&mut self, now: Duration, message: &ToShard) {
         match *message {
             ToShard::Replaced { by } => self.is_replaced |= by > self.epoch,
@@ -166,7 +166,7 @@ impl Sending {
         self.next = self.next.max(self.first);
     }
 
-    /// The next message to send; call it until it returns `None`.
+    /// Returns the next message to send; call it until it returns `None`.
     pub fn transmit(&mut self, now: Duration) -> Option<FromShard> {
         if self.is_over() {
             return None;
@@ -194,12 +194,12 @@ impl Sending {
         self.items()
     }
 
-    /// The time of the next question; `None` if it is due now.
+    /// Returns the time of the next question; `None` if it is due now.
     fn next_question_at(&self) -> Option<Duration> {
         self.asked.map(|asked| asked + if self.is_answered { HEARTBEAT } else { RETRY_AFTER })
     }
 
-    /// The next items, as many as fit into one message.
+    /// Returns the next items, as many as fit into one message.
     fn items(&mut self) -> Option<FromShard> {
         let from = usize::try_from(self.next - self.first).unwrap_or(usize::MAX);
         let (mut items, mut cost) = (Vec::new(), 0);
@@ -220,7 +220,7 @@ impl Sending {
         Some(FromShard::Items { epoch: self.epoch, first, items })
     }
 
-    /// The latest time for the next call of [`transmit`](Self::transmit).
+    /// Returns the latest time for the next call to [`transmit`](Self::transmit).
     #[must_use]
     pub fn wake_at(&self) -> Duration {
         let asks = self.next_question_at().unwrap_or_default();

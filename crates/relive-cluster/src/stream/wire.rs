@@ -31,7 +31,7 @@ pub(super) const MAX_MESSAGE_BYTES: usize = MAX_ITEM_BYTES + 5 * MAX_ITEMS + 64;
 /// Items up to this size are copied into one buffer; larger ones are sent without copying.
 const COPIED_BYTES: usize = 16 << 10;
 
-/// The first message of a writer.
+/// The first message from a writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Join {
     pub(super) shard: u32,
@@ -77,7 +77,7 @@ impl Join {
     }
 
     /// # Errors
-    /// A description: the peer is not a writer of this version.
+    /// A description: the peer is not a writer with this version.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Join, String> {
         if bytes.try_get_u8() != Ok(0) || bytes.len() < 4 || bytes.split_to(4) != MAGIC[..] {
             return Err("it does not speak the protocol of streams".to_owned());
@@ -108,7 +108,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// A description: the message is of another kind.
+    /// A description: the message has another kind.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Answer, String> {
         match bytes.try_get_u8() {
             Ok(16) => Ok(Answer::Accepted),
@@ -119,7 +119,7 @@ impl Answer {
 }
 
 impl FromShard {
-    /// The message as a list of consecutive parts.
+    /// Returns the message as a list of consecutive parts.
     pub(super) fn to_parts(&self) -> Vec<Bytes> {
         match self {
             FromShard::Hello { epoch, question, first, cost } => {

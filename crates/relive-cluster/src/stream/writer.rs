@@ -13,7 +13,7 @@ use super::message::Item;
 use super::outgoing::{Outgoing, WriterOptions};
 use super::sending::Sending;
 
-/// Sends the items of a shard to their reader, and sends them again after a connection has broken.
+/// Sends the items of a shard to their reader, and resends them after a connection has broken.
 #[derive(Debug)]
 pub struct ShardWriter {
     shared: Arc<Outgoing>,
@@ -73,7 +73,7 @@ impl ShardWriter {
         self.shared.push(Item::Failed(text.into()))
     }
 
-    /// Ends the stream, and waits until the reader has taken all items. Returns whether it has done so before the
+    /// Ends the stream, and waits until the reader has taken all items. Returns whether that happened before the
     /// timeout.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl ShardWriter {
         self.shared.wait(timeout, Sending::is_done)
     }
 
-    /// The number of items that the reader has taken.
+    /// Returns the number of items that the reader has taken.
     #[must_use]
     pub fn confirmed(&self) -> u64 {
         self.shared.lock().sending.confirmed()

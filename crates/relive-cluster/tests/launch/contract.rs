@@ -13,10 +13,10 @@ use crate::engines;
 /// Text that a shell, YAML or the kubelet would change without quoting.
 const ODD: &str = "a 'b' \"c\" $HOME $(id) `id` \\ #";
 
-/// The timeout of a job.
+/// The timeout for a job.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job with processes that each write a file with their arguments and variables.
+/// Returns a job with processes that each write a file with their arguments and variables.
 fn job(folder: &Path) -> Job {
     let script = format!(
         "printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$ODD\" \"$RELIVE_TOKEN\" > {0}/part.$1.$$ && mv {0}/part.$1.$$ {0}/$1",

@@ -1,4 +1,4 @@
-//! Runs written jobs as people and cluster managers do, as far as possible without a cluster.
+//! Runs written jobs as people and cluster managers do, to the extent that this is possible without a cluster.
 
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +73,7 @@ fn texts(list: &Yaml) -> Vec<String> {
     list.as_vec().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// A learner with a GPU, and workers that join it.
+/// Returns a learner with a GPU, and workers that join it.
 fn run() -> Job {
     let learner = ["relive", "rl", "train", "impala", "--env", "CartPole-v1", "--listen", "0.0.0.0:7000"];
     let join = Word::HostOf("learner".to_owned(), ":7000".to_owned());

@@ -14,7 +14,7 @@ fn next(members: &mut Box<dyn Members>) -> Event {
     members.watch(PATIENCE).expect("something happens in time")
 }
 
-/// The process id of the next process that is started.
+/// Returns the process id of the next process that is started.
 fn started(members: &mut Box<dyn Members>) -> u32 {
     match next(members).what {
         EventKind::Started(process) => process,

@@ -1,4 +1,4 @@
-//! The memory of chunks, as reported by servers and by engines of this process.
+//! The memory of chunks, as reported by servers and by engines in this process.
 
 use relive_engine::process_bytes;
 use relive_tensor::{AccountSnapshot, LedgerSnapshot};
@@ -26,11 +26,11 @@ pub struct ChunkTotals {
 pub struct MemoryStatus {
     /// The bound on the bytes of chunks in memory, if any.
     pub max_bytes: Option<u64>,
-    /// Bytes of memory of the server's process, if its system reports it.
+    /// The number of bytes of memory of the server's process, if its system reports it.
     pub process_bytes: Option<u64>,
     /// Writers that wait for memory, the longest waiting first.
     pub waiters: Vec<Waiter>,
-    /// Number of further waiters.
+    /// The number of further waiters.
     pub waiters_not_listed: u64,
     /// Why the last attempt to move chunks to disk failed. The chunks stay in memory.
     pub spill_error: Option<String>,

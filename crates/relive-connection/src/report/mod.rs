@@ -1,4 +1,4 @@
-//! Reports of servers and of engines of this process.
+//! Reports from servers, and from engines in this process.
 
 mod info;
 mod memory;

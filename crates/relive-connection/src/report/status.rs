@@ -1,4 +1,4 @@
-//! The status of a Relive server or an engine of this process, beyond dm-reverb's protocol.
+//! The status of a Relive server or an engine in this process, beyond dm-reverb's protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::{Error, ErrorKind, Result};
 /// The contents of a Relive server, and the callers that wait.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
-    /// Version of the server.
+    /// The version of the server.
     pub version: String,
-    /// Time since the server started.
+    /// The time since the server started.
     pub uptime: Duration,
     /// The tables, sorted by name.
     pub tables: Vec<TableStatus>,
@@ -25,17 +25,17 @@ pub struct ServerStatus {
     pub chunks: ChunkTotals,
     /// The bound on the chunks' bytes in memory.
     pub memory: MemoryStatus,
-    /// Number of open insert streams.
+    /// The number of open insert streams.
     pub insert_streams: u64,
-    /// Number of open sample streams.
+    /// The number of open sample streams.
     pub sample_streams: u64,
     /// The state of checkpoints.
     pub checkpoints: CheckpointStatus,
     /// The codecs that writers may use.
     pub codecs: CodecSet,
-    /// Number of open connections.
+    /// The number of open connections.
     pub connections: u64,
-    /// The last changes of tables in use, oldest first.
+    /// The last changes to tables in use, oldest first.
     pub changes: Vec<LoggedChange>,
 }
 
@@ -45,19 +45,20 @@ pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
     /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Inserts
-    /// from before a change of the ratio count with the previous ratio.
+    /// from before a change to the ratio count with the previous ratio.
     pub limiter_cursor: f64,
-    /// Number of items that left the table since the last reset.
+    /// The number of items that left the table since the last reset.
     pub deletes: u64,
     /// The chunks of the items; each counts once.
     pub chunks: ChunkTotals,
-    /// Bytes of the chunks to which the table's items refer. A chunk to which two items refer counts twice.
+    /// The number of bytes of the chunks to which the table's items refer. A chunk to which two items refer counts
+    /// twice.
     pub referenced_bytes: u64,
     /// The waiting callers, the longest waiting first.
     pub waiters: Vec<Waiter>,
-    /// Number of further waiters.
+    /// The number of further waiters.
     pub waiters_not_listed: u64,
-    /// Number of samples that were taken for callers that disconnected before they received them.
+    /// The number of samples that were taken for callers that disconnected before they received them.
     pub undelivered_samples: u64,
     /// The structure of items, if a signature or a writer has named the columns; see `Client::column_names`.
     pub columns: Option<Arc<Nest<()>>>,
@@ -73,7 +74,7 @@ impl ServerStatus {
         self.tables.iter().find(|table| table.info.config.name == name)
     }
 
-    /// Returns the status of the tables of this process. There are no streams.
+    /// Returns the status of the tables in this process. There are no streams.
     pub(crate) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
         let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
         let memory = engine.memory();

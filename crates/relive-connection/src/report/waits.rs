@@ -1,4 +1,4 @@
-//! The waiting callers of a table, and the conditions for which they wait.
+//! The callers that wait for a table, and the conditions for which they wait.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the conditions that block calls to a table of this process.
+    /// Returns the conditions that block calls to a table in this process.
     pub(crate) fn of_table(table: &TableHandle) -> Waits {
         Waits {
             sample: table.sample_shortfall().map(|missing| missing.to_string()),
@@ -49,9 +49,9 @@ pub struct Waiter {
     pub reason: String,
     /// How many inserts, samples or items are missing; 0 for a caller that waits behind others.
     pub missing: u64,
-    /// Number of requested items.
+    /// The number of requested items.
     pub wanted: u64,
-    /// Number of items taken so far.
+    /// The number of items taken so far.
     pub taken: u64,
 }
 

@@ -31,7 +31,7 @@ enum Cores {
 }
 
 impl TableHandle {
-    /// A table without items.
+    /// Returns a table without items.
     ///
     /// # Errors
     /// Rules out of range; extensions for a table in shards.
@@ -49,11 +49,11 @@ impl TableHandle {
         Ok(Self::of_one(TableCore::new(table, rng, memory)))
     }
 
-    /// A table with the state of another, and the number of items that were evicted because the rules allow fewer
-    /// items.
+    /// Returns a table with the state of another, and the number of items that were evicted because the rules allow
+    /// fewer items.
     ///
     /// # Errors
-    /// Same as [`empty`](Self::empty); also an impossible state.
+    /// The errors of [`empty`](Self::empty), or the state is impossible.
     pub(crate) fn restored(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -84,7 +84,7 @@ impl TableHandle {
         Self { cores: Cores::Many(Arc::new(shards)) }
     }
 
-    /// The core that holds the item with this key, if the item exists.
+    /// Returns the core that holds the item with this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -112,7 +112,7 @@ impl TableHandle {
         }
     }
 
-    /// Ends a request after its deadline. Returns its samples if it was served at the last moment.
+    /// Ends a request after its deadline. Returns the samples if the request was served at the last moment.
     pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
         match &self.cores {
             Cores::One(core) => core.give_up_sample(id, slot, since),
@@ -128,7 +128,7 @@ impl TableHandle {
         }
     }
 
-    /// All cores of the table, always in the same order.
+    /// Returns all cores of the table, always in the same order.
     pub(crate) fn cores(&self) -> &[TableCore] {
         match &self.cores {
             Cores::One(core) => std::slice::from_ref(core),
@@ -144,7 +144,7 @@ impl TableHandle {
         }
     }
 
-    /// The only core; `None` for a table in shards.
+    /// Returns the only core; `None` for a table in shards.
     pub(crate) fn only(&self) -> Option<&TableCore> {
         match &self.cores {
             Cores::One(core) => Some(core),
@@ -160,7 +160,7 @@ impl TableHandle {
         }
     }
 
-    /// The core that keeps the data that is not divided among the cores.
+    /// Returns the core that keeps the data that is not divided among the cores.
     pub(crate) fn front(&self) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -168,7 +168,7 @@ impl TableHandle {
         }
     }
 
-    /// The disk tier, if the engine has one.
+    /// Returns the disk tier, if the engine has one.
     pub(crate) fn disk_tier(&self) -> Option<&Arc<DiskTier>> {
         self.front().shared.disk_tier.get()
     }
@@ -179,7 +179,7 @@ impl TableHandle {
         self.front().name()
     }
 
-    /// The table's current rules.
+    /// Returns the table's current rules.
     #[must_use]
     pub fn config(&self) -> Arc<TableConfig> {
         match &self.cores {
@@ -266,9 +266,9 @@ impl TableHandle {
         self.front().shared.columns.propose(self.name(), structure)
     }
 
-    /// The structure of this table's items, for a writer that follows the answer: the structure of the signature, or
-    /// the first one proposed. The first one is `structure` if there was no earlier proposal. Of two concurrent
-    /// proposals, one is the first.
+    /// Returns the structure of this table's items, for a writer that follows the answer: the structure of the
+    /// signature, or the first one proposed. The first one is `structure` if there was no earlier proposal. Of two
+    /// concurrent proposals, one is the first.
     ///
     /// # Errors
     /// Same as [`name_columns`](Self::name_columns).
@@ -276,7 +276,7 @@ impl TableHandle {
         self.front().shared.columns.agree(self.name(), structure)
     }
 
-    /// The structure of this table's items, and whether a writer has written items with a different structure.
+    /// Returns the structure of this table's items, and whether a writer has written items with a different structure.
     #[must_use]
     pub fn structure(&self) -> Option<Arc<ItemStructure>> {
         self.front().shared.columns.structure()
@@ -320,7 +320,7 @@ impl TableHandle {
         }
     }
 
-    /// The condition that blocks an insert now; `None` if the rate limiter allows one.
+    /// Returns the condition that blocks an insert now; `None` if the rate limiter allows one.
     #[must_use]
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -329,7 +329,7 @@ impl TableHandle {
         }
     }
 
-    /// The condition that blocks a sample now; `None` if the rate limiter allows one.
+    /// Returns the condition that blocks a sample now; `None` if the rate limiter allows one.
     #[must_use]
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -338,7 +338,7 @@ impl TableHandle {
         }
     }
 
-    /// Bytes of the table's chunks that are in memory.
+    /// Returns the bytes of the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         match &self.cores {
             Cores::One(core) => core.resident_bytes(),
@@ -346,7 +346,7 @@ impl TableHandle {
         }
     }
 
-    /// The table's full status.
+    /// Returns the table's full status.
     #[must_use]
     pub fn status(&self) -> TableStatus {
         match &self.cores {
@@ -368,8 +368,8 @@ impl TableHandle {
         }
     }
 
-    /// The items with these keys; `None` for each key without an item. Each looks like a sample with a probability of
-    /// 0.
+    /// Returns the items with these keys; `None` for each key without an item. Each looks like a sample with a
+    /// probability of 0.
     ///
     /// # Errors
     /// Data of an item is on disk and cannot be read.
@@ -416,8 +416,8 @@ mod tests {
 
     use super::*;
 
-    /// The number of referenced bytes that the table reports if one thread's delete is counted before another thread's
-    /// insert.
+    /// Returns the number of referenced bytes that the table reports if one thread's delete is counted before another
+    /// thread's insert.
     fn referenced_bytes_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();
         let inserted: Vec<_> = keys

@@ -9,8 +9,8 @@ use crate::limits::MAX_COPIED_BYTES;
 use crate::table::{Change, CopiedSamples};
 
 impl TableHandle {
-    /// The layouts of the columns that [`sample_rows`](Self::sample_rows) may copy; `None` if it cannot copy items of
-    /// this table.
+    /// Returns the layouts of the columns that [`sample_rows`](Self::sample_rows) may copy; `None` if it cannot copy
+    /// items of this table.
     #[must_use]
     pub fn row_columns(&self) -> Option<Arc<[ColumnLayout]>> {
         self.only().filter(|_| self.disk_tier().is_none())?.read(|state| state.table.row_columns().cloned())

@@ -1,4 +1,4 @@
-//! Sampling as a future: it is served at once if the limiter allows it, otherwise in queue order.
+//! A sample request as a future: it is served at once if the limiter allows it, otherwise in queue order.
 
 use std::future::Future;
 use std::pin::Pin;

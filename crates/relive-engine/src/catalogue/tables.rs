@@ -50,7 +50,7 @@ impl Catalogue {
         }
     }
 
-    /// The cores of the current tables.
+    /// Returns the cores of the current tables.
     pub(crate) fn cores(&self) -> Vec<TableCore> {
         self.all().iter().flat_map(TableHandle::cores).cloned().collect()
     }
@@ -64,7 +64,7 @@ impl Catalogue {
         Arc::clone(&self.listed.read().order)
     }
 
-    /// The number of changes of this list.
+    /// Returns the number of changes of this list.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
@@ -111,7 +111,7 @@ impl Catalogue {
         removed.ok_or_else(|| self.unknown(name))
     }
 
-    /// The error for a name that no table has.
+    /// Returns the error for a name that no table has.
     pub(crate) fn unknown(&self, name: &str) -> EngineError {
         let tables = self.all();
         let names: Vec<_> =

@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-/// The first of `due`, `due + every`, … that is after `now` and after `due`.
+/// Returns the first of `due`, `due + every`, … that is after `now` and after `due`.
 fn next_due(due: Instant, every: Duration, now: Instant) -> Option<Instant> {
     let late = now.saturating_duration_since(due);
     let missed = late.as_nanos() / every.as_nanos().max(1);

@@ -16,7 +16,7 @@ pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 
 /// A requested checkpoint, which contains everything that was in the tables at the time of the request.
 ///
-/// Its own thread writes it, whether or not a caller waits: dropping this does not cancel it.
+/// The checkpoint is written by its own thread, whether or not a caller waits: dropping this value does not cancel it.
 ///
 /// # Errors
 /// The checkpointer's error, or a panic of the checkpointer.

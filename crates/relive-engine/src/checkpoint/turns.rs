@@ -128,7 +128,7 @@ impl Turns {
         self.last.as_ref()
     }
 
-    /// The number of written checkpoints and of failed ones.
+    /// Returns the number of written checkpoints and of failed ones.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.num_saved, self.num_failed)
     }

@@ -195,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// The random stream of a table: one from its own seed, or the next stream of the engine. A table with a seed also
-/// consumes a stream of the engine, so that it does not change the streams of the other tables.
+/// Returns the random stream of a table: one from its own seed, or the next stream of the engine. A table with a seed
+/// also consumes a stream of the engine, so that it does not change the streams of the other tables.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)

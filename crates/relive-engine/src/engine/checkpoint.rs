@@ -52,7 +52,7 @@ impl Engine {
         })
     }
 
-    /// The checkpoint in progress, the last one, and the time of the next one.
+    /// Returns the checkpoint in progress, the last one, and the time of the next one.
     #[must_use]
     pub fn checkpoint_status(&self) -> CheckpointStatus {
         let loaded = self.loaded().map(str::to_owned);

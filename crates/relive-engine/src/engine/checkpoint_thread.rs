@@ -11,7 +11,7 @@ use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
 use crate::error::EngineError;
 use crate::sync::{self, wall_clock};
 
-/// The error of a checkpointer that panicked.
+/// The error for a checkpointer that panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpointer panicked: {message}")]
 struct Panicked {

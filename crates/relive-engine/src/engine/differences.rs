@@ -41,7 +41,7 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
     found
 }
 
-/// The changes: the rule or the paused operation, with its old and its new value.
+/// Returns the changes: the rule or the paused operation, with its old and its new value.
 pub(crate) fn alterations(
     old: &TableConfig,
     was: Paused,
@@ -57,7 +57,7 @@ pub(crate) fn alterations(
     both.chain(pauses).filter(|(_, old, new)| old != new).collect()
 }
 
-/// Every rule except the signature, as text.
+/// Returns every rule except the signature, as text.
 fn rules(config: &TableConfig) -> [(&'static str, String); 9] {
     let limiter = &config.rate_limiter;
     [

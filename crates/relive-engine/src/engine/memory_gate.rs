@@ -17,7 +17,7 @@ use crate::memory::{Memory, MemoryStatus, bytes, limit};
 const MAX_TABLES_IN_ERROR: usize = 3;
 
 impl Engine {
-    /// The memory of all chunks, and the writers that wait for memory.
+    /// Returns the memory of all chunks, and the writers that wait for memory.
     #[must_use]
     pub fn memory(&self) -> MemoryStatus {
         MemoryStatus {
@@ -72,7 +72,7 @@ impl Engine {
 /// A writer states the size of the chunks that it has already sent and that no table holds yet. These chunks do not
 /// block it, because only its own items could free them.
 ///
-/// A waiter checks again when a change of a table has freed chunks, and every few milliseconds, because readers also
+/// A waiter checks again when a change to a table has freed chunks, and every few milliseconds, because readers also
 /// free chunks. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without a bound, and once
 /// the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///

@@ -14,8 +14,8 @@ use crate::sync::wall_clock;
 use crate::table::TableCore;
 
 impl Engine {
-    /// Changes rules of the table `name` while it is in use, all of them or none, and serves the waiters that may now
-    /// proceed. The cursor of the rate limiter stays unchanged.
+    /// Changes the rules of the table `name` while it is in use, all of them or none, and serves the waiters that may
+    /// now proceed. The cursor of the rate limiter stays unchanged.
     ///
     /// If bounds shrink, the remover evicts the excess items before this function returns, a thousand under one lock,
     /// so that other operations can run in between. Logs and [`changes`](Self::changes) name `who`.
@@ -106,7 +106,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The latest changes of tables, oldest first; at most [`MAX_LISTED_CHANGES`](crate::limits::MAX_LISTED_CHANGES).
+    /// Returns the latest changes to tables, oldest first; at most
+    /// [`MAX_LISTED_CHANGES`](crate::limits::MAX_LISTED_CHANGES).
     #[must_use]
     pub fn changes(&self) -> Vec<LoggedChange> {
         self.change_log().list()
@@ -132,7 +133,7 @@ fn items_of(count: u64) -> String {
 }
 
 impl TableCore {
-    /// The changes: each rule with its old and its new value.
+    /// Returns the changes: each rule with its old and its new value.
     fn change_rules(&self, change: &TableChange) -> Result<Vec<(&'static str, String, String)>, EngineError> {
         self.change(|it| {
             it.check_open()?;

@@ -55,8 +55,8 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// Same as [`build`](Self::build); also a table of the snapshot that the builder does not have; an impossible
-    /// state.
+    /// The errors of [`build`](Self::build); the snapshot has a table that the builder does not have; the state is
+    /// impossible.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;

@@ -51,14 +51,14 @@ impl Engine {
         self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// The current tables, in the order of their addition. A caller that locks several tables must lock them in this
-    /// order.
+    /// Returns the current tables, in the order of their addition. A caller that locks several tables must lock them in
+    /// this order.
     #[must_use]
     pub fn tables(&self) -> Arc<[TableHandle]> {
         self.inner.tables.all()
     }
 
-    /// The number of times that a table was added or dropped.
+    /// Returns the number of times that a table was added or dropped.
     #[must_use]
     pub fn tables_version(&self) -> u64 {
         self.inner.tables.version()
@@ -80,7 +80,7 @@ impl Engine {
         &self.inner.changes
     }
 
-    /// The ledger that counts the live chunks.
+    /// Returns the ledger that counts the live chunks.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.bound().ledger()
@@ -98,7 +98,7 @@ impl Engine {
         self.inner.loaded.as_deref()
     }
 
-    /// The bound on memory.
+    /// Returns the bound on memory.
     pub(super) fn bound(&self) -> &Arc<Memory> {
         &self.inner.memory
     }

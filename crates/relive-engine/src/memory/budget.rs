@@ -25,10 +25,10 @@ pub(crate) struct Memory {
     pub(crate) max_bytes: Option<u64>,
     /// The number of bytes at which writers wait: the bound, or less if a disk tier needs the rest.
     pub(crate) gate_bytes: Option<u64>,
-    /// Bytes that writers are about to send.
+    /// The number of bytes that writers are about to send.
     reserved_bytes: AtomicU64,
     pub(crate) longest_wait: Duration,
-    /// Number of waiters, which can be read without the lock.
+    /// The number of waiters, which can be read without the lock.
     waiting: AtomicUsize,
     closed: AtomicBool,
     waiters: Mutex<Waiters>,
@@ -165,7 +165,7 @@ impl Memory {
         self.waiting.store(waiters.queue.len(), Ordering::Relaxed);
     }
 
-    /// Time between two checks of a waiter. It grows with the number of waiters, so that all checks together cost
+    /// Time between two checks on a waiter. It grows with the number of waiters, so that all checks together cost
     /// little.
     pub(crate) fn recheck_after(&self) -> Duration {
         let waiting = u32::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(u32::MAX);

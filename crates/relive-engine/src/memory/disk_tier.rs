@@ -45,7 +45,7 @@ impl DiskTier {
         self.check_budget();
     }
 
-    /// Wakes the thread if memory is over the budget. Called after every change of a table.
+    /// Wakes the thread if memory is over the budget. Called after every change to a table.
     pub(crate) fn check_budget(&self) {
         if self.resident_bytes() > self.marks.begin_bytes && !self.is_asked.swap(true, Ordering::AcqRel) {
             self.unpark();
@@ -119,7 +119,7 @@ impl DiskTier {
     }
 }
 
-/// The share of `whole` that corresponds to `of` out of `all`.
+/// Returns the share of `whole` that corresponds to `of` out of `all`.
 pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(whole).min(whole)

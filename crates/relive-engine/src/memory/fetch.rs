@@ -63,12 +63,12 @@ fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
 }
 
 impl Fetch {
-    /// The number of samples.
+    /// Returns the number of samples.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// The samples, whether or not their data has been read.
+    /// Returns the samples, whether or not their data has been read.
     pub(crate) fn into_samples(self) -> Vec<Sampled> {
         self.samples
     }

@@ -10,7 +10,7 @@
 pub(crate) struct Marks {
     /// Above this, chunks move to disk.
     pub(crate) begin_bytes: u64,
-    /// Chunks move until memory is down to this. The gap prevents the clock hand from starting for every insert.
+    /// Chunks move until memory is down to this size. The gap prevents the clock hand from starting for every insert.
     pub(crate) end_bytes: u64,
     /// Above this, writers wait, and reads from disk free all the memory that they need.
     pub(crate) gate_bytes: u64,

@@ -7,7 +7,7 @@ use relive_tensor::Chunk;
 
 use crate::sync::Mutex;
 
-/// Chunks that are checked under one lock.
+/// The number of chunks that are checked under one lock.
 const EXAMINED_PER_LOCK: usize = 256;
 
 /// The chunks in the order in which they were read back. A chunk that was read since the last pass moves to the end, so
@@ -36,7 +36,7 @@ impl Returned {
         Self(Mutex::new(ReturnedQueue::default()))
     }
 
-    /// Bytes of all frames.
+    /// Returns the bytes of all frames.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.0.lock().size_bytes
     }

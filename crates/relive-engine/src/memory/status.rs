@@ -14,7 +14,7 @@ pub struct MemoryStatus {
     pub max_bytes: Option<u64>,
     /// The bytes in memory at which writers wait: the bound, or a sixteenth less with a disk tier.
     pub gate_bytes: Option<u64>,
-    /// Bytes that writers are about to send, already counted against the bound.
+    /// The number of bytes that writers are about to send, already counted against the bound.
     pub reserved_bytes: u64,
     /// Writers that wait for memory, longest wait first.
     pub waiters: Vec<MemoryWaiter>,
@@ -34,7 +34,7 @@ pub struct MemoryWaiter {
 }
 
 impl MemoryStatus {
-    /// The condition that the waiters wait for, as text.
+    /// Returns the condition that the waiters wait for, as text.
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);
@@ -51,7 +51,7 @@ impl MemoryStatus {
     }
 }
 
-/// The bound as text.
+/// Returns the bound as text.
 pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
     match (max_bytes, gate_bytes) {
         (Some(max), Some(gate)) if gate < max => {
@@ -62,7 +62,7 @@ pub(crate) fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
     }
 }
 
-/// A number of bytes as text: `7.9 GB`.
+/// Returns a number of bytes as text: `7.9 GB`.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     let (mut value, mut unit) = (number as f64, "B");

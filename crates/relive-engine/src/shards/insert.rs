@@ -9,8 +9,8 @@ use super::sharded::ShardedTable;
 use crate::error::EngineError;
 use crate::table::{Accepted, Confirmations};
 
-/// Items per shard that are collected before they are inserted: few enough that most shards insert all of theirs under
-/// one lock.
+/// The number of items per shard that are collected before they are inserted: few enough that most shards insert all of
+/// theirs under one lock.
 const STAGE_PER_SHARD: usize = 32;
 
 /// Items that are collected for their shards.
@@ -57,8 +57,8 @@ impl ShardedTable {
         accepted
     }
 
-    /// The items that can be inserted in any order. An item with a refused priority forms its own stage, so that the
-    /// items before it are inserted and those after it are not.
+    /// Returns the items that can be inserted in any order. An item with a refused priority forms its own stage, so
+    /// that the items before it are inserted and those after it are not.
     fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
         let is_first_accepted = self.accepts(first.priority);
         let mut stage = Stage::new();

@@ -1,6 +1,6 @@
 //! Maps items to shards, and bounds the items of each shard.
 
-/// The shard of an item, out of `shards`.
+/// Returns the shard of an item, out of `shards`.
 ///
 /// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
 /// step of MurmurHash3), with a different function than in the shards' own hash tables.
@@ -29,8 +29,8 @@ pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     sizes
 }
 
-/// The minimum for each shard, at least one item; the sum is at most `max_size`, which is at least the number of
-/// shards.
+/// Returns the minimum for each shard, at least one item; the sum is at most `max_size`, which is at least the number
+/// of shards.
 fn least_sizes(max_size: u64, held: &[u64]) -> Vec<u64> {
     let mut least = vec![1; held.len()];
     if held.iter().sum::<u64>() > max_size {

@@ -12,8 +12,8 @@ use super::sharded::{ShardedTable, rules_of_shard};
 use crate::memory::Memory;
 
 impl ShardedTable {
-    /// A table with this content, and the number of items that were evicted: those beyond `max_size`, chosen by the
-    /// removers.
+    /// Returns a table with this content, and the number of items that were evicted: those beyond `max_size`, chosen by
+    /// the removers.
     ///
     /// # Errors
     /// Same as [`Table::restored`].

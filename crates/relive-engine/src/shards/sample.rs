@@ -126,7 +126,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// The shards' weights; `None` if no shard can provide a sample.
+    /// Returns the shards' weights; `None` if no shard can provide a sample.
     fn weights(&self, sizes: SizesFrom) -> Option<Weights> {
         match sizes {
             SizesFrom::Published => Some(Weights::published(self.published())),
@@ -142,8 +142,8 @@ impl ShardedTable {
         }
     }
 
-    /// The number of samples that the rate limiter allows in a row while the table holds `size` items: each sample may
-    /// be its item's last, so the table may shrink by one item after each sample.
+    /// Returns the number of samples that the rate limiter allows in a row while the table holds `size` items: each
+    /// sample may be its item's last, so the table may shrink by one item after each sample.
     fn allowed(&self, size: u64) -> usize {
         let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);
         match size.checked_sub(required) {
@@ -153,7 +153,7 @@ impl ShardedTable {
         }
     }
 
-    /// The condition that blocks one sample while the table holds `size` items.
+    /// Returns the condition that blocks one sample while the table holds `size` items.
     pub(super) fn shortfall(&self, size: u64) -> Option<Shortfall> {
         let required = self.config.rate_limiter.min_size_to_sample;
         let size = i64::try_from(size).unwrap_or(i64::MAX);

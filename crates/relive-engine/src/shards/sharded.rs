@@ -52,7 +52,7 @@ impl ShardedTable {
         Ok(Self::of(config, common, shards, rng, memory))
     }
 
-    /// The table made of these shards.
+    /// Returns the table made of these shards.
     pub(super) fn of(
         config: TableConfig,
         common: Common,
@@ -74,7 +74,7 @@ impl ShardedTable {
         &self.cores
     }
 
-    /// The core that keeps the data that is not divided among the shards.
+    /// Returns the core that keeps the data that is not divided among the shards.
     pub(crate) fn front(&self) -> &TableCore {
         self.cores.first().expect("a table has at least one shard")
     }
@@ -83,7 +83,7 @@ impl ShardedTable {
         shard_of(key, self.cores.len())
     }
 
-    /// The core that holds the item with this key, if the item exists.
+    /// Returns the core that holds the item with this key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         self.cores.get(self.place(key)).unwrap_or(self.front())
     }
@@ -124,7 +124,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// The chunks of all items, each counted once.
+    /// Returns the chunks of all items, each counted once.
     pub(crate) fn bytes(&self) -> AccountSnapshot {
         self.common.lock().bytes()
     }

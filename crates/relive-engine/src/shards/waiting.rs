@@ -1,8 +1,8 @@
 //! The requests that wait for samples of a sharded table.
 //!
 //! No wake-up is lost: a request first records that it waits, and then checks each shard under its lock; a thread that
-//! changes a shard checks for waiters after it releases the lock. Whichever of the two locks a shard second sees the
-//! effect of the first.
+//! changes a shard checks for waiters after it releases the lock. Of the two, the one that locks a shard second sees
+//! the effect of the other.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -130,7 +130,7 @@ impl ShardedTable {
         wakers.for_each(Waker::wake);
     }
 
-    /// The condition that blocks one sample, by the latest published values.
+    /// Returns the condition that blocks one sample, by the latest published values.
     pub(super) fn published_shortfall(&self) -> Option<Shortfall> {
         self.shortfall(self.published().map(Published::items).sum())
     }

@@ -23,7 +23,7 @@ impl Weights {
         Self::of(shards.map(|shard| (shard.items(), shard.weight())))
     }
 
-    /// The weights, from each shard's number of items and sum of weights.
+    /// Returns the weights, from each shard's number of items and sum of weights.
     pub(super) fn of(shards: impl Iterator<Item = (u64, f64)>) -> Self {
         let (items, weights) = shards.unzip();
         let mut all = Self { items, weights, ..Self::default() };
@@ -55,12 +55,12 @@ impl Weights {
         last
     }
 
-    /// The probability of drawing a shard.
+    /// Returns the probability of drawing a shard.
     pub(super) fn share(&self, shard: usize) -> f64 {
         self.weights.get(shard).map_or(0.0, |weight| weight / self.total)
     }
 
-    /// Number of items in the other shards.
+    /// Returns the number of items in the other shards.
     pub(super) fn others(&self, shard: usize) -> u64 {
         self.size - self.items.get(shard).copied().unwrap_or(0)
     }

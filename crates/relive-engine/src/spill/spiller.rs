@@ -9,14 +9,14 @@ use super::sweep::{Step, Sweep};
 use crate::catalogue::Catalogue;
 use crate::memory::{DiskTier, part};
 
-/// Maximum number of bytes that are stored at once: the size of a file.
+/// The maximum number of bytes that are stored at once: the size of a file.
 const MAX_STEP_BYTES: u64 = 32 << 20;
 
-/// Minimum number of bytes that are stored at once.
+/// The minimum number of bytes that are stored at once.
 const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// Slots that the clock hand passes in a step if most chunks in memory were read back from disk; those chunks are found
-/// without the hand.
+/// The number of slots that the clock hand passes in a step if most chunks in memory were read back from disk; those
+/// chunks are found without the hand.
 const FEW_PLACES: usize = 2_048;
 
 /// Rounds of the hand that find nothing before the thread waits: the first round only clears the marks of recent reads.
@@ -83,8 +83,8 @@ impl Spiller<'_> {
         self.compact()
     }
 
-    /// The next chunks to move: chunks that were never on disk and chunks that were read back, in proportion to their
-    /// bytes in memory, so that neither kind displaces the other.
+    /// Returns the next chunks to move: chunks that were never on disk and chunks that were read back, in proportion to
+    /// their bytes in memory, so that neither kind displaces the other.
     fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);

@@ -6,7 +6,7 @@ use relive_tensor::Chunk;
 
 use crate::table::TableCore;
 
-/// Slots that are scanned under one lock: a few tens of microseconds of work.
+/// The number of slots that are scanned under one lock: a few tens of microseconds of work.
 const SLOTS_PER_LOCK: usize = 256;
 
 /// The position of the hand. The hand passes items in the order of their slots, which is roughly insertion order. A

@@ -1,4 +1,4 @@
-//! The structure of a table's items, as far as the writers have declared it.
+//! The structure of a table's items, if the signature or a writer has declared it.
 //!
 //! An item is a list of columns. The structure around them, above all the names, is stored once per table.
 
@@ -17,7 +17,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The structure of an empty table. As in dm-reverb, a signature without leaves has no structure.
+    /// Returns the structure of an empty table. As in dm-reverb, a signature without leaves has no structure.
     pub(crate) fn of(config: &TableConfig) -> Self {
         let signature = config.signature.as_deref().filter(|signature| !signature.is_empty());
         let kept = signature.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));

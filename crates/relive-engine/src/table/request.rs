@@ -11,11 +11,11 @@ use crate::limits::MAX_SAMPLES_PER_REQUEST;
 /// A request for samples.
 #[derive(Debug, Clone)]
 pub struct SampleRequest {
-    /// Maximum number of samples, at least 1.
+    /// The maximum number of samples, at least 1.
     pub limit: usize,
     /// The batch ends once the encoded chunks of its samples reach this many bytes.
     pub max_bytes: u64,
-    /// Maximum time to wait for the first sample; `None` waits until the table is closed.
+    /// The maximum time to wait for the first sample; `None` waits until the table is closed.
     pub timeout: Option<Duration>,
     /// The caller, as shown in the list of waiters.
     pub who: Arc<str>,
@@ -43,7 +43,8 @@ impl SampleRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Accepted {
-    /// Inserts that are still waiting; their outcomes are reported to the [`Confirmations`](crate::Confirmations).
+    /// The number of inserts that are still waiting; their outcomes are reported to the
+    /// [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
     /// Whether so many inserts wait in the table that the server should stop reading its streams.
     pub saturated: bool,

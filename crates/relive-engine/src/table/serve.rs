@@ -1,4 +1,4 @@
-//! Serves the waiters of a table: inserts and samples alternate, each queue in order, until no operation can proceed.
+//! Serves a table's waiters: inserts and samples alternate, each queue in order, until no operation can proceed.
 
 use std::time::Instant;
 
@@ -103,8 +103,8 @@ impl State {
     }
 }
 
-/// The size of a sample within its batch: its chunks, and its slices beyond the usual few, which are sent with every
-/// sample.
+/// Returns the size of a sample within its batch: its chunks, and its slices beyond the usual few, which are sent with
+/// every sample.
 pub(crate) fn cost_bytes(trajectory: &Trajectory) -> u64 {
     let slices = trajectory.num_slices().saturating_sub(USUAL_SLICES) as u64;
     trajectory.encoded_size_bytes() + slices * SLICE_BYTES

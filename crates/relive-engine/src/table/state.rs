@@ -59,7 +59,7 @@ pub(crate) struct WaitingSample {
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
-    /// A request without samples.
+    /// Creates a request without samples.
     pub(crate) fn new(
         id: u64,
         request: SampleRequest,
@@ -125,7 +125,8 @@ impl State {
 }
 
 impl Slot<SampleResult> {
-    /// The result of a request after its deadline: an error, or its samples if it was served at the last moment.
+    /// Returns the result of a request after its deadline: an error, or its samples if it was served at the last
+    /// moment.
     pub(crate) fn take_after_deadline(
         &self,
         table: &str,

@@ -16,7 +16,7 @@ use crate::limits::MAX_LISTED_WAITERS;
 pub enum Operation {
     /// Inserting an item.
     Insert,
-    /// Taking a batch of samples.
+    /// Takes a batch of samples.
     Sample,
 }
 
@@ -40,7 +40,7 @@ pub struct WaiterInfo {
 pub struct TableStatus {
     /// Configuration, sizes and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`, where inserts from before a change of the ratio count with the old
+    /// `inserts * samples_per_insert - samples`, where inserts from before a change to the ratio count with the old
     /// ratio.
     pub limiter_cursor: f64,
     /// The chunks of the items, each counted once.
@@ -55,7 +55,7 @@ pub struct TableStatus {
     pub insert_shortfall: Option<Shortfall>,
     /// The condition that would block a sample now.
     pub sample_shortfall: Option<Shortfall>,
-    /// Samples that were taken for callers that no longer exist.
+    /// The number of samples that were taken for callers that no longer exist.
     pub undelivered_samples: u64,
     /// The number of waiting inserts.
     pub waiting_inserts: usize,
@@ -88,7 +88,7 @@ impl TableCore {
         self.shared.state.lock().table.sample_shortfall()
     }
 
-    /// Bytes of the table's chunks that are in memory.
+    /// Returns the bytes of the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.shared.state.lock().table.bytes().resident_bytes()
     }

@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 
 /// The tables of an engine, for inserts that extensions request.
 pub(crate) trait Peers: Send + Sync {
-    /// The core that holds the item with this key in the table `name`.
+    /// Returns the core that holds the item with this key in the table `name`.
     fn core_of(&self, name: &str, key: u64) -> Option<TableCore>;
 
     /// Serves the waiters for changes in a part of the table `name`.
@@ -56,7 +56,7 @@ impl TableCore {
         Self::of(table, rng, memory, None)
     }
 
-    /// A table that is one of several shards.
+    /// Returns a table that is one of several shards.
     pub(crate) fn shard(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
         let published = Published::of(&table);
         Self::of(table, rng, memory, Some(published))

@@ -7,7 +7,7 @@ use relive_engine::{Confirmations, Engine, Outcome, SampleRequest, TableHandle};
 use relive_table::{NewItem, RateLimiterConfig, SelectorKind, TableConfig};
 use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 
-/// An item of one step whose only value is the key.
+/// Returns an item of one step whose only value is the key.
 pub fn item(key: u64) -> NewItem {
     let rows = Tensor::from_slice(&[key], [1]).unwrap();
     let range = SequenceRange { episode_id: key, start: 0, end: 0, sparse: false };
@@ -19,12 +19,12 @@ pub fn item(key: u64) -> NewItem {
     NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
 }
 
-/// A table from which every item is sampled once, in order.
+/// Returns a table from which every item is sampled once, in order.
 pub fn queue(size: u32) -> (Engine, TableHandle) {
     engine(TableConfig::queue("queue", size))
 }
 
-/// A table that needs `min_size` items before it can be sampled.
+/// Returns a table that needs `min_size` items before it can be sampled.
 pub fn min_size(min_size: i64) -> (Engine, TableHandle) {
     let limiter = RateLimiterConfig::min_size(min_size).unwrap();
     engine(TableConfig::new("replay").sampler(SelectorKind::Fifo).rate_limiter(limiter))
@@ -56,7 +56,7 @@ impl Writer {
         self.table.insert(items, &who, &self.confirmations, &mut self.confirmed).unwrap().deferred
     }
 
-    /// The outcomes that were reported after their inserts had returned.
+    /// Returns the outcomes that were reported after their inserts had returned.
     pub fn settled(&self) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         let cx = Context::from_waker(Waker::noop());
@@ -64,7 +64,7 @@ impl Writer {
         outcomes
     }
 
-    /// The confirmed keys among these outcomes.
+    /// Returns the confirmed keys among these outcomes.
     pub fn settled_keys(&self) -> Vec<u64> {
         self.settled().into_iter().map(Result::unwrap).collect()
     }

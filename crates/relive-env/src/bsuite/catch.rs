@@ -12,8 +12,8 @@ use crate::timestep::TimeStep;
 /// A ball falls one row per step, in a column drawn at the start; the paddle below moves left (0), stays (1) or moves
 /// right (2).
 ///
-/// Observations are the board, `[10, 5]`, with 1 at ball and paddle. The last of nine steps earns 1 if the paddle is
-/// below the ball, otherwise -1.
+/// Observations are the board, `[10, 5]`, with 1 at the places of the ball and the paddle. The last of nine steps earns
+/// 1 if the paddle is below the ball, otherwise -1.
 pub type Catch = Native<CatchTask>;
 
 /// The task of [`Catch`].
@@ -29,7 +29,7 @@ pub struct CatchTask {
 }
 
 impl Catch {
-    /// A board of ten rows and five columns.
+    /// Creates a board of ten rows and five columns.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::from(CatchTask::with_board(10, 5, seed))

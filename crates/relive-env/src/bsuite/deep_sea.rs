@@ -38,7 +38,7 @@ pub struct DeepSeaTask {
 }
 
 impl DeepSea {
-    /// The deterministic variant. `mapping_seed` determines the action that moves right in each cell.
+    /// Creates the deterministic variant. `mapping_seed` determines the action that moves right in each cell.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a size of 0, or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
@@ -46,7 +46,7 @@ impl DeepSea {
         Ok(Self::from(DeepSeaTask::with_kind(size, true, mapping_seed, seed)?))
     }
 
-    /// The stochastic variant, with noise from a seed's stream.
+    /// Returns the stochastic variant, with noise from a seed's stream.
     ///
     /// # Errors
     /// Same as [`DeepSea::new`].
@@ -72,7 +72,7 @@ impl DeepSeaTask {
         })
     }
 
-    /// The action that moves right at the diver's position.
+    /// Returns the action that moves right at the diver's position.
     #[must_use]
     pub fn action_right(&self) -> Option<u32> {
         self.right.get((self.row * self.size + self.column) as usize).copied()

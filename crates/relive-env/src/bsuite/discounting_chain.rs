@@ -13,7 +13,8 @@ const PAID_AFTER: [u32; 5] = [1, 3, 10, 30, 100];
 const STEPS: u32 = 100;
 const BONUS: f64 = 0.1;
 
-/// The first action chooses one of five chains, which pays 1 after 1, 3, 10, 30 or 100 steps; one of them pays 1.1.
+/// The first action chooses one of five chains, which pays 1 after 1, 3, 10, 30 or 100 steps; one of the chains pays
+/// 1.1.
 ///
 /// Observations are the chosen chain (-1 before the first action) and time / 100, `[1, 2]`. An episode has 100 steps.
 pub type DiscountingChain = Native<DiscountingChainTask>;

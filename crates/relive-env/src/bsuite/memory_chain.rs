@@ -32,7 +32,7 @@ pub struct MemoryChainTask {
 }
 
 impl MemoryChain {
-    /// A chain of `memory_length` with `num_bits` bits, drawn from a seed's stream.
+    /// Creates a chain of `memory_length` with `num_bits` bits, drawn from a seed's stream.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for sizes of 0 or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).

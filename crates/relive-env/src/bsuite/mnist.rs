@@ -47,7 +47,7 @@ struct Digits {
 }
 
 impl Mnist {
-    /// Images of the training set in a folder with `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
+    /// Loads images of the training set in a folder with `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
     ///
     /// # Errors
     /// [`EnvError::Setting`] with the file: it cannot be read, or is not a file of MNIST.
@@ -56,10 +56,10 @@ impl Mnist {
         Ok(Self::from(MnistTask { digits, rng, label: 0, total_regret: 0.0 }))
     }
 
-    /// Images from the folder that the environment variable `RELIVE_MNIST` names.
+    /// Loads images from the folder that the environment variable `RELIVE_MNIST` names.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new); also if the variable is not set.
+    /// The errors of [`new`](Self::new), or the variable is not set.
     pub(super) fn of_variable(seed: u32) -> Result<Self, EnvError> {
         match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(folder) => Self::new(Path::new(&folder), seed),
@@ -105,8 +105,8 @@ impl Digits {
     }
 }
 
-/// The bytes after the header of a file with rows of this shape. The header is the magic number, the number of rows,
-/// and the shape, each as 32 bits.
+/// Returns the bytes after the header of a file whose rows have this shape. The header is the magic number, the number
+/// of rows, and the shape, each as 32 bits.
 fn content(path: &Path, magic: u32, shape: &[u32]) -> Result<Vec<u8>, EnvError> {
     let bytes = std::fs::read(path).map_err(|error| refused(path, "an unpacked MNIST file", error))?;
     let number = |at: usize| bytes.get(4 * at..4 * at + 4)?.try_into().ok().map(u32::from_be_bytes);
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{Action, Buffer, Environment, conformance};
 
-    /// A folder with images of these digits, three of them, whose pixels are all 0, 127 and 128.
+    /// Returns a folder with images of these digits, three of them, whose pixels are all 0, 127 and 128.
     fn files(name: &str, labels: &[u8]) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("relive-mnist-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

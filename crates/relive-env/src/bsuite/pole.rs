@@ -53,7 +53,7 @@ impl Pole {
         self.seconds += STEP_SECONDS;
     }
 
-    /// The height of the tip: 1 upright, -1 hanging.
+    /// Returns the height of the tip: 1 upright, -1 hanging.
     #[inline]
     pub(super) fn height(&self) -> f64 {
         self.angle.cos()

@@ -7,7 +7,7 @@ use crate::task::Native;
 
 /// Sums over all episodes so far, from which bsuite scores agents.
 pub trait Totals {
-    /// The names, as in bsuite's log files, and values of all totals.
+    /// Returns the names, as in bsuite's log files, and values of all totals.
     fn totals(&self) -> Vec<(&'static str, f64)>;
 }
 

@@ -20,7 +20,7 @@ pub enum Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// The action as a choice in `0..num_values`.
+    /// Returns the action as a choice in `0..num_values`.
     ///
     /// # Errors
     /// [`EnvError::Action`] if it is not a valid choice.
@@ -35,7 +35,7 @@ impl<'a> Action<'a> {
         choice.ok_or_else(|| self.refused(&ArraySpec::discrete("", num_values)))
     }
 
-    /// The action as `count` numbers. This does not check bounds.
+    /// Returns the action as `count` numbers. This does not check bounds.
     ///
     /// # Errors
     /// [`EnvError::Action`] if it is not an array of `count` float32.

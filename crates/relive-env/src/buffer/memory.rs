@@ -76,7 +76,7 @@ impl Buffer {
         self.places.len()
     }
 
-    /// All rows of a leaf, contiguous.
+    /// Returns all rows of a leaf, contiguous.
     ///
     /// # Errors
     /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
@@ -85,7 +85,7 @@ impl Buffer {
         Ok(bytemuck::cast_slice(&self.bytes()[self.all_rows(place)]))
     }
 
-    /// All rows of a leaf, contiguous and mutable.
+    /// Returns all rows of a leaf, contiguous and mutable.
     ///
     /// # Errors
     /// Same as [`Buffer::leaf`].
@@ -94,20 +94,20 @@ impl Buffer {
         Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))
     }
 
-    /// All rows of a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns all rows of a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&[u8]> {
         let place = *self.places.get(index)?;
         self.bytes().get(self.all_rows(place))
     }
 
-    /// All rows of a leaf as mutable little-endian bytes; `None` if the leaf does not exist.
+    /// Returns all rows of a leaf as mutable little-endian bytes; `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let range = self.all_rows(*self.places.get(index)?);
         self.bytes_mut().get_mut(range)
     }
 
-    /// The first row, which is the whole of a one-row buffer.
+    /// Returns the first row, which is the whole of a one-row buffer.
     ///
     /// # Panics
     /// If there are no rows.
@@ -116,7 +116,7 @@ impl Buffer {
         self.row(0)
     }
 
-    /// The first row, for writing.
+    /// Returns the first row, for writing.
     ///
     /// # Panics
     /// If there are no rows.
@@ -220,7 +220,7 @@ impl Buffer {
     }
 }
 
-/// The end of a leaf with `rows` rows that starts at `start`; `None` beyond the limit.
+/// Returns the end of a leaf with `rows` rows that starts at `start`; `None` beyond the limit.
 fn end_of(start: usize, cell_bytes: usize, rows: usize) -> Option<usize> {
     let bytes = cell_bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGNMENT)?;
     start.checked_add(bytes).filter(|end| *end <= MAX_BUFFER_BYTES)

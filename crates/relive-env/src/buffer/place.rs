@@ -8,9 +8,9 @@ use crate::error::{EnvError, Mismatch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) dtype: DType,
-    /// Offset of its first row, in bytes.
+    /// The offset of its first row, in bytes.
     pub(super) start: usize,
-    /// Bytes of one row.
+    /// The number of bytes of one row.
     pub(super) cell_bytes: usize,
 }
 

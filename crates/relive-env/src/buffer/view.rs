@@ -26,7 +26,7 @@ impl<'a> View<'a> {
         Self { places, bytes, row }
     }
 
-    /// A row without leaves.
+    /// Returns a row without leaves.
     #[must_use]
     pub fn empty() -> View<'static> {
         View { places: &[], bytes: &[], row: 0 }
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         self.places.len()
     }
 
-    /// Type of a leaf's elements; `None` if the leaf does not exist.
+    /// Returns the type of a leaf's elements; `None` if the leaf does not exist.
     #[must_use]
     pub fn dtype(&self, index: usize) -> Option<DType> {
         self.places.get(index).map(|place| place.dtype)
@@ -48,7 +48,7 @@ impl<'a> View<'a> {
         self.places
     }
 
-    /// The elements of a leaf, row-major.
+    /// Returns the elements of a leaf, row-major.
     ///
     /// # Errors
     /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         Ok(bytemuck::cast_slice(&self.bytes[range(place, self.row)]))
     }
 
-    /// A leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&'a [u8]> {
         self.bytes.get(range(*self.places.get(index)?, self.row))
@@ -80,7 +80,7 @@ impl<'a> ViewMut<'a> {
         self.places
     }
 
-    /// The elements of a leaf, row-major.
+    /// Returns the elements of a leaf, row-major.
     ///
     /// # Errors
     /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
@@ -90,18 +90,18 @@ impl<'a> ViewMut<'a> {
         Ok(bytemuck::cast_slice_mut(&mut self.bytes[range(place, self.row)]))
     }
 
-    /// A leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(range(*self.places.get(index)?, self.row))
     }
 
-    /// The row's current contents.
+    /// Returns the row's current contents.
     #[must_use]
     pub fn as_view(&self) -> View<'_> {
         View { places: self.places, bytes: self.bytes, row: self.row }
     }
 
-    /// The same row, for a call that consumes its view.
+    /// Returns the same row, for a call that consumes its view.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
         ViewMut { places: self.places, bytes: self.bytes, row: self.row }
     }

@@ -18,7 +18,7 @@ const GRAVITY: f64 = 9.8;
 /// Distance of a link's centre of mass from its joint; links have length, mass and moment of inertia 1.
 const CENTRE: f64 = 0.5;
 const STEP_SECONDS: f64 = 0.2;
-/// Maximum steps of an episode of Acrobot-v1.
+/// The maximum steps of an episode of Acrobot-v1.
 const MAX_STEPS: u32 = 500;
 
 /// Angle of the first link, angle of the second relative to the first, and their velocities.
@@ -61,7 +61,7 @@ impl AcrobotTask {
     }
 }
 
-/// The derivative of a pose, by the equations of Sutton and Barto's book.
+/// Returns the derivative of a pose, from the equations in Sutton and Barto's book.
 fn change(pose: Pose, torque: f64) -> Pose {
     let [first, second, first_speed, second_speed] = pose;
     let (sin, cos) = (second.sin(), second.cos());

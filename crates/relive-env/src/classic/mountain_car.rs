@@ -15,7 +15,7 @@ const MAX_SPEED: f64 = 0.07;
 const GOAL: f64 = 0.5;
 const FORCE: f64 = 0.001;
 const GRAVITY: f64 = 0.0025;
-/// Maximum steps of an episode of MountainCar-v0.
+/// The maximum steps of an episode of MountainCar-v0.
 const MAX_STEPS: u32 = 200;
 
 /// An underpowered car in a valley, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore, 1990).

@@ -16,7 +16,7 @@ const MAX_SPEED: f64 = 0.07;
 const GOAL: f64 = 0.45;
 const POWER: f64 = 0.0015;
 const GRAVITY: f64 = 0.0025;
-/// Maximum steps of an episode of MountainCarContinuous-v0.
+/// The maximum number of steps in an episode of MountainCarContinuous-v0.
 const MAX_STEPS: u32 = 999;
 
 /// An underpowered car in a valley, pushed by a force in `[-1, 1]`: MountainCarContinuous-v0.
@@ -67,7 +67,8 @@ fn single(value: f64) -> f64 {
 }
 
 impl MountainCarContinuousTask {
-    /// The change of the velocity. A force within its bounds is a float32, and so are the numbers computed from it.
+    /// Returns the change of the velocity. A force within its bounds is a float32, and so are the numbers computed from
+    /// it.
     fn push(&self, force: f32, precision: Precision) -> f64 {
         let angle = precision.round(3.0 * self.position);
         let gravity = GRAVITY * angle.cos();

@@ -17,7 +17,7 @@ const MAX_TORQUE: f32 = 2.0;
 const STEP_SECONDS: f64 = 0.05;
 /// Gravity of 10 on a rod of length and mass 1: 3g / 2l.
 const PULL: f64 = 15.0;
-/// Steps of an episode of Pendulum-v1.
+/// The number of steps in an episode of Pendulum-v1.
 const MAX_STEPS: u32 = 200;
 
 /// A pendulum that should stand upright, turned by a torque in `[-2, 2]`: Pendulum-v1.

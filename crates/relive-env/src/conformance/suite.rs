@@ -1,4 +1,4 @@
-//! Runs all rules in turn.
+//! Runs all rules, one after another.
 
 use super::{Violation, rules};
 use crate::environment::Environment;

@@ -13,7 +13,7 @@ use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
 const STEP_SECONDS: f64 = 0.01;
-/// Length of each arm, which has a mass of 1.
+/// The length of each arm, which has a mass of 1.
 const LENGTH: f64 = 1.0;
 const HALF_LENGTH: f64 = 0.5;
 /// Moment of inertia of an arm around its end.
@@ -50,7 +50,7 @@ impl AcrobotSwingup {
     }
 }
 
-/// The derivative of a pose under a torque in the elbow, by Lagrange's equations of two rods.
+/// Returns the derivative of a pose while a torque acts on the elbow, from Lagrange's equations for two rods.
 fn change([upper, lower, upper_turning, lower_turning]: Pose, torque: f64) -> Pose {
     let (sin, cos) = (upper - lower).sin_cos();
     let coupling = LENGTH * HALF_LENGTH;

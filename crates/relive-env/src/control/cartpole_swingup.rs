@@ -23,7 +23,7 @@ const RAIL_DAMPING: f64 = 5e-4;
 const HINGE_DAMPING: f64 = 2e-6;
 /// Force of an action of 1, in newtons.
 const FORCE: f64 = 10.0;
-/// Length of the rail on either side.
+/// The length of the rail on either side.
 const RAIL: f64 = 1.8;
 
 /// Swing up a pole that initially hangs from a cart, and hold it above the middle of the rail: the Control Suite's
@@ -53,7 +53,7 @@ impl CartpoleSwingup {
     }
 }
 
-/// The derivative of a pose under a force on the cart, by Lagrange's equations of cart and rod.
+/// Returns the derivative of a pose while a force acts on the cart, from Lagrange's equations for the cart and the rod.
 fn change(pose: Pose, force: f64) -> Pose {
     let [_, angle, speed, turning] = pose;
     let (sin, cos) = angle.sin_cos();

@@ -6,27 +6,27 @@ use crate::random::Generator;
 use crate::spec::ArraySpec;
 use crate::timestep::TimeStep;
 
-/// Steps of an episode.
+/// The number of steps in an episode.
 const MAX_STEPS: u32 = 1000;
 
 pub(super) const GRAVITY: f64 = 9.81;
 
-/// The spec of actions: one number in `[-1, 1]`.
+/// Returns the spec of actions: one number in `[-1, 1]`.
 pub(super) fn actions() -> ArraySpec {
     ArraySpec::new("action", DType::Float32, [1]).bounded(-1.0, 1.0)
 }
 
-/// The action's number, clipped to its bounds.
+/// Returns the action's number, clipped to its bounds.
 pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
 
-/// The answer to a step, which is the last one at the time limit.
+/// Returns the answer to a step, which is the last one at the time limit.
 pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }
 
-/// A standard normal number (Box and Muller 1958).
+/// Returns a standard normal number (Box and Muller 1958).
 pub(super) fn normal(stream: &mut Generator) -> f64 {
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();
     radius * (std::f64::consts::TAU * stream.random()).cos()

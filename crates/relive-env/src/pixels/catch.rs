@@ -11,19 +11,19 @@ use crate::spec::{ArraySpec, EnvironmentSpec};
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Height and width of the screen.
+/// The height and width of the screen.
 const SCREEN: u32 = 84;
 
-/// Width and height of a cell, in pixels.
+/// The width and height of a cell, in pixels.
 const CELL: u32 = 4;
 
 /// Cells per row, and number of rows.
 const CELLS: u32 = SCREEN / CELL;
 
-/// Width of the paddle, in cells.
+/// The width of the paddle, in cells.
 const PADDLE: u32 = 3;
 
-/// Steps of an episode.
+/// The number of steps in an episode.
 const STEPS: u32 = CELLS - 1;
 
 /// A one-cell ball falls one row per step, in a column drawn at the start. The three-cell paddle in the last row moves

@@ -32,21 +32,21 @@ impl Generator {
         self.bits.next_u64()
     }
 
-    /// A number in `[0, 1)` with 53 random bits.
+    /// Returns a number in `[0, 1)` with 53 random bits.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub fn random(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// A number in `[low, high)`.
+    /// Returns a number in `[low, high)`.
     #[inline]
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random()
     }
 
-    /// A number in `0..count`, or 0 if that range is empty. This method is fast, and not one of numpy's. Probabilities
-    /// deviate from uniform by less than one in 2³².
+    /// Returns a number in `0..count`, or 0 if that range is empty. This method is fast, and not one of numpy's.
+    /// Probabilities deviate from uniform by less than one in 2³².
     #[inline]
     pub fn below(&mut self, count: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(count)) >> 32) as u32

@@ -40,7 +40,7 @@ impl Mt19937 {
         word ^ (word >> 18)
     }
 
-    /// Generates the next words, and returns the first of them.
+    /// Generates the next words, and returns the first word.
     #[cold]
     fn turn(&mut self) -> u32 {
         let words = &mut self.words;

@@ -35,7 +35,7 @@ impl RandomState {
         self.bits.next_u32()
     }
 
-    /// A number in `[0, 1)` with 53 random bits.
+    /// Returns a number in `[0, 1)` with 53 random bits.
     #[inline]
     pub fn random_sample(&mut self) -> f64 {
         let high = f64::from(self.next_u32() >> 5);
@@ -43,20 +43,21 @@ impl RandomState {
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
     }
 
-    /// A number in `[low, high)`.
+    /// Returns a number in `[low, high)`.
     #[inline]
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random_sample()
     }
 
-    /// An integer in `low..high`; `low` if the range is empty. If there is only one possible value, nothing is drawn.
+    /// Returns an integer in `low..high`; `low` if the range is empty. If there is only one possible value, nothing is
+    /// drawn.
     #[inline]
     pub fn randint(&mut self, low: i64, high: i64) -> i64 {
         let range = high.wrapping_sub(low).cast_unsigned();
         if high <= low { low } else { low.wrapping_add_unsigned(self.masked(range - 1)) }
     }
 
-    /// An integer in `0..=max`; larger ones are rejected and drawn again.
+    /// Returns an integer in `0..=max`; larger ones are rejected and drawn again.
     #[inline]
     fn masked(&mut self, max: u64) -> u64 {
         if max == 0 {
@@ -127,7 +128,7 @@ impl RandomState {
         hits
     }
 
-    /// A sample from the standard normal distribution, by Marsaglia's polar method.
+    /// Returns a sample from the standard normal distribution, by Marsaglia's polar method.
     pub fn standard_normal(&mut self) -> f64 {
         if let Some(second) = self.gauss.take() {
             return second;
@@ -152,7 +153,7 @@ impl RandomState {
         }
     }
 
-    /// The numbers `0..n` in a random order.
+    /// Returns the numbers `0..n` in a random order.
     #[must_use]
     pub fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
@@ -160,7 +161,7 @@ impl RandomState {
         order
     }
 
-    /// An index into `weights`, with probability proportional to its weight.
+    /// Returns an index into `weights`, with probability proportional to its weight.
     pub fn choice_weighted(&mut self, weights: &[f64]) -> usize {
         let sums: Vec<f64> = weights
             .iter()

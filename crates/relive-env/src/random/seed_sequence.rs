@@ -3,7 +3,7 @@
 const POOL: usize = 4;
 const SHIFT: u32 = 16;
 
-/// The seed words of a generator.
+/// Returns the seed words of a generator.
 pub(super) fn generate<const N: usize>(seed: u64) -> [u64; N] {
     let pool = mix(seed);
     let mut constant = 0x8b51_f9dd_u32;

@@ -18,9 +18,9 @@ use crate::error::{EnvError, Mismatch};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArraySpec {
-    /// Name of the leaf; may be empty.
+    /// The name of the leaf; may be empty.
     pub name: String,
-    /// Type of its elements; must not be a string.
+    /// The type of its elements; must not be a string.
     pub dtype: DType,
     /// Sizes of its dimensions.
     pub shape: Shape,
@@ -35,9 +35,9 @@ pub enum Domain {
     Any,
     /// Each element is between its bounds, inclusive. A list with one bound applies to all elements.
     Bounded {
-        /// Minimum values, one or one per element, row-major.
+        /// The minimum values, one or one per element, row-major.
         minimum: Vec<f64>,
-        /// Maximum values, one or one per element, row-major.
+        /// The maximum values, one or one per element, row-major.
         maximum: Vec<f64>,
     },
     /// One number in `0..n`.
@@ -45,12 +45,12 @@ pub enum Domain {
 }
 
 impl ArraySpec {
-    /// A leaf that permits any value.
+    /// Creates a leaf that permits any value.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
     }
 
-    /// A choice from `0..num_values`, as a scalar int32.
+    /// Returns a choice from `0..num_values`, as a scalar int32.
     pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
         let domain = Domain::Discrete(num_values);
         Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }
@@ -81,7 +81,7 @@ impl ArraySpec {
         count.filter(fits).ok_or_else(|| wrong("a shape that fits into memory"))
     }
 
-    /// Number of choices; `None` if the leaf is not discrete.
+    /// Returns the number of choices; `None` if the leaf is not discrete.
     #[must_use]
     pub fn num_values(&self) -> Option<u32> {
         match self.domain {

@@ -41,7 +41,7 @@ impl EnvironmentSpec {
         leaves.try_for_each(ArraySpec::validate)
     }
 
-    /// Number of discrete actions; `None` if the action is not a single choice.
+    /// Returns the number of discrete actions; `None` if the action is not a single choice.
     #[must_use]
     pub fn num_actions(&self) -> Option<u32> {
         match &self.actions {

@@ -22,7 +22,7 @@ pub trait BatchEnvironment: Send {
         self.len() == 0
     }
 
-    /// The specs of each environment.
+    /// Returns the specs of each environment.
     fn spec(&self) -> &EnvironmentSpec;
 
     /// Starts an episode in each environment.
@@ -35,7 +35,7 @@ pub trait BatchEnvironment: Send {
     /// Takes one step in each environment: row `i` of `actions` in environment `i`.
     ///
     /// # Errors
-    /// [`EnvError::Action`] with the row of an action that is not allowed; also the errors of [`reset`](Self::reset).
+    /// [`EnvError::Action`] with the row of an action that is not allowed, and the errors of [`reset`](Self::reset).
     fn step(
         &mut self,
         actions: &Buffer,
@@ -43,13 +43,14 @@ pub trait BatchEnvironment: Send {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError>;
 
-    /// The environment of a row, for looking ahead: a caller that steps it must restore it afterwards. `None` if the
-    /// environments cannot be accessed one by one.
+    /// Returns the environment of a row, for looking ahead: a caller that steps it must restore it afterwards. `None`
+    /// if the environments cannot be accessed one by one.
     fn one(&mut self, _row: usize) -> Option<&mut dyn Environment> {
         None
     }
 
-    /// The states of all environments, from [`Environment::save`]; `None` if one of them cannot provide its state.
+    /// Returns the states of all environments, from [`Environment::save`]; `None` if an environment cannot provide its
+    /// state.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }

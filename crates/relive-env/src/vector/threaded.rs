@@ -14,7 +14,7 @@ use crate::timestep::TimeStep;
 
 /// Environments distributed over threads. Waking a thread takes about 10 µs, so threads are worthwhile if the steps of
 /// one thread's share take much longer. If steps are as cheap as in the native environments, one thread
-/// ([`Vectorized`]) makes hundreds of them in 10 µs.
+/// ([`Vectorized`]) completes hundreds of them in 10 µs.
 ///
 /// Answers are the same as in [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {
@@ -51,7 +51,7 @@ impl ThreadedEnvironments {
         Ok(Self { workers, spec, count })
     }
 
-    /// Runs before any environment is stepped, so that an error leaves all of them unchanged.
+    /// Runs before any environment is stepped, so that an error leaves all environments unchanged.
     fn check_layout(&self, actions: Option<&Buffer>, observations: &Buffer) -> Result<(), EnvError> {
         for share in self.workers.iter().filter_map(|worker| worker.share.as_ref()) {
             share.observations.expect_leaves_of(observations)?;

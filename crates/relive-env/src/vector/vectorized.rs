@@ -64,7 +64,7 @@ impl<E: Environment> Vectorized<E> {
         Self { first_row, ..self }
     }
 
-    /// The environments, row by row.
+    /// Returns the environments, row by row.
     pub fn environments(&self) -> &[E] {
         &self.environments
     }

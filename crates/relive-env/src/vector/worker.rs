@@ -26,9 +26,9 @@ pub(super) enum Work {
 
 /// A thread, as seen by the caller.
 pub(super) struct Worker {
-    /// Row of its first environment.
+    /// The row of the worker's first environment.
     pub(super) first: usize,
-    /// Its memory, while it is idle.
+    /// The worker's memory, while the worker is idle.
     pub(super) share: Option<Share>,
     orders: Option<SyncSender<Share>>,
     results: Receiver<Share>,

@@ -40,7 +40,7 @@ impl<E: Environment> ConcatObservation<E> {
     /// Concatenates only the named leaves, in this order; names are paths such as `arm/position`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if a leaf does not exist; also the errors of [`ConcatObservation::new`].
+    /// [`EnvError::Setting`] if a leaf does not exist, and the errors of [`ConcatObservation::new`].
     pub fn with_order(environment: E, names: &[&str]) -> Result<Self, EnvError> {
         let paths: Vec<String> = environment
             .spec()

@@ -44,7 +44,7 @@ impl Memory for Buffer {
     }
 }
 
-/// A number of steps or frames that is at least 1.
+/// Returns a number of steps or frames that is at least 1.
 pub(super) fn checked_count(name: &str, count: usize) -> Result<usize, EnvError> {
     if (1..=MAX_REPEATS).contains(&count) {
         Ok(count)

@@ -75,7 +75,7 @@ fn write_reward(reward: f64, bytes: &mut [u8]) {
     }
 }
 
-/// The same spec with zero allowed, for steps without a preceding action.
+/// Returns the same spec with zero allowed, for steps without a preceding action.
 fn with_zero(spec: &ArraySpec) -> ArraySpec {
     let each =
         |bounds: &[f64], pick: fn(f64, f64) -> f64| bounds.iter().map(|bound| pick(*bound, 0.0)).collect();

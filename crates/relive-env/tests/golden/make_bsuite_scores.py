@@ -1,4 +1,4 @@
-"""Writes bsuite_scores.json: bsuite's own scores of made-up runs. Needs bsuite 0.3.6 and its requirements."""
+"""Writes bsuite_scores.json: bsuite's own scores for invented runs. Needs bsuite 0.3.6 and its requirements."""
 
 import json
 import pathlib

@@ -27,7 +27,7 @@ fn describe_held(held: &[(String, usize)]) -> String {
 struct Checkpoints<T, F> {
     upstream: Box<dyn Pull<T>>,
     every: u64,
-    /// Items since the last checkpoint.
+    /// The number of items since the last checkpoint.
     since: u64,
     save: F,
     node: Arc<Node>,

@@ -51,7 +51,7 @@ impl<T: Send + 'static> Pull<T> for Prefetched<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The same items, with up to `depth` of them prefetched by a thread, which starts with the first pull. A
+    /// Returns the same items, with up to `depth` of them prefetched by a thread, which starts with the first pull. A
     /// `depth` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn prefetch(self, depth: usize) -> Flow<T> {

@@ -74,16 +74,16 @@ impl<T> Pull<T> for Retry<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// The same items. An item that does not arrive within this time of its pull causes an
-    /// [`ErrorKind::Late`] error; it may still arrive at the next pull.
+    /// Returns the same items. An item that does not arrive within this time of its pull causes an [`ErrorKind::Late`]
+    /// error; it may still arrive at the next pull.
     #[must_use]
     pub fn timeout(self, within: Duration) -> Flow<T> {
         let name = format!("timeout({within:?})");
         self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
     }
 
-    /// The same items, without up to `times` consecutive errors: after an error, the flow pulls again. The next error
-    /// is passed on.
+    /// Returns the same items, without up to `times` consecutive errors: after an error, the flow pulls again. The next
+    /// error is passed on.
     ///
     /// ```
     /// use relive_flow::Flow;

@@ -13,7 +13,7 @@ struct Window<T> {
     size: usize,
     step: usize,
     open: VecDeque<Tagged<T>>,
-    /// Items to skip before the next window.
+    /// The number of items to skip before the next window.
     left_out: usize,
 }
 
@@ -51,9 +51,9 @@ impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Lists of `size` consecutive items, each beginning `step` items after the previous one. If all items have the
-    /// same source, the list also has this source. Items at the end that do not fill a list are dropped. A `size` or a
-    /// `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// Returns lists of `size` consecutive items, each beginning `step` items after the previous one. If all items have
+    /// the same source, the list also has this source. Items at the end that do not fill a list are dropped. A `size`
+    /// or a `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::Flow;

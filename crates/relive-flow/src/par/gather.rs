@@ -37,7 +37,7 @@ pub enum Resubmit {
     After,
 }
 
-/// One item of each shard per round.
+/// One item from each shard per round.
 struct Rounds<T> {
     shards: Shards<T>,
     /// The results of each shard for the current round, by index.
@@ -46,7 +46,7 @@ struct Rounds<T> {
 }
 
 impl<T: Send + 'static> Rounds<T> {
-    /// The next round: one item of each shard that has not ended, in order.
+    /// Returns the next round: one item from each shard that has not ended, in order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
         if let Err(error) = self.shards.start(0, TakeOrder::InTurn) {
             return Poll::Ready(Err(error));
@@ -239,7 +239,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Flow::new(pull(shards), node, metrics)
     }
 
-    /// One item of each shard in turn, in order. The shards produce a complete round before any of its items is
+    /// One item from each shard in turn, in order. The shards produce a complete round before any of its items is
     /// returned, and do not begin the next round before all items are taken. A change between two rounds therefore
     /// affects the whole next round.
     #[must_use]
@@ -250,7 +250,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are omitted.
+    /// Returns the rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are omitted.
     #[must_use]
     pub fn batch_across_shards(self) -> Flow<Vec<T>> {
         self.gathered(("batch_across_shards", false), |shards| {
@@ -258,14 +258,14 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards in order of arrival; the items of one shard keep their order. With
+    /// Returns the items of all shards in order of arrival; the items of one shard keep their order. With
     /// [`Executor::Serial`](super::Executor::Serial) the shards take turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::Arrival))
     }
 
-    /// Each shard as a separate flow, which works up to `depth` items ahead.
+    /// Returns each shard as a separate flow, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
         let ParFlow { plans, executor, around, on_failure } = self;
@@ -280,7 +280,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         plans.into_iter().map(|plan| flow(alone(plan))).collect()
     }
 
-    /// The first `count` items of [`gather_sync`](Self::gather_sync).
+    /// Returns the first `count` items of [`gather_sync`](Self::gather_sync).
     #[must_use]
     pub fn take(self, count: usize) -> Flow<T> {
         self.gather_sync().take(count)

@@ -26,7 +26,7 @@ pub struct ParFlow<T, S = ()> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Applies a function to the stream of each shard. Any operator of a [`Flow`] can be used.
+    /// Applies a function to each shard's stream. Any operator of a [`Flow`] can be used.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
@@ -73,7 +73,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.filter(keep.clone()))
     }
 
-    /// Lists of `size` items of a shard; the last list of a shard may be shorter.
+    /// Returns lists of `size` items from a shard; the last list of a shard may be shorter.
     #[must_use]
     pub fn batch(self, size: usize) -> ParFlow<Vec<T>, S> {
         self.on_each(move |flow, _| flow.batch(size))
@@ -93,7 +93,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.combine(function.clone()))
     }
 
-    /// The items of a shard in random order, see [`Flow::shuffle`]; each shard has its own random stream.
+    /// Returns the items of a shard in random order, see [`Flow::shuffle`]; each shard has its own random stream.
     #[must_use]
     pub fn local_shuffle(self, buffer: usize, seed: u64) -> Self {
         self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
@@ -106,7 +106,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.named(&name))
     }
 
-    /// The shards of both flows, with the shards of `other` last; each shard keeps its operators.
+    /// Returns the shards of both flows, with the shards of `other` last; each shard keeps its operators.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
@@ -134,19 +134,19 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 
     /// Makes threads of shards produce all currently requested items inside one call of this function. A lock that each
     /// item needs, such as an interpreter's, is then acquired once for all of them. Waits, the creation and the end of
-    /// a shard, and operators after [`repartition`](Self::repartition) are outside of the function.
+    /// a shard, and operators after [`repartition`](Self::repartition) are outside the function.
     #[must_use]
     pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         Self { around: Some(Arc::new(around)), ..self }
     }
 
-    /// The shards, for sending messages to them.
+    /// Returns the shards, for sending messages to them.
     #[must_use]
     pub fn shards(&self) -> Vec<Shard<S>> {
         self.plans.iter().map(|plan| plan.shard.clone()).collect()
     }
 
-    /// The number of shards.
+    /// Returns the number of shards.
     #[must_use]
     pub fn num_shards(&self) -> usize {
         self.plans.len()

@@ -42,7 +42,7 @@ struct NewShardQueue<T> {
     puller: Option<Weak<Puller>>,
     /// When this shard began to wait for the pull of others.
     waits_since: Option<Instant>,
-    /// Whether it will never be pulled again.
+    /// Whether the shard will never be pulled again.
     is_gone: bool,
 }
 
@@ -64,7 +64,7 @@ struct IdleReasons {
 }
 
 impl<T: Send + 'static> Exchange<T> {
-    /// The next item of a new shard.
+    /// Returns the next item of a new shard.
     fn poll_next(&mut self, number: usize, turn: &mut Turn<'_>) -> Polled<T> {
         if let Err(error) = self.old.start(1, turn.take_order()) {
             return Poll::Ready(Some(Err(error)));
@@ -131,7 +131,7 @@ impl<T: Send + 'static> Exchange<T> {
         }
     }
 
-    /// Handles the case that no old shard has an item for this new one.
+    /// Handles the case that no old shard has an item for this new shard.
     fn nothing(&mut self, number: usize, idle: &IdleReasons, turn: &mut Turn<'_>) -> Polled<T> {
         if self.old.runners.is_empty() {
             return Poll::Ready(None);

@@ -43,7 +43,7 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    /// The next of the requested items.
+    /// Returns the next of the requested items.
     pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         match self {
             Runner::Thread(worker) => worker.poll_next(turn),

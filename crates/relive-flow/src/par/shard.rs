@@ -31,22 +31,21 @@ impl<S> Shard<S> {
         Self { number, source: Source(number), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The number of the shard among the shards that were created together.
+    /// Returns the number of the shard among the shards that were created together.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The source of the shard's items: the shard's number, until [`ParFlow::union`](crate::ParFlow::union) appends the
-    /// shard to others.
+    /// Returns the source of the shard's items: the shard's number, until [`ParFlow::union`](crate::ParFlow::union)
+    /// appends the shard to others.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Calls `function` with exclusive access to the state. With
-    /// [`gather_sync`](crate::ParFlow::gather_sync), a change between two rounds affects the whole next
-    /// round; otherwise it affects later calls of operators.
+    /// Calls `function` with exclusive access to the state. With [`gather_sync`](crate::ParFlow::gather_sync), a change
+    /// between two rounds affects the whole next round; otherwise it affects later calls to operators.
     pub fn with<R>(&self, function: impl FnOnce(&mut S) -> R) -> R {
         function(&mut self.state.lock())
     }

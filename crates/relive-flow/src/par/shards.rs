@@ -67,7 +67,7 @@ impl<T: Send + 'static> Shards<T> {
         self.places.remove(number);
     }
 
-    /// The number of shards that have not ended.
+    /// Returns the number of shards that have not ended.
     pub(super) fn live(&self) -> usize {
         self.waiting.len() + self.runners.len()
     }

@@ -21,7 +21,7 @@ fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     is_done.recv_timeout(NEVER).expect("the graph waits for ever")
 }
 
-/// The items before the first error, and that error.
+/// Returns the items before the first error, and that error.
 fn until_error(flow: Flow<u32>) -> (Vec<u32>, Option<FlowError>) {
     ends(move || {
         let mut items = Vec::new();

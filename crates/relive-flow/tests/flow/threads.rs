@@ -6,7 +6,7 @@ use std::thread;
 
 use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
 
-/// Shards that have their state, a number, as items.
+/// Returns shards that have their state, a number, as items.
 fn numbered(executor: &Executor, shards: u32) -> ParFlow<u32, u32> {
     ParFlow::from_states(executor, shards, |_| 0, |state| Some(*state))
 }

@@ -41,26 +41,26 @@ impl Checkpoint {
         Ok(Self { folder, manifest })
     }
 
-    /// The schema of its trajectories.
+    /// Returns the schema of the checkpoint's trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.manifest.schema
     }
 
-    /// Its number in the folder.
+    /// Returns the checkpoint's number in the folder.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.manifest.number
     }
 
-    /// Number of its trajectories.
+    /// Returns the number of trajectories in the checkpoint.
     #[must_use]
     pub fn rows(&self) -> u64 {
         wide(self.manifest.rows.len())
     }
 
-    /// The options of the saved store, with defaults for options that a checkpoint does not record: memory, slots, and
-    /// tiers.
+    /// Returns the options of the saved store, with defaults for options that a checkpoint does not record: memory,
+    /// slots, and tiers.
     ///
     /// # Errors
     /// The store chose the trajectories to evict with a callback, which a file cannot record: pass options with a
@@ -205,7 +205,7 @@ impl Store {
     /// more.
     ///
     /// # Errors
-    /// Same as [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
+    /// The errors of [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].
     pub fn load(folder: impl AsRef<Path>) -> Result<Self> {
         let checkpoint = Checkpoint::open(folder)?;
         checkpoint.load(None, checkpoint.options()?)

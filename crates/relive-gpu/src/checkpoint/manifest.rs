@@ -12,7 +12,7 @@ pub(super) const MANIFEST: &str = "store.manifest";
 pub(super) const LOCK: &str = "store.lock";
 const MAGIC: [u8; 8] = *b"RLVGCKPT";
 const VERSION: u32 = 1;
-/// Offset of the first byte that the check sum covers.
+/// The offset of the first byte that the check sum covers.
 const COVERED: usize = 16;
 /// A row's generation shares a word with its state.
 const MAX_GENERATION: u64 = (1 << 56) - 1;

@@ -19,16 +19,16 @@ use crate::store::{Pinned, Snapshot, SnapshotRow, Store};
 
 /// A group of this size accepts no more rows, since a group is read, checksummed and written as a whole.
 const GROUP_BYTES: u64 = 32 << 20;
-/// Limit on the threads that write.
+/// The limit on the threads that write.
 const MAX_THREADS: usize = 8;
 
 /// The result of a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Saved {
-    /// Number of the checkpoint; the next one in this folder has the next number.
+    /// The number of the checkpoint; the next one in this folder has the next number.
     pub number: u64,
-    /// Trajectories in the checkpoint.
+    /// The number of trajectories in the checkpoint.
     pub rows: u64,
     /// Trajectories written by this save, rather than an earlier one.
     pub written_rows: u64,
@@ -40,7 +40,7 @@ pub struct Saved {
 
 impl Store {
     /// Saves the store to a folder so that [`load`](Self::load) can recreate it: trajectories, weights, generations,
-    /// the order of allocation and removal, and the state of the random numbers. Data of the folder's last checkpoint
+    /// the order of allocation and removal, and the state of the random numbers. Data in the folder's last checkpoint
     /// is not written again if this store wrote that checkpoint or was loaded from it.
     ///
     /// Writers can continue during a save; a trajectory cannot be evicted before it is written. Uncommitted
@@ -84,8 +84,8 @@ impl Store {
         Ok(saved)
     }
 
-    /// The folder's checkpoint, if it has one, and whether this store wrote it or was loaded from it. Groups with
-    /// incomplete files are left out, so that their rows are written again.
+    /// Returns the folder's checkpoint, if it has one, and whether this store wrote it or was loaded from it. Groups
+    /// with incomplete files are left out, so that their rows are written again.
     fn before(&self, folder: &Path) -> Result<Option<(Manifest, bool)>> {
         let path = folder.join(MANIFEST);
         if !path.try_exists().map_err(|error| failed("look for", &path, error))? {
@@ -117,7 +117,8 @@ impl Store {
         Ok(Some((manifest, known)))
     }
 
-    /// A snapshot of the store. Pins the rows that must be written, so that they cannot change before they are written.
+    /// Returns a snapshot of the store. Pins the rows that must be written, so that they cannot change before they are
+    /// written.
     fn snapshot_and_pin(&self, before: Option<&Manifest>) -> Result<(Snapshot, Dirty)> {
         self.inner.snapshot(|snapshot| {
             let mut dirty = Dirty::new(snapshot, before, self);
@@ -324,7 +325,7 @@ pub(super) fn canonical(folder: &Path) -> Result<std::path::PathBuf> {
     folder.canonicalize().map_err(|error| failed("find", folder, error))
 }
 
-/// A number that no other checkpoint has.
+/// Returns a number that no other checkpoint has.
 fn nonce() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     RandomState::new().hash_one(time)

@@ -28,7 +28,7 @@ fn removal(which: usize) -> Removal {
         .clone()
 }
 
-/// A change of a store.
+/// A change to a store.
 #[derive(Clone, Debug)]
 enum Change {
     Insert { length: u64, weight: u8 },

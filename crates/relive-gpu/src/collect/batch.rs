@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::schema::Schema;
 use crate::store::PinnedRow;
 
-/// Memory for several batches, reused in turn.
+/// Memory for several batches, reused cyclically.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) plan: BatchPlan,
@@ -48,11 +48,11 @@ pub struct Batch {
 pub struct BatchColumn<'a> {
     /// The column that the window reads.
     pub name: &'a str,
-    /// Type of its elements.
+    /// The type of its elements.
     pub dtype: DType,
     /// All rows, contiguous.
     pub bytes: &'a [u8],
-    /// For each row, the number of the window's steps that exist; the others are padding.
+    /// For each row, the number of the window's steps that exist; the other steps are padding.
     pub valid: &'a [u32],
 }
 
@@ -102,19 +102,19 @@ impl Batch {
         self.memory.as_ref().expect("there until it is dropped")
     }
 
-    /// The trajectories of its rows.
+    /// Returns the trajectories of the batch's rows.
     #[must_use]
     pub fn rows(&self) -> &[PinnedRow] {
         &self.memory().rows
     }
 
-    /// Number of columns, one per window.
+    /// Returns the number of columns, one per window.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.ring.plan.columns.len()
     }
 
-    /// The column of a window.
+    /// Returns the column of a window.
     ///
     /// # Errors
     /// The window does not exist.
@@ -139,7 +139,7 @@ impl Batch {
         })
     }
 
-    /// The bytes of a window's column, for modification.
+    /// Returns the bytes of a window's column, for modification.
     ///
     /// # Errors
     /// The window does not exist.
@@ -151,7 +151,7 @@ impl Batch {
         Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
     }
 
-    /// Shape of a window's column: rows, steps, and the shape of a step.
+    /// Returns the shape of a window's column: rows, steps, and the shape of a step.
     ///
     /// # Errors
     /// The window does not exist.
@@ -160,7 +160,8 @@ impl Batch {
         Ok(self.ring.plan.shape(&self.ring.schema, window, self.rows().len() as u64))
     }
 
-    /// The parts that a collection writes: plans of rows, trajectories, valid steps, and the start of the bytes.
+    /// Returns the parts that a collection writes: plans of rows, trajectories, valid steps, and the start of the
+    /// bytes.
     pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<PinnedRow>, &mut [u32], *mut u8) {
         let memory = self.memory.as_mut().expect("there until it is dropped");
         (&mut memory.plans, &mut memory.rows, &mut memory.valid, memory.bytes.start())

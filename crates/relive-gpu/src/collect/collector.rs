@@ -19,11 +19,11 @@ use crate::store::{Pinned, PinnedRow, Reader, Shard, StorePlace};
 /// Options of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectOptions {
-    /// Maximum rows of a batch.
+    /// The maximum rows of a batch.
     pub rows: u64,
-    /// Number of batches whose memory is reused in turn.
+    /// The number of batches whose memory is reused cyclically.
     pub batches: usize,
-    /// Number of copying threads, including the caller's.
+    /// The number of copying threads, including the caller's.
     pub threads: usize,
     /// Whether rows are visited in memory order; the batch still has them in the order in which they were pinned.
     pub sorted: bool,
@@ -32,7 +32,7 @@ pub struct CollectOptions {
 }
 
 impl CollectOptions {
-    /// Batches of up to this many rows, 3 of them in turn, copied by 2 threads; waits end after 30 s.
+    /// Batches of up to this many rows, 3 of them reused cyclically, copied by 2 threads; waits end after 30 s.
     #[must_use]
     pub fn new(rows: u64) -> Self {
         Self { rows, batches: 3, threads: 2, sorted: false, patience: Duration::from_secs(30) }
@@ -54,7 +54,7 @@ struct Shared {
 }
 
 impl Collector {
-    /// A collector of these windows; it reads the stores of all ranks if the reader does.
+    /// Creates a collector for these windows; it reads the stores of all ranks if the reader does.
     ///
     /// # Errors
     /// A window has an unknown column, no steps, or an impossible cast or padding value; rows, batches or windows are
@@ -70,7 +70,7 @@ impl Collector {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The plan of its batches.
+    /// Returns the plan of the collector's batches.
     #[must_use]
     pub fn plan(&self) -> &BatchPlan {
         &self.shared.ring.plan
@@ -79,8 +79,8 @@ impl Collector {
     /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
     ///
     /// # Errors
-    /// Same as [`collect_into`](Self::collect_into); also `Unavailable` if all batches are in use for longer than the
-    /// options' patience.
+    /// The errors of [`collect_into`](Self::collect_into), and `Unavailable` if all batches are in use for longer than
+    /// the options' patience.
     pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
         let shared = &*self.shared;
         let mut batch = shared.ring.take(shared.options.patience, shared.reader.counters())?;
@@ -88,10 +88,10 @@ impl Collector {
         Ok(batch)
     }
 
-    /// Like [`collect`](Self::collect), but into a batch that this collector made before.
+    /// Like [`collect`](Self::collect), but into a batch that this collector created before.
     ///
     /// # Errors
-    /// The trajectories are of another store, or exceed the rows of a batch; the numbers of steps and trajectories
+    /// The trajectories belong to another store, or exceed the rows of a batch; the numbers of steps and trajectories
     /// differ; a step is beyond its trajectory's length; or the batch belongs to another collector. `Unavailable` if a
     /// store on another machine does not answer within the network's patience, or its connection is lost; after that,
     /// pin the trajectories again.
@@ -148,7 +148,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The requests to other machines.
+    /// Returns the requests to other machines.
     fn plan_remote<'a>(&'a self, pinned: &'a Pinned, steps: &[u64]) -> Result<Vec<(&'a Peer, Remote<'a>)>> {
         let shared = &*self.shared;
         let mut remote = Vec::new();

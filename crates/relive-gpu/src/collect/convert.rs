@@ -9,7 +9,7 @@ use super::window::Cast;
 use crate::error::{Error, Result};
 use crate::schema::Column;
 
-/// Number of values converted at a time, through a buffer that stays in the L1 cache.
+/// The number of values converted at a time, through a buffer that stays in the L1 cache.
 const CHUNK: usize = 512;
 
 /// A conversion between types, with a factor. See [`Cast`].
@@ -109,7 +109,7 @@ fn nearest(value: f64) -> f32 {
     value as f32
 }
 
-/// The bytes of one padding element.
+/// Returns the bytes of one padding element.
 pub(super) fn pad_bytes(dtype: DType, value: f64, column: &str) -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     let element = element(dtype, value).ok_or_else(|| {

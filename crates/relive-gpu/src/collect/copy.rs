@@ -10,15 +10,15 @@ use super::window::{self, Span};
 use crate::bytes::{narrow, wide};
 use crate::memory::segment::Segment;
 
-/// Minimum bytes of a part: waking another thread for less takes longer than copying.
+/// The minimum bytes of a part: waking another thread for less takes longer than copying.
 const PART_BYTES: u64 = 96 << 10;
 /// Parts per thread, so that one delayed thread delays the job only briefly.
 const PARTS_PER_THREAD: usize = 4;
-/// Number of rows for which spans are kept at a time.
+/// The number of rows for which spans are kept at a time.
 const BLOCK: usize = 64;
-/// Number of rows that are prefetched ahead of the copy.
+/// The number of rows that are prefetched ahead of the copy.
 const AHEAD: usize = 8;
-/// Bytes of a row that are prefetched; the processor itself prefetches the following ones.
+/// The number of bytes of a row that are prefetched; the processor itself prefetches the following ones.
 const AHEAD_BYTES: usize = 512;
 const CACHE_LINE: usize = 64;
 

@@ -12,7 +12,7 @@ use crate::schema::Schema;
 
 /// Every column of a batch starts at a multiple of this, as JAX and CUDA require.
 pub const OUTPUT_ALIGNMENT: u64 = 256;
-/// Limit on the windows of a batch.
+/// The limit on the windows of a batch.
 pub const MAX_WINDOWS: usize = 1024;
 
 /// One window of a batch: the source and destination of its steps.
@@ -20,27 +20,27 @@ pub const MAX_WINDOWS: usize = 1024;
 pub struct ColumnPlan {
     /// The column's position in the schema.
     pub column: usize,
-    /// Bytes between rows of the column's table.
+    /// The number of bytes between rows of the column's table.
     pub stride: u64,
-    /// Bytes of a step in the table.
+    /// The number of bytes of a step in the table.
     pub step_bytes: u64,
-    /// Elements of a step.
+    /// The number of elements of a step.
     pub step_elements: u64,
     /// The window.
     pub offset: i64,
-    /// Number of steps of the window.
+    /// The number of steps in the window.
     pub length: u64,
     /// The side on which padding is placed.
     pub pad: Pad,
     /// One element of padding, in the first bytes; the batch's element type sets their number.
     pub pad_element: [u8; 16],
-    /// Type of the elements in the batch.
+    /// The type of the elements in the batch.
     pub dtype: DType,
     /// The conversion, if type or scale differ from the table's.
     pub convert: Option<Convert>,
-    /// Bytes of a step in the batch.
+    /// The number of bytes of a step in the batch.
     pub output_step_bytes: u64,
-    /// Offset of the window's first row in the batch's memory; rows are contiguous.
+    /// The offset of the window's first row in the batch's memory; rows are contiguous.
     pub output_at: u64,
 }
 
@@ -51,25 +51,25 @@ pub struct RowPlan {
     pub row: u64,
     /// The current step.
     pub step: u64,
-    /// Number of steps of its trajectory.
+    /// The number of steps of its trajectory.
     pub length: u64,
-    /// Its row in the batch.
+    /// The trajectory's row in the batch.
     pub at: u64,
 }
 
 /// All windows of batches of up to `rows` rows, and the memory of such a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchPlan {
-    /// Maximum number of rows.
+    /// The maximum number of rows.
     pub rows: u64,
     /// Its windows.
     pub columns: Vec<ColumnPlan>,
-    /// Bytes of a batch's memory.
+    /// The number of bytes in a batch's memory.
     pub bytes: u64,
 }
 
 impl BatchPlan {
-    /// The plan of batches with these windows.
+    /// Creates the plan of batches with these windows.
     ///
     /// # Errors
     /// A window has an unknown column, no steps, an impossible cast, or a padding value that its type cannot represent;
@@ -97,7 +97,7 @@ impl BatchPlan {
         Ok(Self { rows, columns, bytes })
     }
 
-    /// Shape of a window's column in a batch of `rows` rows.
+    /// Returns the shape of a window's column in a batch of `rows` rows.
     pub(crate) fn shape(&self, schema: &Schema, window: usize, rows: u64) -> Vec<u64> {
         let plan = &self.columns[window];
         let step = &schema.columns()[plan.column].shape;
@@ -138,14 +138,14 @@ fn column(segment: &Segment, window: &Window) -> Result<ColumnPlan> {
     })
 }
 
-/// The end of a column's memory in a batch, rounded up.
+/// Returns the end of a column's memory in a batch, rounded up.
 fn end(column: &ColumnPlan, rows: u64) -> Option<u64> {
     let bytes = rows.checked_mul(column.length)?.checked_mul(column.output_step_bytes)?;
     round_up(column.output_at.checked_add(bytes)?, OUTPUT_ALIGNMENT).filter(|&end| end <= i64::MAX as u64)
 }
 
 impl ColumnPlan {
-    /// The bytes of one padding element.
+    /// Returns the bytes of one padding element.
     pub(crate) fn pad_element(&self) -> &[u8] {
         &self.pad_element[..narrow(self.output_step_bytes / self.step_elements)]
     }

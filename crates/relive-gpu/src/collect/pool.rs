@@ -30,7 +30,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Number of the latest job, for threads that spin.
+    /// The number of the latest job, for threads that spin.
     number: AtomicUsize,
     begun: Condvar,
     done: Condvar,
@@ -40,7 +40,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     job: Option<Job>,
-    /// Threads that have not finished the latest job.
+    /// The number of threads that have not finished the latest job.
     busy: usize,
     stop: bool,
 }
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Job {
 }
 
 impl Pool {
-    /// A pool of `threads`, including the caller's.
+    /// Creates a pool of `threads`, including the caller's.
     pub(super) fn new(threads: usize) -> Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { job: None, busy: 0, stop: false }),
@@ -78,7 +78,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Number of threads, including the caller's.
+    /// Returns the number of threads, including the caller's.
     pub(super) fn threads(&self) -> usize {
         self.threads.len() + 1
     }
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// The job after the last seen one; `None` once the pool is dropped.
+    /// Returns the job after the last seen one; `None` once the pool is dropped.
     fn next_job(&self, seen: usize) -> Option<Job> {
         for _ in 0..SPINS {
             if self.number.load(Ordering::Acquire) != seen {
@@ -183,7 +183,7 @@ impl Drop for Pool {
         self.shared.number.fetch_add(1, Ordering::Release);
         self.shared.begun.notify_all();
         for thread in self.threads.drain(..) {
-            // It only panics if work has panicked, which was reported then.
+            // The thread only panics if work has panicked, which was reported then.
             let _: std::thread::Result<()> = thread.join();
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct Remote<'a> {
     plan: &'a BatchPlan,
     windows: Vec<WindowRequest>,
     rows: Vec<(RowPlan, RowRequest)>,
-    /// Number of rows requested so far.
+    /// The number of rows requested so far.
     next: usize,
 }
 
@@ -119,7 +119,7 @@ fn span_bytes(column: &ColumnPlan, row: &RowPlan) -> u64 {
     span_of(column, row).count * column.step_bytes
 }
 
-/// A row's place in a window; records its valid steps.
+/// Returns a row's place in a window; records its valid steps.
 fn place_of<'a>(
     target: &'a mut Target,
     plan: &BatchPlan,

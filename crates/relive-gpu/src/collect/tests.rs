@@ -15,7 +15,7 @@ fn store(columns: Vec<Column>) -> Store {
     Store::create(Schema::new(MAX_STEPS, columns).unwrap(), options).unwrap()
 }
 
-/// A trajectory's bytes; neighboring bytes differ.
+/// Returns a trajectory's bytes; neighboring bytes differ.
 fn bytes(row: u64, column: usize, count: u64) -> Vec<u8> {
     let salt = row * 31 + column as u64 * 7 + 1;
     (0..count).map(|i| u8::try_from((i * 13 + salt) % 251).unwrap()).collect()
@@ -29,7 +29,7 @@ fn insert(store: &Store, number: u64, length: u64) -> Inserted {
     store.insert(&columns, length, 1.0).unwrap()
 }
 
-/// A row of a batch, step by step.
+/// Returns a row of a batch, step by step.
 fn naive(source: &[u8], step_bytes: usize, steps: u64, step: u64, window: &Window, pad: &[u8]) -> Vec<u8> {
     let wanted = (0..window.length).map(|i| i64::try_from(step + i).unwrap() + window.offset);
     let there: Vec<usize> = wanted

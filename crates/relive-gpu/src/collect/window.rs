@@ -36,7 +36,7 @@ pub struct Cast {
 pub struct Window {
     /// The column's name.
     pub column: String,
-    /// Offset of the first step from the current one.
+    /// The offset of the first step from the current one.
     pub offset: i64,
     /// Number of steps.
     pub length: u64,
@@ -44,12 +44,12 @@ pub struct Window {
     pub pad: Pad,
     /// The value of padding, in the type of the batch.
     pub pad_value: f64,
-    /// Conversion to another type than the column's.
+    /// Conversion to a type other than the column's.
     pub cast: Option<Cast>,
 }
 
 impl Window {
-    /// A window of a column, with zeros before the existing steps.
+    /// Creates a window of a column, with zeros before the existing steps.
     #[must_use]
     pub fn new(column: impl Into<String>, offset: i64, length: u64) -> Self {
         Self { column: column.into(), offset, length, pad: Pad::Head, pad_value: 0.0, cast: None }
@@ -63,12 +63,12 @@ pub struct Span {
     pub begin: u64,
     /// The number of steps.
     pub count: u64,
-    /// Position of the first one in the window; everything before it and after the last one is padding.
+    /// The position of the first one in the window; everything before it and after the last one is padding.
     pub at: u64,
 }
 
-/// The steps of a trajectory of `steps` steps that fall into a window of `length` steps from `step + offset`: from
-/// `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
+/// Returns the steps of a trajectory of `steps` steps that fall into a window of `length` steps from `step + offset`:
+/// from `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
 ///
 /// The end counts from the requested offset: a window that is cut off at its start does not extend further at its end.
 #[must_use]

@@ -11,13 +11,13 @@ use super::plan::{ColumnPlan, Rows, code};
 use crate::collect::Pad;
 use crate::{Convert, Result};
 
-/// Bytes of output per work item of a warp, as in `kernels/collect.cu`.
+/// The number of bytes of output per work item of a warp, as in `kernels/collect.cu`.
 const PIECE: u64 = 8192;
 
 /// Default number of blocks of a collection: 128 warps have enough reads in flight to saturate the bus.
 const BLOCKS: u32 = 16;
 
-/// Number of lists of rows and columns in flight at the same time.
+/// The number of lists of rows and columns in flight at the same time.
 const SLOTS: usize = 2;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -70,7 +70,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector that uses the kernel for all columns.
+    /// Creates a collector that uses the kernel for all columns.
     ///
     /// # Errors
     /// The device has no memory for the lists.

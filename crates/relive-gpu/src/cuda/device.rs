@@ -10,7 +10,7 @@ use super::driver::{Driver, Function, Shape, Stream};
 use super::image;
 use crate::Result;
 
-/// Threads per block, as in `kernels/common.cuh`.
+/// The number of threads per block, as in `kernels/common.cuh`.
 const THREADS: u32 = 256;
 
 /// Threads per warp.
@@ -74,7 +74,7 @@ impl Device {
         real_available()
     }
 
-    /// The GPU with this number, counted from 0.
+    /// Opens the GPU with this number, counted from 0.
     ///
     /// # Errors
     /// The GPU does not exist, or its kernels cannot be loaded.
@@ -82,7 +82,7 @@ impl Device {
         Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())
     }
 
-    /// A device with the caller's driver. Kernels that must be compiled are cached in the folder `cache`.
+    /// Creates a device with the caller's driver. Kernels that must be compiled are cached in the folder `cache`.
     ///
     /// # Errors
     /// The kernels cannot be loaded.
@@ -138,7 +138,7 @@ impl Device {
         unsafe { self.driver().launch(function, shape, stream, bytemuck::bytes_of(parameter)) }
     }
 
-    /// Number of blocks that fill the device.
+    /// Returns the number of blocks that fill the device.
     pub(crate) fn full(&self) -> u32 {
         self.driver().multiprocessors().saturating_mul(8).max(1)
     }

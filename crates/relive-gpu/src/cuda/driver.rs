@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct DevicePtr(pub u64);
 
 impl DevicePtr {
-    /// The address `bytes` bytes after this one.
+    /// Returns the address `bytes` bytes after this one.
     #[must_use]
     pub fn at(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
@@ -58,13 +58,13 @@ pub struct Shape {
 /// Calls come from any thread. A failed call changes nothing, unless its error states otherwise.
 #[expect(clippy::missing_errors_doc, reason = "all of them fail with what the driver says")]
 pub trait Driver: Debug + Send + Sync {
-    /// The device's name, for display.
+    /// Returns the device's name, for display.
     fn name(&self) -> String;
 
-    /// The compute capability as one number: 90 is 9.0.
+    /// Returns the compute capability as one number: 90 is 9.0.
     fn architecture(&self) -> u32;
 
-    /// Number of multiprocessors of the device.
+    /// Returns the number of multiprocessors of the device.
     fn multiprocessors(&self) -> u32;
 
     /// Allocates device memory, aligned to 256 bytes. `bytes` is not 0.
@@ -110,7 +110,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Loads kernels from PTX.
     fn load(&self, ptx: &str) -> Result<Module>;
 
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     fn function(&self, module: Module, name: &'static str) -> Result<Function>;
 
     /// Runs a kernel with these bytes as its only parameter.
@@ -151,7 +151,7 @@ pub trait Driver: Debug + Send + Sync {
     fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()>;
 }
 
-/// The error of a driver that is implemented outside this crate.
+/// Returns the error of a driver that is implemented outside this crate.
 #[must_use]
 pub fn driver_error(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::System, text)

@@ -27,7 +27,7 @@ pub fn fingerprint(text: &str) -> u64 {
     })
 }
 
-/// The shipped PTX for a device, if there is any.
+/// Returns the shipped PTX for a device, if there is any.
 #[must_use]
 pub fn shipped(architecture: u32) -> Option<&'static str> {
     SHIPPED.iter().find(|(least, _)| *least <= architecture).map(|(_, ptx)| *ptx)
@@ -70,7 +70,7 @@ pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> 
     Ok(module)
 }
 
-/// The cache folder of compiled kernels: `RELIVE_CACHE`, or `relive` in the user's cache folder.
+/// Returns the cache folder of compiled kernels: `RELIVE_CACHE`, or `relive` in the user's cache folder.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("RELIVE_CACHE")

@@ -18,7 +18,7 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Memory with unspecified contents.
+    /// Allocates memory with unspecified contents.
     ///
     /// # Errors
     /// The device does not have enough memory.
@@ -106,7 +106,7 @@ impl Drop for DeviceBuffer {
     }
 }
 
-/// Limit on the bytes of one registration: drivers refuse some hundreds of gigabytes at once.
+/// The limit on the bytes of one registration: drivers refuse some hundreds of gigabytes at once.
 pub const MAX_REGISTRATION_BYTES: u64 = 64 << 30;
 
 /// Host memory that kernels can read over the bus until this is dropped. It owns the mapping, and unregisters the
@@ -148,7 +148,7 @@ impl HostRegistration {
         }
         let on_device = DevicePtr(0);
         let device = device.clone();
-        // Its drop unregisters the registered pieces, even if a later one fails.
+        // Dropping this value unregisters the registered pieces, even if a later one fails.
         let mut made = Self { device, address, bytes, pieces: Vec::new(), on_device, _mapping: mapping };
         let mut begin = 0;
         while begin < bytes {
@@ -176,13 +176,13 @@ impl HostRegistration {
         Ok(made)
     }
 
-    /// The memory's address for kernels.
+    /// Returns the memory's address for kernels.
     #[must_use]
     pub fn on_device(&self) -> DevicePtr {
         self.on_device
     }
 
-    /// The memory's address on the host.
+    /// Returns the memory's address on the host.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address

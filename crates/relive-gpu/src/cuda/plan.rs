@@ -8,23 +8,23 @@ use crate::{Error, Result};
 /// Rows start at multiples of this, so that whole vectors can be read.
 pub const ALIGNMENT: u64 = 16;
 
-/// Limit on the absolute value of steps and offsets, so that no sum of them overflows.
+/// The limit on the absolute value of steps and offsets, so that no sum of them overflows.
 const MAX_STEP: i64 = 1 << 60;
 
 /// One column of a collection. Addresses are in the address space of the collecting processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnPlan {
-    /// Address of row 0, a multiple of [`ALIGNMENT`].
+    /// The address of row 0, a multiple of [`ALIGNMENT`].
     pub source: u64,
-    /// Rows of the store.
+    /// The number of rows in the store.
     pub store_rows: u64,
-    /// Bytes between rows, a multiple of [`ALIGNMENT`].
+    /// The number of bytes between rows, a multiple of [`ALIGNMENT`].
     pub row_stride: u64,
-    /// Bytes of one step.
+    /// The number of bytes in one step.
     pub step_bytes: u64,
-    /// Start of the window, relative to the row's step.
+    /// The start of the window, relative to the row's step.
     pub offset: i64,
-    /// Steps of the window.
+    /// The number of steps in the window.
     pub length: u64,
     /// The side on which padding is placed.
     pub pad: Pad,
@@ -32,12 +32,12 @@ pub struct ColumnPlan {
     pub padding: [u8; 16],
     /// Conversion to another element type than the store's.
     pub convert: Option<Convert>,
-    /// Address of the contiguous output tensor (rows, window, step), a multiple of [`ALIGNMENT`].
+    /// The address of the contiguous output tensor (rows, window, step), a multiple of [`ALIGNMENT`].
     pub out: u64,
 }
 
 impl ColumnPlan {
-    /// Bytes of an output step.
+    /// Returns the bytes of an output step.
     #[must_use]
     pub fn out_step_bytes(&self) -> u64 {
         self.convert.map_or(self.step_bytes, |Convert { from, to, .. }| {
@@ -45,13 +45,13 @@ impl ColumnPlan {
         })
     }
 
-    /// Bytes of an output row.
+    /// Returns the bytes of an output row.
     #[must_use]
     pub fn out_row_bytes(&self) -> u64 {
         self.out_step_bytes() * self.length
     }
 
-    /// The existing steps for a row at `step` of a trajectory with `available` steps.
+    /// Returns the existing steps for a row at `step` of a trajectory with `available` steps.
     pub(super) fn span(&self, step: i64, available: u64) -> Span {
         span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }
@@ -98,7 +98,7 @@ impl ColumnPlan {
     }
 }
 
-/// The number that identifies a type to the kernels; `None` if they do not convert it.
+/// Returns the number that identifies a type to the kernels; `None` if they do not convert it.
 pub(super) fn code(dtype: DType) -> Option<u64> {
     Some(match dtype {
         DType::UInt8 => 1,

@@ -45,7 +45,7 @@ fn check(what: &str, code: CUresult) -> Result<()> {
     Err(Error::new(kind, format!("the GPU's driver cannot {what}: {text} ({code:?})")))
 }
 
-/// The driver's version, once it is loaded and initialized.
+/// Returns the driver's version, once it is loaded and initialized.
 fn initialized() -> Result<i32> {
     static VERSION: OnceLock<std::result::Result<i32, String>> = OnceLock::new();
     let initialize = || {

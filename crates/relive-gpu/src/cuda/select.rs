@@ -14,7 +14,7 @@ use crate::select::{
     WeightsConfig, first,
 };
 
-/// Number of values of a key's digit, which has 11 bits.
+/// The number of values of a key's digit, which has 11 bits.
 const DIGITS: usize = 2048;
 const DIGIT_BITS: u64 = 11;
 
@@ -22,7 +22,7 @@ const DIGIT_BITS: u64 = 11;
 const HIGHEST_KEY_SHIFT: u64 = 55;
 const HIGHEST_INDEX_SHIFT: u64 = 33;
 
-/// Limit on the candidates collected beyond the wanted number: sorting them is cheaper than another pass over all
+/// The limit on the candidates collected beyond the wanted number: sorting them is cheaper than another pass over all
 /// indices.
 const ROOM: u64 = 1 << 16;
 
@@ -83,13 +83,13 @@ struct DeviceRank<'a> {
 }
 
 impl DeviceWeights {
-    /// A pool for selections that do not need insertion numbers.
+    /// Returns a pool for selections that do not need insertion numbers.
     #[must_use]
     pub fn pool(&self) -> Pool<'_> {
         Pool(Box::new(DeviceRank { weights: self, inserted: None }))
     }
 
-    /// A pool for all selections. `inserted` has the 64-bit insertion number of each index of the rank.
+    /// Returns a pool for all selections. `inserted` has the 64-bit insertion number of each index of the rank.
     #[must_use]
     pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
         Pool(Box::new(DeviceRank { weights: self, inserted: Some(inserted) }))
@@ -252,7 +252,7 @@ impl DeviceRank<'_> {
     }
 }
 
-/// The largest key and index that start with these digits.
+/// Returns the largest key and index that start with these digits.
 fn limit_of(keys: &Keys, digits: u64, shift: u64) -> (u64, u64) {
     let last = if shift >= 64 { u64::MAX } else { digits << shift | ((1 << shift) - 1) };
     if keys.of_index == 1 { (keys.exact, last) } else { (last, u64::MAX) }

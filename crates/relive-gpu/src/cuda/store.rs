@@ -1,4 +1,4 @@
-//! Batches of a store, collected by a device: the CPU's plan, with addresses.
+//! Batches from a store, collected by a device: the CPU's plan, with addresses.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ impl DeviceStore {
     /// [`Batch`](crate::Batch), and waits for completion.
     ///
     /// # Errors
-    /// The trajectories are of another store, the numbers of steps and trajectories differ, the kernels do not support
-    /// a conversion, memory is insufficient, or the device fails.
+    /// The trajectories belong to another store, the numbers of steps and trajectories differ, the kernels do not
+    /// support a conversion, memory is insufficient, or the device fails.
     pub fn collect(
         &self,
         collector: &Collector,

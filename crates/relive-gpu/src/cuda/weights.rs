@@ -38,7 +38,7 @@ struct Update {
     refused: u64,
 }
 
-/// Limit on the weights of one update: their positions have 32 bits.
+/// The limit on the weights of one update: their positions have 32 bits.
 const MAX_UPDATE: usize = u32::MAX as usize - 1;
 
 /// A value that is not a position in an update.
@@ -59,7 +59,7 @@ pub struct DeviceWeights {
     memory: Vec<DeviceBuffer>,
     last: DeviceBuffer,
     refused: DeviceBuffer,
-    /// Start of each super-tile: in units, then in counts.
+    /// The start of each super-tile: in units, then in counts.
     pub(super) starts: [DeviceBuffer; 2],
     scratch: Mutex<DeviceBuffer>,
 }
@@ -116,7 +116,7 @@ impl DeviceWeights {
     /// Sets the weights of these global indices, like [`Weights::update`](crate::select::Weights::update).
     ///
     /// # Errors
-    /// Same as [`Weights::update`](crate::select::Weights::update); also if the device fails.
+    /// The errors of [`Weights::update`](crate::select::Weights::update), or the device fails.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         if indices.is_empty() {
@@ -148,7 +148,7 @@ impl DeviceWeights {
     /// Sets all weights at once, like [`Weights::load`](crate::select::Weights::load).
     ///
     /// # Errors
-    /// Same as [`Weights::load`](crate::select::Weights::load); also if the device fails.
+    /// The errors of [`Weights::load`](crate::select::Weights::load), or the device fails.
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.memory[0].write(0, weights)?;

@@ -19,11 +19,11 @@ use crate::error::{Error, Result};
 
 /// The folder in which Linux shows shared memory objects; `shm_open` opens files there.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Limit on the bytes of a segment's name, the same as for any file name.
+/// The limit on the bytes of a segment's name, the same as for any file name.
 const MAX_NAME_BYTES: usize = 255;
 /// A file without an owner after this time was left behind by a process that died while creating it.
 const MAKING: Duration = Duration::from_secs(5);
-/// Number of attempts to create a name for which other processes compete.
+/// The number of attempts to create a name for which other processes compete.
 const TRIES: usize = 100;
 /// Pause between attempts; another process does not take longer to remove a stale file.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
@@ -51,7 +51,7 @@ impl Drop for Name {
     }
 }
 
-/// The file behind the name of a shared memory object.
+/// Returns the file behind the name of a shared memory object.
 pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     let plain = name.strip_prefix('/').unwrap_or(name);
     let fits = !plain.is_empty() && plain.len() <= MAX_NAME_BYTES && !plain.contains(['/', '\0']);
@@ -160,7 +160,7 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     fs::remove_file(path).map_err(|error| failed("remove the stale", path, error))
 }
 
-/// The identity in a file of a store; 0 if the file is still empty.
+/// Returns the identity in a file of a store; 0 if the file is still empty.
 ///
 /// # Errors
 /// The file does not belong to a store, so it is not ours to remove.
@@ -210,7 +210,7 @@ pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<File> {
     Ok(File::from(descriptor))
 }
 
-/// The first `count` bytes, or all if there are fewer.
+/// Returns the first `count` bytes, or all if there are fewer.
 pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(count).read_to_end(&mut bytes));
@@ -259,7 +259,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
         .map_err(|error| failed("sync the folder", path, error))
 }
 
-/// An error with the operation and the file.
+/// Returns an error with the operation and the file.
 pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     Error::system(format_args!("{what} {}", path.display()), error)
 }
@@ -317,7 +317,7 @@ mod tests {
         for bytes in [left(MAKING_MAGIC), left(COLUMN_MAGIC), left(header::MAGIC), Vec::new()] {
             fs::write(&path, &bytes).unwrap();
             if bytes.is_empty() {
-                // It may belong to a process that is just creating it.
+                // The empty file may belong to a process that is just creating it.
                 let error = create(&path, BYTES, IDENTITY_AT).unwrap_err();
                 assert!(error.to_string().contains("is being created"), "{error}");
                 let file = File::options().write(true).open(&path).unwrap();

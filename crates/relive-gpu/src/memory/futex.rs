@@ -1,4 +1,4 @@
-//! Waiting on a word that processes share, and a clock common to all processes.
+//! Waits on a word that processes share, and provides a clock that is common to all processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
 
 /// Wakes all waiters of `word`.
 pub(crate) fn wake(word: &AtomicU32) {
-    // It only fails for unmapped words, which a reference rules out.
+    // The call only fails for unmapped words, which a reference rules out.
     let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 

@@ -12,11 +12,11 @@ use crate::schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, Schema};
 pub(crate) const MAGIC: [u8; 8] = *b"RLVSTORE";
 /// The version of the format.
 pub(crate) const VERSION: u32 = 2;
-/// Bytes of the fixed header.
+/// The number of bytes of the fixed header.
 pub(crate) const FIXED_BYTES: usize = 256;
 /// The maximum length of a path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
-/// Limit on the bytes of a schema.
+/// The limit on the bytes of a schema.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
 /// The contents of a segment's header.
@@ -29,7 +29,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a new segment.
+    /// Creates the header of a new segment.
     pub(crate) fn new(schema: Schema, shape: Shape, tiers: Vec<Tier>) -> Result<Self> {
         let nowhere = vec![0; tiers.len()];
         let schema_bytes = wide(encode_schema(&schema, &tiers, &nowhere).len());
@@ -37,7 +37,7 @@ impl Header {
         Ok(Self { schema, shape, tiers, layout })
     }
 
-    /// The fixed header, and the bytes of the schema.
+    /// Returns the fixed header, and the bytes of the schema.
     pub(crate) fn encode(&self) -> ([u8; FIXED_BYTES], Vec<u8>) {
         let offsets: Vec<u64> = self.layout.tables.iter().map(|table| table.offset).collect();
         let schema = encode_schema(&self.schema, &self.tiers, &offsets);
@@ -117,7 +117,7 @@ fn offsets_of(layout: &Layout) -> [u64; 8] {
     [claims, slots, states, weights, lengths, inserted, sampled, pins]
 }
 
-/// A schema's bytes, as in segments and checkpoints.
+/// Returns a schema's bytes, as in segments and checkpoints.
 pub(crate) fn encode_schema(schema: &Schema, tiers: &[Tier], offsets: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for ((column, tier), offset) in schema.columns().iter().zip(tiers).zip(offsets) {
@@ -140,7 +140,7 @@ pub(crate) fn encode_schema(schema: &Schema, tiers: &[Tier], offsets: &[u64]) ->
     bytes
 }
 
-/// A schema from its bytes, with tiers and offsets.
+/// Returns a schema from its bytes, with tiers and offsets.
 pub(crate) fn decode_schema(
     bytes: &[u8],
     columns: usize,

@@ -14,7 +14,7 @@ const PID_BITS: u32 = 22;
 pub(crate) struct Identity(u64);
 
 impl Identity {
-    /// This process. Read again each time, because a fork creates another process.
+    /// Returns this process. Read again each time, because a fork creates another process.
     pub(crate) fn current() -> Result<Self> {
         let pid = std::process::id();
         match Self::of(pid) {
@@ -26,7 +26,7 @@ impl Identity {
         }
     }
 
-    /// The process that currently has this id, if one is alive.
+    /// Returns the process that currently has this id, if one is alive.
     fn of(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
             Ok(text) => Ok(started(&text).map(|start| Self(start << PID_BITS | u64::from(pid)))),
@@ -38,22 +38,23 @@ impl Identity {
         }
     }
 
-    /// The identity in a word.
+    /// Returns the identity that a word encodes.
     pub(crate) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The identity as a word; never 0.
+    /// Returns the identity as a word; never 0.
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// The process id, for display.
+    /// Returns the process id, for display.
     pub(crate) fn pid(self) -> u64 {
         self.0 & ((1 << PID_BITS) - 1)
     }
 
-    /// Returns whether it is alive. If that cannot be determined, it counts as alive, so that nothing is taken from it.
+    /// Returns whether the process is alive. If that cannot be determined, it counts as alive, so that nothing is taken
+    /// from it.
     pub(crate) fn is_alive(self) -> bool {
         let pid = u32::try_from(self.pid()).expect("has 22 bits");
         Self::of(pid).map_or(true, |found| found == Some(self))
@@ -62,8 +63,8 @@ impl Identity {
 
 const ESRCH: i32 = 3;
 
-/// The start time from the text of `/proc/<pid>/stat`; `None` for a zombie. The second field, the program's name, may
-/// contain spaces and brackets, so fields are counted from its end.
+/// Returns the start time from the text of `/proc/<pid>/stat`; `None` for a zombie. The second field, the program's
+/// name, may contain spaces and brackets, so fields are counted from its end.
 fn started(text: &[u8]) -> Option<u64> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;

@@ -7,13 +7,13 @@ use crate::schema::Schema;
 
 /// Blocks and arrays start at multiples of this: a line of a GPU's L2 cache, and the size of a bus request.
 pub(crate) const LINE: u64 = 128;
-/// Small tables and the tables in files start at multiples of this.
+/// Small tables and the tables in files start at multiples of this size.
 pub(crate) const PAGE: u64 = 4096;
 /// Tables that can use huge pages start at multiples of their size.
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
-/// Offset of the schema.
+/// The offset of the schema.
 pub(crate) const SCHEMA_AT: u64 = PAGE;
-/// Bytes of a writer's slot.
+/// The number of bytes of a writer's slot.
 pub(crate) const SLOT_BYTES: u64 = 128;
 
 /// The place of a column's table.
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
 /// A column's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Offset in the segment, or in the column's file.
+    /// The offset in the segment, or in the column's file.
     pub(crate) offset: u64,
     pub(crate) stride: u64,
     pub(crate) step_bytes: u64,
@@ -123,7 +123,7 @@ fn table(schema: &Schema, column: usize, rows: u64, tier: &Tier, end: &mut u64) 
     Some(Table { offset, stride, step_bytes, bytes })
 }
 
-/// The smallest multiple of `unit` that is at least `value`.
+/// Returns the smallest multiple of `unit` that is at least `value`.
 pub(crate) fn round_up(value: u64, unit: u64) -> Option<u64> {
     value.checked_next_multiple_of(unit)
 }

@@ -13,7 +13,7 @@ use super::layout::{HUGE_PAGE, PAGE};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
-/// Bytes that a thread touches at a time.
+/// The number of bytes that a thread touches at a time.
 const TOUCH_BYTES: usize = 64 << 20;
 
 /// A mapping of a whole file, aligned to 2 MiB for huge pages.
@@ -63,7 +63,7 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// Memory of this process alone, zeroed, aligned to 2 MiB.
+    /// Maps memory of this process alone, zeroed, aligned to 2 MiB.
     pub(crate) fn private(len: u64, what: &str) -> Result<Self> {
         let len = narrow(len).next_multiple_of(narrow(PAGE));
         let spare = len + narrow(HUGE_PAGE);

@@ -31,9 +31,9 @@ const CHANGES_AT: u64 = 1664;
 /// The segment's state: in use.
 const IN_USE: u64 = 1;
 const CLOSED: u64 = 2;
-/// Offset of the owner's identity in a column's file.
+/// The offset of the owner's identity in a column's file.
 const COLUMN_IDENTITY_AT: u64 = 16;
-/// Limit on the bytes of a segment that are read as its header.
+/// The limit on the bytes of a segment that are read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
 
 /// The processes that can attach to a new segment.
@@ -179,7 +179,7 @@ impl Segment {
         futex::wake(self.doorbell().0);
     }
 
-    /// The segment's description in errors.
+    /// Returns the segment's description in errors.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
@@ -224,7 +224,7 @@ impl Segment {
         self.words(self.header.layout.claims, u64::from(self.header.shape.readers))
     }
 
-    /// The pin counts of a reader.
+    /// Returns the pin counts of a reader.
     pub(crate) fn pins(&self, reader: usize) -> &[AtomicU32] {
         let capacity = self.capacity();
         let all: &[AtomicU32] =
@@ -236,12 +236,12 @@ impl Segment {
         self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
     }
 
-    /// The word that writers change to wake the controller, and whether the controller is waiting for it.
+    /// Returns the word that writers change to wake the controller, and whether the controller is waiting for it.
     pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }
 
-    /// The number of released pins, and the number of threads that wait for it to change.
+    /// Returns the number of released pins, and the number of threads that wait for it to change.
     pub(crate) fn releases(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(RELEASES_AT), self.half_word(RELEASES_AT + 4))
     }
@@ -254,12 +254,12 @@ impl Segment {
         self.word(COMMITTED_AT)
     }
 
-    /// Number of changes of weights so far, for holders of a copy.
+    /// Returns the number of changes to weights so far, for holders of a copy.
     pub(crate) fn changes(&self) -> u64 {
         self.word(CHANGES_AT).load(Ordering::Acquire)
     }
 
-    /// Counts a change of a weight after it was made.
+    /// Counts a change to a weight after it was made.
     pub(crate) fn note_change(&self) {
         self.word(CHANGES_AT).fetch_add(1, Ordering::Release);
     }
@@ -285,7 +285,7 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.map.start().add(narrow(at)).cast::<T>(), narrow(count)) }
     }
 
-    /// A column's table, and its start in this process.
+    /// Returns a column's table, and its start in this process.
     pub(crate) fn table(&self, column: usize) -> (Table, *mut u8) {
         let table = self.header.layout.tables[column];
         let map = self.files[column].as_ref().unwrap_or(&self.map);
@@ -293,7 +293,7 @@ impl Segment {
         (table, map.start().wrapping_add(narrow(table.offset)))
     }
 
-    /// A row's bytes in a column: all steps, without the padding after them.
+    /// Returns a row's bytes in a column: all steps, without the padding after them.
     ///
     /// The caller must have pinned the row, or be its writer, for as long as it uses the address.
     pub(crate) fn row(&self, column: usize, row: u64) -> (*mut u8, u64) {
@@ -318,7 +318,7 @@ pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
 /// A type that may refer directly to shared memory.
 ///
 /// # Safety
-/// It must consist of atomics, have no invalid bit patterns, and be aligned to its size or 128.
+/// The type must consist of atomics, have no invalid bit patterns, and be aligned to its size or 128.
 unsafe trait SharedWord {}
 // SAFETY: an atomic integer.
 unsafe impl SharedWord for AtomicU32 {}
@@ -400,7 +400,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::schema::Column;
 
-    /// The first pages of a segment in use.
+    /// Returns the first pages of a segment in use.
     fn image() -> File {
         let schema = Schema::new(2, vec![Column::new("a", DType::UInt8, &[])]).unwrap();
         let shape = Shape { capacity: 3, readers: 1, writers: 0, rank: 0, ranks: 1, max_times_sampled: 0 };

@@ -69,7 +69,7 @@ impl Link {
         self.frames.try_lock().is_ok_and(|frames| frames.is_none())
     }
 
-    /// Requests pins of rows.
+    /// Requests pins on rows.
     pub(super) async fn pin(
         self: &Arc<Self>,
         indices: &[u64],
@@ -116,7 +116,7 @@ impl Lease {
         Arc::ptr_eq(&self.link, &other.link)
     }
 
-    /// The store's description, for errors.
+    /// Returns the store's description, for errors.
     pub(crate) fn what(&self) -> &str {
         &self.link.what
     }
@@ -181,7 +181,7 @@ impl PendingAnswer {
         PinnedRowInfo::decode_all(&bytes, count, &link.what)
     }
 
-    /// The body of an answer with the expected number of bytes.
+    /// Returns the body of an answer with the expected number of bytes.
     pub(crate) async fn rows(&mut self, bytes: u64) -> Result<Body<'_>> {
         let header = self.header(FrameKind::Rows).await?;
         let left = header.body_len();

@@ -10,16 +10,16 @@ use crate::schema::Schema;
 pub(crate) const MAGIC: [u8; 8] = *b"RLVROWS\n";
 /// The version of the protocol.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes of magic and version.
+/// The number of bytes of magic and version.
 pub(crate) const GREETING_BYTES: usize = 12;
-/// Limit on the bytes of a request's head: 1,024 windows take 24 KiB.
+/// The limit on the bytes of a request's head: 1,024 windows take 24 KiB.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Limit on the bytes of a request's body: 2.7 million rows.
+/// The limit on the bytes of a request's body: 2.7 million rows.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
-/// Limit on the bytes of rows in one answer: a client splits larger requests. A frame has at most 4 GiB.
+/// The limit on the bytes of rows in one answer: a client splits larger requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
-/// Limit on the windows of rows in one answer. Each window takes some work, so a client splits larger requests, and the
-/// server serves other clients in between.
+/// The limit on the windows of rows in one answer. Each window takes some work, so a client splits larger requests, and
+/// the server serves other clients in between.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
 /// Stands for the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 40;
 /// Encoded bytes of a requested row.
 const WANTED_BYTES: usize = 24;
 
-/// A store's description of itself to a new connection.
+/// A store's description of itself for a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) schema: Schema,
@@ -201,7 +201,7 @@ const KINDS: [ErrorKind; 5] = [
     ErrorKind::System,
 ];
 
-/// The head of a refusal.
+/// Returns the head of a refusal.
 pub(crate) fn encode_error(error: &Error) -> Vec<u8> {
     let kind = KINDS.iter().position(|&kind| kind == error.kind()).unwrap_or(KINDS.len() - 1);
     let mut bytes = wide(kind).to_le_bytes().to_vec();
@@ -209,7 +209,7 @@ pub(crate) fn encode_error(error: &Error) -> Vec<u8> {
     bytes
 }
 
-/// The error that the store `what` reported.
+/// Returns the error that the store `what` reported.
 pub(crate) fn decode_error(bytes: &[u8], what: &str) -> Error {
     let mut cursor = Cursor::new(bytes, what);
     let kind = cursor.u64().ok().and_then(|kind| KINDS.get(narrow(kind)).copied());

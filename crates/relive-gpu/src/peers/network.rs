@@ -23,9 +23,9 @@ pub struct NetworkOptions {
     pub server_tls: Option<ServerTls>,
     /// A connection's TLS settings; without them it is in plain text.
     pub client_tls: Option<ClientTls>,
-    /// How long a call waits for the complete answers of other stores.
+    /// How long a call waits for complete answers from other stores.
     pub patience: Duration,
-    /// Number of serving threads.
+    /// The number of serving threads.
     pub threads: usize,
     /// Called every 50 ms of a wait, in the waiting thread: true ends the wait with an error of the kind `Interrupted`.
     pub interrupted: Option<fn() -> bool>,
@@ -117,7 +117,7 @@ impl Network {
         self.inner.runtime.as_ref().expect("there until it is dropped").handle()
     }
 
-    /// Waits in this thread for the answers of other stores, for at most the patience. Errors name the operation
+    /// Waits in this thread for the answers from other stores, for at most the patience. Errors name the operation
     /// `what`.
     pub(crate) fn wait<T: Send>(
         &self,
@@ -130,7 +130,7 @@ impl Network {
         if Handle::try_current().is_err() {
             return handle.block_on(wait);
         }
-        // A thread of another runtime must not block on this one.
+        // A thread that belongs to another runtime must not block on this one.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| handle.block_on(wait));
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -138,7 +138,7 @@ impl Network {
     }
 }
 
-/// Limit on the bytes of a token.
+/// The limit on the bytes of a token.
 const MAX_TOKEN_BYTES: usize = 1024;
 
 async fn within<T>(options: &NetworkOptions, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {

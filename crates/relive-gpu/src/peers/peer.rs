@@ -47,7 +47,7 @@ impl Peer {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The schema of its trajectories.
+    /// Returns the schema of the store's trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.shared.described.schema
@@ -61,12 +61,12 @@ impl Peer {
         &self.shared.network
     }
 
-    /// The store's description, for errors.
+    /// Returns the store's description, for errors.
     pub(crate) fn what(&self) -> &str {
         &self.shared.what
     }
 
-    /// Requests pins of rows; reconnects if the connection was lost.
+    /// Requests pins on rows; reconnects if the connection was lost.
     pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(PendingAnswer, Lease)> {
         self.link().await?.pin(indices, is_sample).await
     }
@@ -92,7 +92,7 @@ impl Peer {
     }
 }
 
-/// A connection to a store, and the store's description of itself.
+/// Opens a connection to a store, and the store's description of itself.
 async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, Described)> {
     let options = network.options();
     let refused = |error: std::io::Error| Error::unavailable(format!("cannot reach {what}: {error}"));

@@ -46,7 +46,7 @@ impl Slot {
         !self.writers_turn()
     }
 
-    /// The values written by the other side. Only for the side that has the turn.
+    /// Returns the values written by the other side. Only for the side that has the turn.
     pub(crate) fn contents(&self) -> SlotContents {
         SlotContents {
             flags: self.flags.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! Writing and reading the small records of this module: little endian, fixed widths.
+//! Writes and reads the small records of this module: little endian, fixed widths.
 
 use crate::{Error, ErrorKind, Result};
 
@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
         u32::try_from(value).map_err(|_| self.corrupt(&format!("{name} is {value}: it has 32 bits")))
     }
 
-    /// A count of records of `bytes_each` bytes. Checks that they exist before memory is allocated for them.
+    /// Returns a count of records of `bytes_each` bytes. Checks that the records exist before memory is allocated for
+    /// them.
     pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.u64()?;
         let available = self.rest.len() / bytes_each;

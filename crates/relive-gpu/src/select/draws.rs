@@ -8,22 +8,22 @@ use super::radix;
 use super::sums::{Counted, Measure, Share, Sums, TileCursor};
 use super::weights::Weights;
 
-/// Number of draws from which they are sorted before the lookup, so that neighboring draws share cache lines.
+/// The number of draws from which they are sorted before the lookup, so that neighboring draws share cache lines.
 const SORTED_FROM: usize = 1 << 12;
 
-/// Number of bits by which places are sorted.
+/// The number of bits by which places are sorted.
 const SORTED_BITS: u32 = 22;
 
-/// Minimum number of draws per thread; for fewer, another thread costs more than it saves.
+/// The minimum number of draws per thread; for fewer, another thread costs more than it saves.
 const DRAWS_PER_THREAD: usize = 1 << 12;
 
 /// A drawn index, and the number of its draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Draw {
-    /// Number of the draw, from 0.
+    /// The number of the draw, from 0.
     pub(crate) position: u64,
     pub(crate) index: u64,
-    /// Its mass in units of the grid.
+    /// The mass of the index, in units of the grid.
     pub(crate) units: u64,
 }
 
@@ -46,14 +46,14 @@ impl Places {
         begin + self.numbers.below(position, end - begin)
     }
 
-    /// Start of part `position` of `count` equal parts: total · position / count, rounded down, in 64 bits.
+    /// Returns the start of part `position` of `count` equal parts: total · position / count, rounded down, in 64 bits.
     fn stratum(&self, position: u64) -> u64 {
         let (whole, rest) = (self.total / self.count, self.total % self.count);
         position * whole + position * rest / self.count
     }
 }
 
-/// The draws that fall into `own`, this rank's part of the whole mass, in order of position.
+/// Returns the draws that fall into `own`, this rank's part of the whole mass, in order of position.
 pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Range<u64>) -> Vec<Draw> {
     let mut found = Vec::new();
     for position in 0..places.count {

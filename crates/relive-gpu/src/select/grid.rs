@@ -2,10 +2,10 @@
 
 use crate::{Error, Result};
 
-/// Limit on the bits of a mass on the grid.
+/// The limit on the bits of a mass on the grid.
 const MAX_UNIT_BITS: u32 = 40;
 
-/// Limit on the indices of all ranks together: each mass then still has 24 bits.
+/// The limit on the indices of all ranks together: each mass then still has 24 bits.
 pub const MAX_CAPACITY: u64 = 1 << 39;
 
 /// The grid of a set of masses, which are weights to the power of their exponent: a mass m becomes the integer nearest
@@ -23,7 +23,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid for `capacity` masses of up to `max_mass`.
+    /// Creates a grid for `capacity` masses of up to `max_mass`.
     pub(crate) fn new(max_mass: f32, capacity: u64) -> Result<Self> {
         if !(max_mass.is_normal() && max_mass > 0.0) {
             return Err(Error::invalid(format!(
@@ -48,7 +48,7 @@ impl Grid {
         power_of_two(-self.exponent)
     }
 
-    /// The largest mass that fits.
+    /// Returns the largest mass that fits.
     #[must_use]
     pub fn max_mass(&self) -> f32 {
         self.max_mass
@@ -66,7 +66,7 @@ impl Grid {
         self.scale
     }
 
-    /// The mass as an integer number of units. `mass` must be from 0 to [`max_mass`](Self::max_mass).
+    /// Returns the mass as an integer number of units. `mass` must be from 0 to [`max_mass`](Self::max_mass).
     #[inline(always)]
     pub(crate) fn units(&self, mass: f32) -> u64 {
         // Adding 2⁵² leaves the nearest integer (ties to even) in the low bits, with instructions that can be
@@ -77,7 +77,7 @@ impl Grid {
     }
 }
 
-/// The smallest n with 2^n >= x, for a positive normal x.
+/// Returns the smallest n with 2^n >= x, for a positive normal x.
 fn ceil_log2(x: f32) -> i32 {
     let bits = x.to_bits();
     let exponent = (bits >> 23).cast_signed() - 127;

@@ -29,7 +29,7 @@ pub(crate) struct Scanned<'a> {
     pub(crate) inserted: &'a [u64],
 }
 
-/// The `count` smallest candidates of this rank, in order.
+/// Returns the `count` smallest candidates of this rank, in order.
 pub(crate) fn smallest(
     kind: KeyKind,
     scanned: Scanned<'_>,

@@ -41,7 +41,7 @@ const EXP_TERMS: [f64; 14] = [
     1.0 / 6227020800.0,
 ];
 
-/// The polynomial with these coefficients, lowest first.
+/// Returns the polynomial with these coefficients, lowest first.
 #[inline(always)]
 fn polynomial(terms: &[f64], x: f64) -> f64 {
     let mut sum = 0.0;
@@ -68,7 +68,7 @@ fn split(x: f64) -> (f64, f64) {
     if fraction >= SQRT_2 { ((exponent + 1) as f64, fraction * 0.5) } else { (exponent as f64, fraction) }
 }
 
-/// The logarithm to base 2 of a positive normal number; the error is below 4 · 2⁻⁵³ · max(1, |log2 x|).
+/// Returns the logarithm to base 2 of a positive normal number; the error is below 4 · 2⁻⁵³ · max(1, |log2 x|).
 #[must_use]
 pub fn log2(x: f64) -> f64 {
     let (exponent, fraction) = split(x);

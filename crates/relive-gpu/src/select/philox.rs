@@ -89,7 +89,8 @@ impl Numbers {
         philox([low_word(position), high_word(position), low_word(self.step), last], self.key)
     }
 
-    /// A number in `0..below` from the 128 bits of `position`. Its bias is below 2⁻⁶⁴ of the probability of any value.
+    /// Returns a number in `0..below` from the 128 bits of `position`. Its bias is below 2⁻⁶⁴ of the probability of any
+    /// value.
     pub(crate) fn below(&self, position: u64, below: u64) -> u64 {
         let [a, b, c, d] = self.block(Stream::Draws, position).map(u128::from);
         let low = ((a | b << 32) * u128::from(below)) >> 64;
@@ -97,7 +98,7 @@ impl Numbers {
         ((high + low) >> 64) as u64
     }
 
-    /// The word of `index` in a stream of words.
+    /// Returns the word of `index` in a stream of words.
     pub(crate) fn word(&self, stream: Stream, index: u64) -> u32 {
         let block = self.block(stream, index / 4);
         block[usize::from(low_word(index).to_le_bytes()[0] & 3)]

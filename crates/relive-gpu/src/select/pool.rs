@@ -25,16 +25,16 @@ pub(crate) trait Rank {
 
     fn grid(&self) -> &Grid;
 
-    /// Number of insertion numbers.
+    /// Returns the number of insertion numbers.
     fn inserted(&self) -> u64;
 
-    /// The masses of this rank.
+    /// Returns the masses of this rank.
     fn whole(&self) -> Result<RankTotals>;
 
-    /// The `count` smallest keys, in order; fewer if fewer indices are selectable.
+    /// Returns the `count` smallest keys, in order; fewer if fewer indices are selectable.
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>>;
 
-    /// The draws that fall into `own`, this rank's part of the whole mass, in order of position.
+    /// Returns the draws that fall into `own`, this rank's part of the whole mass, in order of position.
     fn draw(&self, measure: Measure, places: &Places, own: Range<u64>) -> Result<Vec<Draw>>;
 }
 
@@ -48,14 +48,14 @@ impl fmt::Debug for Pool<'_> {
 }
 
 impl<'a> Pool<'a> {
-    /// A pool for selections that do not need insertion numbers.
+    /// Creates a pool for selections that do not need insertion numbers.
     #[must_use]
     pub fn new(weights: &'a Weights) -> Self {
         Self::with_inserted(weights, &[])
     }
 
-    /// A pool for all selections. `inserted` has the insertion number of each index of the rank; across all ranks,
-    /// later insertions have larger numbers.
+    /// Creates a pool for all selections. `inserted` has the insertion number of each index of the rank; across all
+    /// ranks, later insertions have larger numbers.
     #[must_use]
     pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {
         Self(Box::new(Scanned { weights, inserted }))

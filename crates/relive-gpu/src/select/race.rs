@@ -6,20 +6,21 @@
 //! (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for Gumbel.)
 //!
 //! E = -ln(1 - c), and c has 64 bits: 32 from one stream and 32 from another. Since E ≥ c, an index whose high bits
-//! alone are too large for its mass can no longer be selected. Only the few others need the low bits and a logarithm.
+//! alone are too large for its mass can no longer be selected. Only the few other indices need the low bits and a
+//! logarithm.
 
 use super::math;
 use super::philox::{Numbers, Stream};
 use super::smallest::Smallest;
 use super::sums::TILE;
 
-/// Number of four-word blocks that are computed together: as many as a tile needs.
+/// The number of four-word blocks that are computed together: as many as a tile needs.
 const BLOCKS: usize = TILE / 4;
 
 /// A factor that covers all rounding errors of the bound.
 const ROOM: f64 = 1.0 + 1e-5;
 
-/// The arrival time, as the bits of an f64: times are positive, so the bits have the same order.
+/// Returns the arrival time, as the bits of an f64: times are positive, so the bits have the same order.
 #[inline(always)]
 pub(crate) fn key(numbers: &Numbers, high: u32, index: u64, mass: f32) -> u64 {
     let low = numbers.word(Stream::RaceLow, index);

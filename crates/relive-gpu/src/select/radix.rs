@@ -1,9 +1,10 @@
-//! Sorting of integers without comparisons.
+//! Sorts integers without comparisons.
 
 const DIGIT_BITS: u32 = 11;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// The positions of `keys` in ascending order of the keys; positions of equal keys ascend. There are at most 2³² keys.
+/// Returns the positions of `keys` in ascending order of the keys; positions of equal keys ascend. There are at most
+/// 2³² keys.
 pub(crate) fn order(keys: &[u64]) -> Vec<u32> {
     let largest = keys.iter().copied().max().unwrap_or(0);
     let passes = (u64::BITS - largest.leading_zeros()).div_ceil(DIGIT_BITS);

@@ -1,5 +1,5 @@
 //! Selection by several ranks, each with some of the indices. The result is exactly the same as for one rank with all
-//! of them.
+//! indices.
 //!
 //! Ranks exchange [`Summary`]s: their masses, and for selections of distinct indices, their own best candidates. All
 //! ranks then compute the same numbers, so that each knows the draws in its own part of the mass. The draws there are
@@ -95,7 +95,7 @@ impl Summary {
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
     }
 
-    /// The bytes to gather on all ranks: 104, and 24 for each candidate of selections without replacement.
+    /// Returns the bytes to gather on all ranks: 104, and 24 for each candidate of selections without replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(SUMMARY)
@@ -106,7 +106,7 @@ impl Summary {
             .finish()
     }
 
-    /// A summary from its bytes.
+    /// Decodes a summary.
     ///
     /// # Errors
     /// The bytes are not a summary.
@@ -161,12 +161,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// Positions in the result, and the global indices there.
+    /// Returns the positions in the result, and the global indices there.
     pub fn draws(&self) -> impl Iterator<Item = (u64, u64)> {
         self.draws.iter().map(|draw| (draw.position, draw.index))
     }
 
-    /// The bytes to gather wherever the whole list is needed: 80, and 24 for each draw.
+    /// Returns the bytes to gather on each rank that needs the whole list: 80, and 24 for each draw.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(PART)
@@ -176,7 +176,7 @@ impl Part {
             .finish()
     }
 
-    /// A part from its bytes.
+    /// Decodes a part.
     ///
     /// # Errors
     /// The bytes are not a part.
@@ -193,7 +193,7 @@ impl Part {
     }
 }
 
-/// All draws of all ranks, in order of position.
+/// Returns all draws of all ranks, in order of position.
 pub(crate) fn assemble(parts: &[Part]) -> Result<(SelectionRequest, RankTotals, Vec<Draw>)> {
     let Some(first) = parts.first() else {
         return Err(Error::invalid("there are no parts; every rank must contribute one"));

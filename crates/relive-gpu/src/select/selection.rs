@@ -56,7 +56,7 @@ impl Selection {
         }
     }
 
-    /// A number that encodes the selection, so that ranks can detect differing requests.
+    /// Returns a number that encodes the selection, so that ranks can detect differing requests.
     pub(crate) fn code(self) -> u64 {
         match self {
             Self::Uniform => 0,
@@ -72,7 +72,7 @@ impl Selection {
         }
     }
 
-    /// Checks that the selection is valid. Every selection also makes this check.
+    /// Checks that the selection is valid. Every selection also performs this check.
     ///
     /// # Errors
     /// β is not between 0 and [`MAX_BETA`].
@@ -111,8 +111,8 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// The share of one of `ranks` ranks: the list is divided into runs of equal length; if it does not divide evenly,
-    /// the first runs have one more entry.
+    /// Returns the share of one of `ranks` ranks: the list is divided into runs of equal length; if it does not divide
+    /// evenly, the first runs have one more entry.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
         let count = self.indices.len();

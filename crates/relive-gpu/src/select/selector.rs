@@ -16,10 +16,10 @@ use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"RLSELE01";
 
-/// Limit on the indices of one selection.
+/// The limit on the indices of one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// Minimum mean mass in units of the grid: below it, probabilities would be off by more than 0.4 %.
+/// The minimum mean mass in units of the grid: below it, probabilities would be off by more than 0.4 %.
 const MIN_MEAN_UNITS: u64 = 256;
 
 /// Selects indices. Seed, step, weights and request determine the result; each selection is one step.
@@ -47,19 +47,19 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// A selector at its first step.
+    /// Creates a selector at its first step.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, step: 0 }
     }
 
-    /// Number of selections so far.
+    /// Returns the number of selections so far.
     #[must_use]
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// Selects `count` indices, for a single rank that owns all of them.
+    /// Selects `count` indices, for a single rank that owns all indices.
     ///
     /// # Errors
     /// Same as [`select_with`](Self::select_with).
@@ -75,7 +75,7 @@ impl Selector {
         Self::merge(&[part], selection, order)
     }
 
-    /// This rank's message to the others before they select.
+    /// Returns this rank's message to the others before they select.
     ///
     /// # Errors
     /// The count or β is out of range, or insertion numbers are missing.
@@ -88,8 +88,8 @@ impl Selector {
         Summary::new(request, &*pool.0, candidates)
     }
 
-    /// The draws of this rank's indices. `summaries` are the summaries of all ranks for this selection, by rank. On
-    /// success the selector advances to its next step.
+    /// Returns the draws of this rank's indices. `summaries` are the summaries of all ranks for this selection, by
+    /// rank. On success the selector advances to its next step.
     ///
     /// # Errors
     /// Nothing is selectable, or a selection of distinct indices requests more than are selectable
@@ -126,7 +126,7 @@ impl Selector {
         Ok(Part { request, whole, draws })
     }
 
-    /// The whole list from the parts of all ranks, in any order.
+    /// Returns the whole list, given the parts of all ranks in any order.
     ///
     /// # Errors
     /// The parts do not all belong to one selection, or it is not `selection`.
@@ -148,7 +148,7 @@ impl Selector {
         Writer::new(MAGIC).u64(self.seed).u64(self.step).finish()
     }
 
-    /// A selector from [`to_bytes`](Self::to_bytes): it continues with the same selections.
+    /// Restores a selector from the output of [`to_bytes`](Self::to_bytes); it continues with the same selections.
     ///
     /// # Errors
     /// The bytes do not encode a selector.
@@ -229,7 +229,7 @@ fn check_resolution(selection: Selection, whole: RankTotals, rank: &dyn Rank) ->
     )))
 }
 
-/// This rank's part of the whole mass, and the whole.
+/// Returns this rank's part of the whole mass, and the whole.
 fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::Range<u64>, u64) {
     let mass = |summary: &Summary| match measure {
         Measure::Units => summary.units,
@@ -239,7 +239,7 @@ fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::
     (before..before + mass(&summaries[rank]), summaries.iter().map(mass).sum())
 }
 
-/// This rank's candidates that are among the first of all ranks.
+/// Returns this rank's candidates that are among the first of all ranks.
 fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
     let mut all: Vec<Candidate> = summaries.iter().flat_map(|summary| &summary.candidates).copied().collect();
     let count = usize::try_from(count).unwrap_or(usize::MAX);

@@ -19,7 +19,7 @@ pub(crate) enum Measure {
 
 /// The contribution of one value to the searched mass.
 pub(crate) trait Share<T = f32>: Copy {
-    /// The contribution of `value`.
+    /// Returns the contribution of `value`.
     fn of(self, value: T) -> u64;
 }
 
@@ -80,7 +80,7 @@ impl Sums {
         self.supers.iter().sum()
     }
 
-    /// The start of each super-tile in the whole mass.
+    /// Returns the start of each super-tile in the whole mass.
     pub(crate) fn starts(&self) -> Vec<u64> {
         let mut start = 0;
         let begin = |sum: &u64| {
@@ -91,8 +91,8 @@ impl Sums {
         self.supers.iter().map(begin).collect()
     }
 
-    /// The index whose share of the mass contains `place`, which must be below the total. The search starts from
-    /// `cursor`.
+    /// Returns the index whose share of the mass contains `place`, which must be below the total. The search starts
+    /// from `cursor`.
     #[inline(always)]
     pub(crate) fn find(
         &self,
@@ -110,10 +110,10 @@ impl Sums {
         first + find_in(masses, share, &mut (place - cursor.start))
     }
 
-    /// The tile whose share of the mass contains `place`.
+    /// Returns the tile whose share of the mass contains `place`.
     #[inline(always)]
     fn search(&self, starts: &[u64], place: u64) -> TileCursor {
-        // If several super-tiles start at one place, all but the last of them are empty.
+        // If several super-tiles start at one place, all but the last super-tile are empty.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
@@ -151,8 +151,8 @@ impl TileCursor {
     }
 }
 
-/// The position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16 values
-/// and then examines only one run, so that most of the work is vector sums.
+/// Returns the position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16
+/// values and then examines only one run, so that most of the work is vector sums.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
     const RUN: usize = 16;

@@ -10,10 +10,10 @@ use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"RLWGHT01";
 
-/// Limit on the exponent of priorities.
+/// The limit on the exponent of priorities.
 pub const MAX_EXPONENT: f32 = 16.0;
 
-/// Minimum number of indices per thread; for fewer, another thread costs more than it saves.
+/// The minimum number of indices per thread; for fewer, another thread costs more than it saves.
 const INDICES_PER_THREAD: usize = 1 << 16;
 
 /// The configuration of weights.
@@ -21,7 +21,7 @@ const INDICES_PER_THREAD: usize = 1 << 16;
 pub struct WeightsConfig {
     /// Indices of this rank.
     pub capacity: u64,
-    /// Number of indices of all ranks. It determines the grid, and must be the same everywhere.
+    /// The number of indices of all ranks. It determines the grid, and must be the same everywhere.
     pub total_capacity: u64,
     /// The global index of this rank's index 0.
     pub first: u64,
@@ -32,7 +32,7 @@ pub struct WeightsConfig {
     /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights unchanged, 0
     /// makes all positive ones equal. Weight 0 has mass 0 with every exponent.
     pub exponent: f32,
-    /// Threads for operations over all indices; 0 means one for each processor.
+    /// The number of threads for operations over all indices; 0 means one for each processor.
     pub threads: usize,
 }
 
@@ -127,39 +127,39 @@ impl Weights {
         &self.config
     }
 
-    /// The grid of their masses.
+    /// Returns the grid of the weights' masses.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// The weights, by index within the rank.
+    /// Returns the weights, by index within the rank.
     #[must_use]
     pub fn weights(&self) -> &[f32] {
         &self.weights
     }
 
-    /// The weights to the power of the exponent, by index within the rank.
+    /// Returns the weights to the power of the exponent, by index within the rank.
     #[must_use]
     pub fn masses(&self) -> &[f32] {
         self.powers.as_deref().unwrap_or(&self.weights)
     }
 
-    /// Number of indices with a positive weight.
+    /// Returns the number of indices with a positive weight.
     #[must_use]
     pub fn selectable(&self) -> u64 {
         self.counts.total()
     }
 
-    /// The sum of all masses, rounded to f64.
+    /// Returns the sum of all masses, rounded to f64.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people; draws are by whole units")]
     pub fn mass(&self) -> f64 {
         self.units.total() as f64 * self.grid.resolution()
     }
 
-    /// Sets the weights of these global indices. If one is refused, none is set. If an index occurs several times, its
-    /// last weight counts.
+    /// Sets the weights of these global indices. If one weight is refused, no weight is set. If an index occurs several
+    /// times, its last weight counts.
     ///
     /// # Errors
     /// The lists differ in length, an index is not of this rank, or a weight is negative, NaN, or above the largest.
@@ -175,7 +175,7 @@ impl Weights {
     /// Sets all weights at once, by index within the rank.
     ///
     /// # Errors
-    /// The number of weights is not the capacity, or one of them is refused as in [`update`](Self::update).
+    /// The number of weights is not the capacity, or a weight is refused as in [`update`](Self::update).
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
         self.weights.copy_from_slice(weights);
@@ -209,7 +209,7 @@ impl Weights {
             .finish()
     }
 
-    /// Weights from [`to_bytes`](Self::to_bytes); every selection from them is the same.
+    /// Restores weights from the output of [`to_bytes`](Self::to_bytes); every selection from them is the same.
     ///
     /// # Errors
     /// The bytes do not encode weights.
@@ -229,7 +229,7 @@ impl Weights {
         Ok(loaded)
     }
 
-    /// Number of threads for work over all indices.
+    /// Returns the number of threads for work over all indices.
     pub(crate) fn threads(&self) -> usize {
         let wanted = match self.config.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
@@ -341,7 +341,7 @@ fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String)
     )))
 }
 
-/// The mass of a weight: 0 stays 0.
+/// Returns the mass of a weight: 0 stays 0.
 #[inline(always)]
 pub(crate) fn mass_of(weight: f32, exponent: f32) -> f32 {
     if weight > 0.0 { math::power(weight, exponent) } else { 0.0 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::peers::{Network, NetworkOptions};
 use crate::store::Reader;
 
-/// Limit on simultaneous connections: one for each rank of other machines, plus lost connections that have not been
+/// The limit on simultaneous connections: one for each rank of other machines, plus lost connections that have not been
 /// noticed yet.
 const MAX_CONNECTIONS: usize = 4096;
 /// How long a TLS handshake may take.
@@ -54,7 +54,7 @@ impl RowServer {
         Ok(Self { address, accepting, _network: network.clone() })
     }
 
-    /// The address at which it listens.
+    /// Returns the address at which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -25,16 +25,16 @@ use crate::store::{Pinned, PinnedRow, Reader};
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may stall while it receives an answer: its pins prevent rows from being replaced.
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
-/// Limit on the pieces sent at once, set by Linux.
+/// The limit on the pieces sent at once, set by Linux.
 const PIECES: usize = 1024;
-/// Number of rows pinned before other connections are served.
+/// The number of rows pinned before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
-/// Limit on the rows that one connection may have pinned. Their list takes 72 MiB.
+/// The limit on the rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
 /// Why a connection ends.
 enum End {
-    /// It broke, or the other side closed it.
+    /// The connection broke, or the other side closed it.
     Broken,
     /// The request is invalid; the error is sent to the other side.
     Refused(Error),
@@ -55,7 +55,7 @@ impl From<ReadError> for End {
     }
 }
 
-/// The pins of a client.
+/// A client's pins.
 struct ClientPins<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
@@ -257,7 +257,7 @@ impl ClientPins<'_> {
         Ok(())
     }
 
-    /// The contents of a request, and the number of bytes of its answer.
+    /// Returns the contents of a request, and the number of bytes of its answer.
     fn decode_read(&self, head: &[u8], body: &[u8]) -> Result<(Vec<WindowRequest>, Vec<RequestedRow>, u64)> {
         let schema = self.reader.schema();
         let windows = WindowRequest::decode_all(head, schema.columns().len(), "the request")?;
@@ -301,7 +301,7 @@ impl ClientPins<'_> {
         Ok(RequestedRow { local, step: request.step, length: row.length })
     }
 
-    /// The steps of a window, in place.
+    /// Returns the steps of a window, in place.
     fn steps(&self, window: &WindowRequest, row: &RequestedRow) -> &[u8] {
         let found = span(row.step, row.length, window.offset, window.length, Pad::Head);
         let step = self.reader.schema().step_bytes(window.column);

@@ -1,4 +1,4 @@
-//! Rows of other machines, over the loopback device. The test binary starts itself as the process that is killed.
+//! Rows on other machines, over the loopback device. The test binary starts itself as the process that is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ fn schema() -> Schema {
     Schema::new(MAX_STEPS, columns).unwrap()
 }
 
-/// The store of a rank, with trajectories of 1 to 12 steps.
+/// Returns the store of a rank, with trajectories of 1 to 12 steps.
 fn store(rank: u64) -> Store {
     let options = StoreOptions {
         rank,
@@ -93,7 +93,7 @@ fn windows() -> Vec<Window> {
     ]
 }
 
-/// The bytes and valid steps of every window.
+/// Returns the bytes and valid steps of every window.
 fn collected(
     reader: &Reader,
     windows: &[Window],
@@ -362,7 +362,7 @@ fn child() {
     }
 }
 
-/// A child process, and its message about its state.
+/// Returns a child process, and its message about its state.
 fn spawn(role: &str, kill_at: &str) -> (Child, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "serve::tests::child", "--nocapture", "--test-threads=1"]);

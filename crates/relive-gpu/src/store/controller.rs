@@ -30,9 +30,9 @@ pub(crate) struct Controller {
     pub(super) free: VecDeque<u64>,
     pub(super) order: Order,
     pub(super) random: SplitMix,
-    /// Number of trajectories that became selectable so far.
+    /// The number of trajectories that became selectable so far.
     pub(super) committed: u64,
-    /// Number of evicted exhausted trajectories.
+    /// The number of evicted exhausted trajectories.
     exhausted: u64,
     changed: Changed,
 }
@@ -53,7 +53,7 @@ impl Changed {
 }
 
 impl Controller {
-    /// The state of a new segment: all rows are free.
+    /// Creates the state of a new segment: all rows are free.
     pub(super) fn new(removal: &Removal, capacity: u64, seed: u64) -> Self {
         Self {
             free: (0..capacity).collect(),
@@ -131,7 +131,7 @@ impl Controller {
         let row = self.row(segment, place.row);
         segment.weights()[at].store(weight.to_bits(), Ordering::SeqCst);
         // A reader that exhausts the trajectory at the same time sets its weight to 0 after counting, so at least one
-        // of them sees the change of the other.
+        // of the two sees the other's change.
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
@@ -207,8 +207,8 @@ impl Controller {
         self.changed.note(row);
     }
 
-    /// The properties of a row on which the order of removal depends. The weight in the segment may be 0 because the
-    /// trajectory is exhausted; in a store with a sample limit, no order depends on weights.
+    /// Returns the properties of a row on which the order of removal depends. The weight in the segment may be 0
+    /// because the trajectory is exhausted; in a store with a sample limit, no order depends on weights.
     fn row(&self, segment: &Segment, row: u64) -> Row {
         let at = narrow(row);
         Row {
@@ -218,17 +218,17 @@ impl Controller {
         }
     }
 
-    /// Number of selectable rows, including those that were sampled for the last time.
+    /// Returns the number of selectable rows, including those that were sampled for the last time.
     pub(super) fn selectable(&self) -> u64 {
         self.order.len()
     }
 
-    /// Number of free rows.
+    /// Returns the number of free rows.
     pub(super) fn free(&self) -> u64 {
         wide(self.free.len())
     }
 
-    /// The rows whose weight may have changed since the last call.
+    /// Returns the rows whose weight may have changed since the last call.
     pub(super) fn take_changed(&mut self) -> Vec<u64> {
         for &row in &self.changed.rows {
             self.changed.noted[narrow(row)] = false;
@@ -236,7 +236,7 @@ impl Controller {
         std::mem::take(&mut self.changed.rows)
     }
 
-    /// All selectable rows that are not pinned, as choices for a callback.
+    /// Returns all selectable rows that are not pinned, as choices for a callback.
     pub(super) fn candidates(&self, segment: &Segment, shard: Shard) -> Vec<Candidate> {
         let mut found = Vec::new();
         for row in 0..segment.capacity() {
@@ -263,8 +263,8 @@ pub(super) fn without_sign(weight: f32) -> f32 {
     weight + 0.0
 }
 
-/// A row's pin counts of all existing readers. The readers are determined together with the counts, so that an eviction
-/// sees every reader that may have pinned the row before it.
+/// Returns a row's pin counts of all existing readers. The readers are determined together with the counts, so that an
+/// eviction sees every reader that may have pinned the row before it.
 fn counts(segment: &Segment, row: u64) -> impl Iterator<Item = &AtomicU32> {
     let claims = segment.claims().iter().enumerate();
     let claimed = claims.filter(|(_, claim)| claim.load(Ordering::SeqCst) != NOBODY);
@@ -276,12 +276,12 @@ fn try_evict(segment: &Segment, row: u64) -> bool {
     pin::evict(&segment.states()[narrow(row)], counts(segment, row))
 }
 
-/// Number of pins of a row.
+/// Returns the number of pins on a row.
 pub(super) fn pins(segment: &Segment, row: u64) -> u64 {
     counts(segment, row).map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
 }
 
-/// Releases the pins of readers that have ended.
+/// Releases the pins held by readers that have ended.
 pub(super) fn sweep_readers(segment: &Segment, metrics: &Metrics, identity: Identity) -> u64 {
     let mut swept = 0;
     while let Some(reader) = claims::claim_dead(segment.claims(), identity) {

@@ -36,11 +36,11 @@ pub enum State {
     Free,
     /// A trajectory is being written to it.
     Writing,
-    /// Its trajectory can be drawn if its weight is above 0.
+    /// The row's trajectory can be drawn if the trajectory's weight is above 0.
     Selectable,
     /// Selectable, and readers hold it.
     Pinned,
-    /// It is being freed.
+    /// The row is being freed.
     Evicting,
 }
 
@@ -51,11 +51,11 @@ pub struct Status {
     pub state: State,
     /// Increases with each trajectory that is written to the row.
     pub generation: u64,
-    /// Number of steps of its trajectory.
+    /// The number of steps of its trajectory.
     pub length: u64,
     /// 0 if it is not selectable.
     pub weight: f32,
-    /// Number of trajectories committed before its own.
+    /// The number of trajectories committed before its own.
     pub inserted: u64,
     /// Number of times it was pinned.
     pub sampled: u64,
@@ -79,7 +79,7 @@ pub struct Reweigh {
 pub struct Changed {
     /// Changed trajectories.
     pub applied: u64,
-    /// Trajectories that no longer exist, or, for removals, are pinned.
+    /// The number of trajectories that no longer exist, or, for removals, are pinned.
     pub skipped: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Change {
     pub local: u64,
     /// Its current weight.
     pub weight: f32,
-    /// Number of trajectories committed before its own.
+    /// The number of trajectories committed before its own.
     pub inserted: u64,
 }
 
@@ -116,7 +116,7 @@ impl Store {
     /// has died.
     ///
     /// # Errors
-    /// A living process has the name; also the errors of [`create`](Self::create).
+    /// A living process has the name, and the errors of [`create`](Self::create).
     pub fn create_named(name: &str, schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Named(name))
     }
@@ -141,13 +141,13 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The schema of the trajectories.
+    /// Returns the schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.inner.segment.schema()
     }
 
-    /// This store's share of the index space.
+    /// Returns this store's share of the index space.
     #[must_use]
     pub fn shard(&self) -> Shard {
         self.inner.shard
@@ -159,7 +159,7 @@ impl Store {
         self.inner.segment.capacity()
     }
 
-    /// Number of selectable trajectories.
+    /// Returns the number of selectable trajectories.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.state.lock().selectable()
@@ -171,25 +171,25 @@ impl Store {
         self.len() == 0
     }
 
-    /// Number of free rows.
+    /// Returns the number of free rows.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.inner.state.lock().free()
     }
 
-    /// Bytes of the segment, without columns in files.
+    /// Returns the bytes of the segment, without columns in files.
     #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.inner.segment.header().layout.segment_bytes
     }
 
-    /// The descriptor of the memory, for processes that attach without a name. `None` for a private store.
+    /// Returns the descriptor of the memory, for processes that attach without a name. `None` for a private store.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.segment.descriptor()
     }
 
-    /// The reader of the store in this process.
+    /// Returns the reader of the store in this process.
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.inner.reader
@@ -203,7 +203,7 @@ impl Store {
         self.inner.reader.pin(indices)
     }
 
-    /// The counters of this process's use of the store.
+    /// Returns the counters of this process's use of the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {
         self.inner.metrics.snapshot()
@@ -221,7 +221,7 @@ impl Store {
     /// Like [`begin`](Self::begin), but waits up to `patience` for a row.
     ///
     /// # Errors
-    /// Same as [`begin`](Self::begin), after that time.
+    /// The errors of [`begin`](Self::begin), after that time.
     pub fn begin_within(&self, patience: Duration) -> Result<Writing> {
         let place = self.inner.allocate_within(patience)?;
         Ok(Writing::new(Arc::clone(&self.inner), place))
@@ -230,7 +230,7 @@ impl Store {
     /// Inserts a copy of a trajectory: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// Same as [`begin`](Self::begin) and [`Writing::commit`]; also if a column's bytes do not match its steps. A
+    /// The errors of [`begin`](Self::begin) and [`Writing::commit`], or a column's bytes do not match its steps. A
     /// refused insert evicts nothing.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
         check_columns(self.schema(), columns, length)?;
@@ -244,7 +244,7 @@ impl Store {
     /// others by now.
     ///
     /// # Errors
-    /// A weight is negative, infinite or NaN, or an index is of another rank; then nothing changes.
+    /// A weight is negative, infinite or NaN, or an index belongs to another rank; then nothing changes.
     pub fn update_weights(&self, updates: &[Reweigh]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(updates.len());
@@ -262,11 +262,11 @@ impl Store {
         Ok(changed)
     }
 
-    /// Removes trajectories. Those that are pinned or no longer exist are skipped. Pins of processes that ended do not
-    /// count.
+    /// Removes trajectories. Those that are pinned or no longer exist are skipped. Pins held by processes that ended do
+    /// not count.
     ///
     /// # Errors
-    /// An index is of another rank, in which case nothing is removed; or this process is missing from `/proc`.
+    /// An index belongs to another rank, in which case nothing is removed; or this process is missing from `/proc`.
     pub fn remove(&self, trajectories: &[Inserted]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(trajectories.len());
@@ -282,10 +282,10 @@ impl Store {
         Ok(Changed { applied: all - skipped, skipped })
     }
 
-    /// The status of a row.
+    /// Returns the status of a row.
     ///
     /// # Errors
-    /// The index is of another rank.
+    /// The index belongs to another rank.
     pub fn status(&self, index: u64) -> Result<Status> {
         let segment = &self.inner.segment;
         let row = self.inner.shard.local(index)?;
@@ -311,9 +311,9 @@ impl Store {
         })
     }
 
-    /// The rows whose weights may have changed since the last call, for callers that keep sums of weights: each once,
-    /// with its current weight. A row that a reader of another process has sampled for the last time is included once
-    /// it is freed.
+    /// Returns the rows whose weights may have changed since the last call, for callers that keep sums of weights: each
+    /// once, with its current weight. A row that a reader in another process has sampled for the last time is included
+    /// once it is freed.
     #[must_use]
     pub fn take_changes(&self) -> Vec<Change> {
         let segment = &self.inner.segment;
@@ -326,8 +326,8 @@ impl Store {
         rows.into_iter().map(change).collect()
     }
 
-    /// Releases the pins of processes that ended without dropping them. Returns the number of those processes. A wait
-    /// for a row also does this.
+    /// Releases the pins held by processes that ended without dropping them. Returns the number of those processes. A
+    /// wait for a row also does this.
     ///
     /// # Errors
     /// This process is missing from `/proc`.

@@ -77,7 +77,7 @@ impl Inner {
         None
     }
 
-    /// Evicts these trajectories. Returns those that are pinned or no longer exist.
+    /// Evicts these trajectories. Returns the trajectories that are pinned or no longer exist.
     pub(super) fn evict_these(&self, mut places: Vec<Place>) -> Vec<Place> {
         let mut state = self.state.lock();
         places.retain(|&place| !state.evict_this(&self.segment, &self.metrics, place, Eviction::Removed));

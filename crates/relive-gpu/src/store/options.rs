@@ -1,4 +1,4 @@
-//! Options of a store.
+//! Options for a store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::memory::header::Header;
 use crate::memory::layout::Shape;
 use crate::schema::Schema;
 
-/// Limit on the reader slots of a segment.
+/// The limit on the reader slots of a segment.
 pub const MAX_READERS: u32 = 1024;
-/// Limit on the writer slots of a segment.
+/// The limit on the writer slots of a segment.
 pub const MAX_WRITERS: u32 = 65_536;
 
 /// A row that may be evicted, as a [callback](Removal::Callback) sees it.
@@ -27,7 +27,7 @@ pub struct Candidate {
     pub length: u64,
     /// The weight with which it is drawn.
     pub weight: f32,
-    /// Number of trajectories committed before it.
+    /// The number of trajectories committed before it.
     pub inserted: u64,
     /// Number of times it was pinned.
     pub sampled: u64,
@@ -71,7 +71,7 @@ impl fmt::Debug for Removal {
 }
 
 impl Removal {
-    /// The strategy's number in checkpoints.
+    /// Returns the strategy's number in checkpoints.
     pub(crate) fn number(&self) -> u64 {
         match self {
             Self::Fifo => 0,
@@ -89,7 +89,7 @@ impl Removal {
     }
 }
 
-/// Options of a store. All fields except the capacity have defaults:
+/// Options for a store. All fields except the capacity have defaults:
 ///
 /// ```
 /// use relive_gpu::{Removal, StoreOptions};
@@ -102,25 +102,25 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory is evicted when another one needs its place.
     pub removal: Removal,
-    /// Limit on selectable trajectories, at most the capacity: a commit beyond it evicts one. If all are pinned, the
-    /// limit is exceeded until the next commit.
+    /// The limit on selectable trajectories, at most the capacity: a commit beyond it evicts one. If all are pinned,
+    /// the limit is exceeded until the next commit.
     pub max_selectable: Option<u64>,
-    /// Seed of the random removal.
+    /// The seed of the random removal.
     pub seed: u64,
     /// Whether to request huge pages. If the system has none, small ones are used.
     pub huge_pages: bool,
-    /// Threads that touch the segment's memory when it is created, so that a lack of memory is detected then and not on
-    /// a write. With 0, memory is allocated when it is first written.
+    /// The number of threads that touch the segment's memory when it is created, so that a lack of memory is detected
+    /// then and not on a write. With 0, memory is allocated when it is first written.
     pub touch_threads: usize,
     /// This store's position among `ranks` stores with the same capacity: its indices are `rank · capacity` to `(rank +
     /// 1) · capacity - 1`.
     pub rank: u64,
-    /// Number of stores that share the index space.
+    /// The number of stores that share the index space.
     pub ranks: u64,
-    /// Number of processes that may read at the same time, including this one. Each has a count of 4 bytes per
+    /// The number of processes that may read at the same time, including this one. Each has a count of 4 bytes per
     /// trajectory.
     pub readers: u32,
-    /// Number of writers that may be attached at the same time.
+    /// The number of writers that may be attached at the same time.
     pub writers: u32,
     /// Places of columns, by name; columns without an entry are in host memory.
     pub tiers: BTreeMap<String, Tier>,
@@ -145,7 +145,7 @@ impl StoreOptions {
         }
     }
 
-    /// The header of a segment with these options.
+    /// Returns the header of a segment with these options.
     pub(crate) fn header(&self, schema: Schema) -> Result<Header> {
         Shard::new(self.rank, self.ranks, self.capacity)?;
         for (what, value, least, most) in

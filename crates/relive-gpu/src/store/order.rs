@@ -97,7 +97,7 @@ impl Order {
         }
     }
 
-    /// The rows in order, if this order cannot be derived from the rows' properties.
+    /// Returns the rows in order, if this order cannot be derived from the rows' properties.
     pub(super) fn saved(&self) -> &[u64] {
         match self {
             Self::Sorted(..) => &[],

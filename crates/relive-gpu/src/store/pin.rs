@@ -14,7 +14,7 @@ impl Reader {
     /// occurs twice is pinned twice.
     ///
     /// # Errors
-    /// `NotFound` if one of them is not selectable or is of another rank; then none is pinned.
+    /// `NotFound` if a trajectory is not selectable or belongs to another rank; then none is pinned.
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
         let (pinned, missing) = self.pin_present(indices)?;
         if let Some(&first) = missing.first() {
@@ -32,7 +32,7 @@ impl Reader {
     /// since they were drawn.
     ///
     /// # Errors
-    /// An index is of another rank, the controller ended while it was deciding about a row, or a store on another
+    /// An index belongs to another rank, the controller ended while it was deciding about a row, or a store on another
     /// machine does not answer within the network's patience.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         self.pin_all(indices, true)
@@ -99,7 +99,7 @@ impl Reader {
         Ok(answers)
     }
 
-    /// Adds the pins of stores on other machines.
+    /// Adds the pins in stores on other machines.
     fn read_answers(
         &self,
         answers: Vec<(Vec<usize>, PendingAnswer)>,
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// A row from the answer of a store on another machine; `None` if it does not exist.
+/// Returns a row from the answer of the store on another machine; `None` if it does not exist.
 fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
     let &PinnedRowInfo { generation, length, inserted, sampled, weight } = info;
     if generation == GONE {

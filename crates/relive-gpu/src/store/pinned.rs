@@ -42,12 +42,12 @@ impl Pinned {
         self.rows = rows;
     }
 
-    /// The lease of the rows of a rank on another machine.
+    /// Returns the lease on the rows of a rank on another machine.
     pub(crate) fn lease(&self, rank: usize) -> Option<&Lease> {
         self.leases.iter().find(|(of, _)| *of == rank).map(|(_, lease)| lease)
     }
 
-    /// The trajectories, in the requested order.
+    /// Returns the trajectories, in the requested order.
     #[must_use]
     pub fn rows(&self) -> &[PinnedRow] {
         &self.rows
@@ -59,7 +59,7 @@ impl Pinned {
         self.reader.schema()
     }
 
-    /// All steps of a trajectory in a column, in place.
+    /// Returns all steps of a trajectory in a column, in place.
     ///
     /// # Errors
     /// The row or column does not exist, or the row is on another machine: collect it to read it.
@@ -79,7 +79,7 @@ impl Pinned {
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
     }
 
-    /// Appends the pins of another call to these.
+    /// Appends the pins from another call to these.
     ///
     /// # Errors
     /// Another reader has pinned them, or the connection to a store on another machine was lost in between; then they
@@ -101,7 +101,7 @@ impl Pinned {
         Ok(())
     }
 
-    /// The reader that pinned them.
+    /// Returns the reader that pinned the rows.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }
@@ -124,7 +124,7 @@ impl Drop for Pinned {
         let mut owners: Vec<&Shared> = Vec::new();
         for row in &self.rows {
             let place = self.reader.place(row.index).expect("was pinned by it");
-            // Rows of other machines are released with their leases.
+            // Rows on other machines are released with their leases.
             let Ok(owner) = place.local() else { continue };
             owner.release(row.index);
             if !owners.iter().any(|other| std::ptr::eq(*other, owner)) {

@@ -27,7 +27,7 @@ pub struct PinnedRow {
     pub length: u64,
     /// Its current weight.
     pub weight: f32,
-    /// Number of trajectories committed before it.
+    /// The number of trajectories committed before it.
     pub inserted: u64,
     /// Number of times it was pinned, including this one.
     pub sampled: u64,
@@ -148,7 +148,7 @@ impl Shared {
         Some(before + 1)
     }
 
-    /// Releases the pin of a row.
+    /// Releases a pin on a row.
     pub(super) fn release(&self, index: u64) {
         let local = self.shard.local(index).expect("was pinned by it");
         pin::unpin(&self.segment.pins(self.slot)[narrow(local)]);

@@ -22,7 +22,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which must not be 0; uniform up to a bias of 2^-64 · `limit`.
+    /// Returns a number below `limit`, which must not be 0; uniform up to a bias of 2^-64 · `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }

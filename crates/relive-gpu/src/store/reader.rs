@@ -1,4 +1,4 @@
-//! Reading trajectories, in this process or another, while they cannot be replaced.
+//! Reads trajectories, in this process or another, while they cannot be replaced.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Reader {
         Self::new(Arc::new(segment), Arc::default())
     }
 
-    /// A reader of a segment that this process has mapped.
+    /// Creates a reader of a segment that this process has mapped.
     pub(crate) fn new(segment: Arc<Segment>, metrics: Arc<Metrics>) -> Result<Self> {
         let shape = segment.header().shape;
         let shard = Shard::new(shape.rank, shape.ranks, shape.capacity)
@@ -79,14 +79,15 @@ impl Reader {
         Self { ranks: Arc::new([StorePlace::Local(Arc::clone(&shared))]), shared }
     }
 
-    /// A reader of this rank's store only.
+    /// Returns a reader of this rank's store only.
     pub(crate) fn alone(&self) -> Self {
         Self::of(Arc::clone(&self.shared))
     }
 
-    /// The reader of all ranks' stores: it pins any index, and collectors copy from the store that has it. `readers`
-    /// are the readers of the ranks in this machine's memory, including this one, and `peers` are the peers for the
-    /// other ranks, in any order. Properties of a store, such as weights and counters, are those of this one.
+    /// Returns the reader of all ranks' stores: it pins any index, and collectors copy from the store that has it.
+    /// `readers` are the readers of the ranks in this machine's memory, including this one, and `peers` are the peers
+    /// for the other ranks, in any order. Properties of a store, such as weights and counters, refer to this reader's
+    /// store.
     ///
     /// # Errors
     /// The stores differ in schema, capacity or number of ranks; or a rank is missing or occurs twice.
@@ -116,7 +117,7 @@ impl Reader {
         Ok(Self { shared: Arc::clone(&self.shared), ranks })
     }
 
-    /// The position of the joined store that has an index; 0 for a single store.
+    /// Returns the position of the joined store that has the given index; 0 for a single store.
     pub(crate) fn rank_of(&self, index: u64) -> Result<usize> {
         let shard = self.shared.shard;
         if self.ranks.len() == 1 {
@@ -129,29 +130,29 @@ impl Reader {
         }
     }
 
-    /// The place of the store that has an index.
+    /// Returns the place of the store that has the given index.
     pub(crate) fn place(&self, index: u64) -> Result<&StorePlace> {
         Ok(&self.ranks[self.rank_of(index)?])
     }
 
-    /// The joined stores, or the single one.
+    /// Returns the joined stores, or the single one.
     pub(crate) fn places(&self) -> &[StorePlace] {
         &self.ranks
     }
 
-    /// Returns whether both read the same store, or the same stores.
+    /// Returns whether the two readers read the same store, or the same stores.
     pub(crate) fn is(&self, other: &Reader) -> bool {
         Arc::ptr_eq(&self.shared.segment, &other.shared.segment)
             && (Arc::ptr_eq(&self.ranks, &other.ranks) || self.ranks.len() + other.ranks.len() == 2)
     }
 
-    /// The schema of the trajectories.
+    /// Returns the schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.shared.segment.schema()
     }
 
-    /// This store's share of the index space.
+    /// Returns this store's share of the index space.
     #[must_use]
     pub fn shard(&self) -> Shard {
         self.shared.shard
@@ -163,7 +164,7 @@ impl Reader {
         self.shared.segment.capacity()
     }
 
-    /// The counters of this process's use of the store.
+    /// Returns the counters of this process's use of the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {
         self.shared.metrics.snapshot()
@@ -177,8 +178,8 @@ impl Reader {
         &self.shared.segment
     }
 
-    /// A number that changes with every change of a weight of this rank. A copy of the weights that was made after
-    /// reading this number is current while the number stays the same.
+    /// Returns a number that changes whenever one of this rank's weights changes. A copy of the weights that was made
+    /// after reading this number is current while the number stays the same.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.segment.changes()

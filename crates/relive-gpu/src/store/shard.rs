@@ -21,7 +21,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The share of `rank`.
+    /// Returns the share of `rank`.
     ///
     /// # Errors
     /// The capacity or the number of ranks is 0, the rank is out of range, or there are more than 2^63 indices in all.
@@ -42,7 +42,7 @@ impl Shard {
         Ok(Self { rank, ranks, capacity })
     }
 
-    /// The rank of the store.
+    /// Returns the rank of the store.
     #[must_use]
     pub fn rank(&self) -> u64 {
         self.rank
@@ -54,27 +54,27 @@ impl Shard {
         self.ranks
     }
 
-    /// The shares of all ranks, in order.
+    /// Returns the shares of all ranks, in order.
     pub(crate) fn all(self) -> impl Iterator<Item = Self> + Clone {
         (0..self.ranks).map(move |rank| Self { rank, ..self })
     }
 
-    /// The index over all ranks of the row `local` of this one.
+    /// Converts this rank's row `local` to an index over all ranks.
     #[must_use]
     pub fn global(&self, local: u64) -> u64 {
         self.rank * self.capacity + local
     }
 
-    /// The rank that owns an index; `None` if the index is beyond the last rank's.
+    /// Returns the rank that owns the given index; `None` if the index is beyond the last rank's.
     #[must_use]
     pub fn owner(&self, index: u64) -> Option<u64> {
         Some(index / self.capacity).filter(|&rank| rank < self.ranks)
     }
 
-    /// The row of this rank that has an index.
+    /// Converts an index over all ranks to a row of this rank.
     ///
     /// # Errors
-    /// Another rank has the index, or none has it.
+    /// Another rank has the index, or no rank has it.
     pub fn local(&self, index: u64) -> Result<u64> {
         match self.owner(index) {
             Some(owner) if owner == self.rank => Ok(index % self.capacity),

@@ -34,19 +34,20 @@ impl Writing {
         Self { store, place, done: false }
     }
 
-    /// The schema of the trajectory.
+    /// Returns the schema of the trajectory.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.store.segment.schema()
     }
 
-    /// The index that the trajectory will have.
+    /// Returns the index that the trajectory will have.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.store.shard.global(self.place.row)
     }
 
-    /// All steps of a column, for writing in place. Initially, they contain the bytes of the row's previous trajectory.
+    /// Returns all steps of a column, for writing in place. Initially, they contain the bytes of the row's previous
+    /// trajectory.
     ///
     /// # Errors
     /// The column does not exist.
@@ -136,7 +137,7 @@ pub(crate) fn check_column(schema: &Schema, column: usize) -> Result<()> {
     Ok(())
 }
 
-/// A length in the segment's type.
+/// Returns a length in the segment's type.
 pub(crate) fn check_length(schema: &Schema, length: u64) -> Result<u32> {
     let most = schema.max_steps();
     u32::try_from(length).ok().filter(|&steps| steps > 0 && length <= most).ok_or_else(|| {

@@ -52,7 +52,7 @@ impl Writer {
         Self::with(Arc::new(Segment::from_descriptor(descriptor)?), expected)
     }
 
-    /// A writer in the controller's process, for another thread.
+    /// Returns a writer in the controller's process, for another thread.
     ///
     /// # Errors
     /// All writer slots are taken.
@@ -89,13 +89,13 @@ impl Writer {
         self.slot().heartbeat.store(futex::now_ms(), Ordering::Relaxed);
     }
 
-    /// The schema of the trajectories.
+    /// Returns the schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.segment.schema()
     }
 
-    /// The writer's slot, by which the controller identifies it.
+    /// Returns the writer's slot, by which the controller identifies it.
     #[must_use]
     pub fn id(&self) -> usize {
         self.slot
@@ -183,13 +183,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Number of steps written so far, which is the position of the current one.
+    /// Returns the number of steps written so far, which is the position of the current one.
     #[must_use]
     pub fn steps(&self) -> u64 {
         u64::from(self.steps)
     }
 
-    /// All steps of a column of the current trajectory, for writing in place.
+    /// Returns all steps of a column of the current trajectory, for writing in place.
     ///
     /// # Errors
     /// The column does not exist, or this writer does not have a row and its turn.
@@ -203,10 +203,10 @@ impl Writer {
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
-    /// The current step of a column, for writing in place.
+    /// Returns the current step of a column, for writing in place.
     ///
     /// # Errors
-    /// Same as [`column`](Self::column); also if the trajectory already has the maximum number of steps.
+    /// The errors of [`column`](Self::column), or the trajectory already has the maximum number of steps.
     pub fn step(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_step()?;

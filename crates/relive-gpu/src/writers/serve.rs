@@ -38,9 +38,9 @@ pub struct Scan {
     pub requests: Vec<Request>,
     /// Trajectories that became selectable.
     pub finished: Vec<Inserted>,
-    /// Trajectories that were abandoned because their writers ended or wrote invalid values.
+    /// The number of trajectories that were abandoned because their writers ended or wrote invalid values.
     pub aborted: u64,
-    /// Writers that wait for a row while none is free. The next scan tries again.
+    /// The number of writers that wait for a row while none is free. The next scan tries again.
     pub starved: u64,
 }
 
@@ -125,7 +125,7 @@ impl Store {
     /// Writes to the current step of a writer whose request was reported and not yet given back.
     ///
     /// # Errors
-    /// The request or column does not exist, or the length differs from the column's step.
+    /// The request or column does not exist, or the length differs from the length of one step of the column.
     pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
             crate::memory::segment::write(start, &bytes[..count]);
@@ -215,7 +215,7 @@ impl WriterSlot {
         slot.clear(NOBODY);
     }
 
-    /// Handles the request of a writer that has handed the turn to the controller.
+    /// Handles the request from a writer that has handed the turn to the controller.
     fn answer(&mut self, store: &Inner, slot: &Slot, number: usize, scan: &mut Scan) -> Result<()> {
         let contents = slot.contents();
         match self.place {

@@ -40,7 +40,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
-/// The controller's answer to a step's token.
+/// Returns the controller's answer to a step's token.
 fn action(token: &[u8]) -> [u8; 8] {
     let [a, b] = [&token[..8], &token[8..]].map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     mix(a, b).to_le_bytes()
@@ -211,7 +211,7 @@ fn a_kill_at_any_point_loses_only_the_open_trajectory() {
     assert_eq!(store.len(), 4);
 }
 
-/// The number of kills; an environment variable can set it for a longer run.
+/// Returns the number of kills; an environment variable can set it for a longer run.
 fn kills() -> u64 {
     std::env::var("RELIVE_KILLS").map_or(200, |text| text.parse().unwrap())
 }

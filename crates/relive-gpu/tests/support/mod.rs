@@ -23,7 +23,7 @@ use relive_gpu::cuda::{
     Copy, Device, DevicePtr, Driver, Event, Function, Module, SOURCES, Shape, Stream, driver_error,
 };
 
-/// A recorded call of the driver.
+/// A recorded call to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     Allocate(u64),
@@ -68,7 +68,7 @@ pub(crate) struct TestDriver {
     next: Mutex<u64>,
 }
 
-/// The kernels compiled for this CPU, or the reason why there are none.
+/// Returns the kernels compiled for this CPU, or the reason why there are none.
 pub(crate) fn kernels() -> std::result::Result<&'static Library, String> {
     static KERNELS: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
     KERNELS.get_or_init(compile).as_ref().map_err(Clone::clone)
@@ -93,7 +93,7 @@ fn compile() -> std::result::Result<Library, String> {
     unsafe { Library::new(&library) }.map_err(|error| error.to_string())
 }
 
-/// A device that runs its kernels on the CPU. Without a C++ compiler, prints the reason and returns `None`.
+/// Returns a device that runs its kernels on the CPU. Without a C++ compiler, prints the reason and returns `None`.
 pub(crate) fn emulated() -> Option<(Device, Log)> {
     match kernels() {
         Ok(kernels) => {
@@ -108,7 +108,7 @@ pub(crate) fn emulated() -> Option<(Device, Log)> {
     }
 }
 
-/// A device that only records calls.
+/// Returns a device that only records calls.
 pub(crate) fn recorded(fault: Fault, cache: Option<&Path>) -> (Result<Device>, Log) {
     let driver = TestDriver { fault, ..TestDriver::default() };
     let log = driver.log.clone();

@@ -17,7 +17,7 @@ impl ActionBounds {
         Self { min, max }
     }
 
-    /// Dimensions of an action.
+    /// Returns the number of dimensions of an action.
     pub fn dimensions(&self) -> usize {
         self.min.len()
     }

@@ -10,9 +10,9 @@ const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 /// standard deviations, which become `softplus(raw)·init_scale/softplus(0) + min_scale`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NormalHead {
-    /// Dimensions of an action.
+    /// The number of dimensions of an action.
     pub dimensions: usize,
-    /// Standard deviation at a raw output of 0, where training starts.
+    /// The standard deviation at a raw output of 0, where training starts.
     pub init_scale: f32,
     /// Lower bound on the standard deviation.
     pub min_scale: f32,
@@ -23,7 +23,7 @@ pub struct NormalHead {
 }
 
 impl NormalHead {
-    /// A head with Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
+    /// Creates a head with Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
     pub fn new(dimensions: usize) -> Self {
         Self { dimensions, init_scale: 0.3, min_scale: 1e-6, tanh_mean: false, fixed_scale: false }
     }
@@ -34,7 +34,7 @@ impl NormalHead {
         network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
     }
 
-    /// The distributions on the tape, from the outputs of the head's layer.
+    /// Returns the distributions on the tape, from the outputs of the head's layer.
     pub fn on_tape(self, outputs: Tensor<2>) -> Gaussians {
         let [batch, _] = outputs.dims();
         let mean = outputs.clone().slice([0..batch, 0..self.dimensions]);

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-/// Limit on the buffers that a thread keeps. A step of the largest agents uses a few dozen at once.
+/// The limit on the buffers that a thread keeps. A step of the largest agents uses a few dozen at once.
 const MAX_KEPT: usize = 32;
 
 thread_local! {
@@ -12,7 +12,7 @@ thread_local! {
 
 /// A buffer from this thread's store. When it is dropped, it returns to the store of the dropping thread.
 ///
-/// Its memory keeps its full length, so that no part is cleared when the size changes.
+/// The memory of a buffer keeps its full length, so that no part is cleared when the size changes.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
@@ -30,7 +30,7 @@ impl Buffer {
     }
 }
 
-/// The smallest buffer that is large enough, otherwise the largest one.
+/// Returns the smallest buffer that is large enough, otherwise the largest one.
 fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
     let rank = |buffer: &Vec<f32>| match buffer.len() {
         kept if kept >= len => (0, kept),

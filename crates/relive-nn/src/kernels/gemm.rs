@@ -11,7 +11,7 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// A row-major matrix of consecutive rows.
+    /// Creates a row-major matrix of consecutive rows.
     ///
     /// # Panics
     /// If the slice does not have exactly `rows · columns` numbers.
@@ -20,7 +20,7 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// The transposed matrix over the same numbers.
+    /// Returns the transposed matrix over the same numbers.
     pub(crate) fn transposed(self) -> Self {
         Self {
             data: self.data,
@@ -54,7 +54,7 @@ pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix
     call(out, target, a, b);
 }
 
-/// The strides as `isize`. Slices are at most `isize::MAX` bytes long.
+/// Returns the strides as `isize`. Slices are at most `isize::MAX` bytes long.
 #[expect(clippy::cast_possible_wrap, reason = "strides are below the lengths of slices")]
 fn stride(stride: usize) -> isize {
     stride as isize

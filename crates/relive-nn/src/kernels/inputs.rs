@@ -15,7 +15,7 @@ pub enum Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Number of values in all rows.
+    /// Returns the number of values in all rows.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -46,7 +46,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The values, which must be floats: they come from another layer, or were converted.
+    /// Returns the values, which must be floats: they come from another layer, or were converted.
     pub(crate) fn floats(self) -> &'a [f32] {
         match self {
             Inputs::Floats(numbers) => numbers,

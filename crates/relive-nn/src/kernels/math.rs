@@ -38,9 +38,9 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials (`ptanh_float`),
-/// with fused multiply-adds. The bits are the same on every processor. From x = 7.9 on, the value stays two units below
-/// 1.
+/// Returns the hyperbolic tangent, within three units in the last place: Eigen's quotient of two polynomials
+/// (`ptanh_float`), with fused multiply-adds. The bits are the same on every processor. From x = 7.9 on, the value
+/// stays two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let x = x.clamp(-7.905_311, 7.905_311);

@@ -50,7 +50,7 @@ impl OuterProducts<'_> {
         }
     }
 
-    /// The factors for `R` rows and `width` columns of the output.
+    /// Returns the factors for `R` rows and `width` columns of the output.
     #[inline(always)]
     fn factors<const R: usize>(
         &self,

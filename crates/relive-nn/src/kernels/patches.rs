@@ -17,12 +17,12 @@ impl PatchShape {
         self.height * self.width * self.channels
     }
 
-    /// The number of values in a patch.
+    /// Returns the number of values in a patch.
     pub(crate) fn len(self) -> usize {
         self.kernel * self.kernel * self.channels
     }
 
-    /// The number of rows and columns of patches.
+    /// Returns the number of rows and columns of patches.
     pub(crate) fn grid(self) -> (usize, usize) {
         ((self.height - self.kernel) / self.stride + 1, (self.width - self.kernel) / self.stride + 1)
     }
@@ -32,14 +32,14 @@ impl PatchShape {
         rows * columns
     }
 
-    /// The offset of each patch in the image, in order.
+    /// Returns the offset of each patch in the image, in order.
     fn corners(self) -> impl Iterator<Item = usize> {
         let (rows, columns) = self.grid();
         let corner = move |row, column| (row * self.width + column) * self.stride * self.channels;
         (0..rows).flat_map(move |row| (0..columns).map(move |column| corner(row, column)))
     }
 
-    /// The lengths of a row in a patch and of a row in the image.
+    /// Returns the lengths of a row in a patch and of a row in the image.
     fn runs(self) -> (usize, usize) {
         (self.kernel * self.channels, self.width * self.channels)
     }

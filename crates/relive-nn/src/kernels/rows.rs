@@ -15,7 +15,7 @@ impl<'a> Rows<'a> {
         self.x.len() / self.inputs
     }
 
-    /// The `R` rows that start at `from`.
+    /// Returns the `R` rows that start at `from`.
     #[inline(always)]
     fn several<const R: usize>(self, from: usize) -> [&'a [f32]; R] {
         std::array::from_fn(|row| &self.x[(from + row) * self.inputs..][..self.inputs])

@@ -22,7 +22,7 @@ impl Support {
         self.atoms
     }
 
-    /// The value of an atom.
+    /// Returns the value of an atom.
     pub fn atom(self, index: usize) -> f32 {
         self.min + count(index) * self.spacing()
     }
@@ -31,7 +31,7 @@ impl Support {
         (self.max - self.min) / count(self.atoms - 1)
     }
 
-    /// The mean of a distribution given by logits.
+    /// Returns the mean of a distribution given by logits.
     pub fn mean(self, logits: &[f32]) -> f32 {
         let total = log_sum_exp(logits);
         logits.iter().enumerate().map(|(index, logit)| (logit - total).exp() * self.atom(index)).sum()
@@ -54,15 +54,15 @@ impl Support {
         distribution[below + 1] += mass * share;
     }
 
-    /// The action with the largest mean, from logits `[actions, atoms]`.
+    /// Returns the action with the largest mean, from logits `[actions, atoms]`.
     fn best(self, logits: &[f32]) -> usize {
         let means: Vec<f32> = logits.chunks_exact(self.atoms).map(|logits| self.mean(logits)).collect();
         argmax(&means)
     }
 }
 
-/// The distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are the logits of Z,
-/// `[batch, atoms]`.
+/// Returns the distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are the logits of
+/// Z, `[batch, atoms]`.
 ///
 /// # Panics
 /// If the number of logits is wrong.

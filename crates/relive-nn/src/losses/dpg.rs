@@ -11,8 +11,8 @@ pub enum DpgClip {
     Elements(f32),
 }
 
-/// The deterministic policy gradient (Silver et al. 2014) as a loss of actions: ½‖sg(g + a) − a‖² with g = ∂Q/∂a, so
-/// that the gradient with respect to an action is −g.
+/// Returns the deterministic policy gradient (Silver et al. 2014) as a loss of actions: ½‖sg(g + a) − a‖² with g =
+/// ∂Q/∂a, so that the gradient with respect to an action is −g.
 ///
 /// `dqda` is `[batch, dimensions]`. Returns the losses of the samples; `by_actions` receives the gradient of their
 /// *mean*.

@@ -14,13 +14,13 @@ pub(super) const MIN_DUAL: f32 = 1e-8;
 /// The bounds of an [`MpoLoss`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mpo {
-    /// Bound on the distance of the non-parametric policy from the target policy.
+    /// The bound on the distance of the non-parametric policy from the target policy.
     pub epsilon: f32,
-    /// Bound on this distance for the penalty on actions outside of [−1, 1].
+    /// The bound on this distance for the penalty on actions outside [−1, 1].
     pub epsilon_penalty: f32,
-    /// Bound on the KL divergence of means, per dimension.
+    /// The bound on the KL divergence of means, per dimension.
     pub epsilon_mean: f32,
-    /// Bound on the KL divergence of standard deviations, per dimension.
+    /// The bound on the KL divergence of standard deviations, per dimension.
     pub epsilon_stddev: f32,
 }
 
@@ -51,14 +51,14 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// The number of values of all leaves, for actions with this many dimensions: two temperatures, then the
+    /// Returns the number of values of all leaves, for actions with this many dimensions: two temperatures, then the
     /// multipliers of means and of standard deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
     }
 
-    /// A dual variable: softplus of its leaf.
+    /// Returns a dual variable: softplus of its leaf.
     fn get(&self, weights: &Weights<'_>, leaf: &str) -> Tensor<1> {
         let raw: Tensor<1> = weights.leaf(&format!("{}/{leaf}", self.name));
         activation::softplus(raw.clamp_min(MIN_RAW), 1.0) + MIN_DUAL
@@ -70,7 +70,7 @@ impl MpoDuals {
 pub struct MpoBatch<'a> {
     /// Actions sampled from the target policy, `[samples, batch, dimensions]`.
     pub actions: &'a [f32],
-    /// Their values, `[samples, batch]`.
+    /// The values of the actions, `[samples, batch]`.
     pub q: &'a [f32],
     /// Samples per state.
     pub samples: usize,
@@ -94,7 +94,7 @@ pub struct MpoLoss {
 }
 
 impl Mpo {
-    /// The loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a
+    /// Returns the loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a
     /// constant.
     ///
     /// # Panics

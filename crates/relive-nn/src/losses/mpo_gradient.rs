@@ -16,7 +16,7 @@ pub struct Normals<'a> {
 pub struct MpoGradients<'a> {
     /// The gradient with respect to the means of the online policy, `[batch, dimensions]`.
     pub by_means: &'a mut [f32],
-    /// The gradient with respect to its standard deviations, `[batch, dimensions]`.
+    /// The gradient with respect to the policy's standard deviations, `[batch, dimensions]`.
     pub by_stddevs: &'a mut [f32],
     /// The gradient with respect to the raw dual variables, in the order in which
     /// [`MpoDuals::new`](super::MpoDuals::new) adds them.
@@ -37,8 +37,8 @@ pub struct MpoMetrics {
 }
 
 impl Mpo {
-    /// The loss of [`loss`](Self::loss) with its gradients in closed form, without a tape. `duals` are the raw dual
-    /// variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
+    /// Returns the loss of [`loss`](Self::loss) with its gradients in closed form, without a tape. `duals` are the raw
+    /// dual variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
     ///
     /// # Panics
     /// If the slices do not belong to the same batch.
@@ -93,7 +93,7 @@ impl Mpo {
     }
 }
 
-/// A dual variable, and its derivative with respect to the raw number.
+/// Returns a dual variable, and its derivative with respect to the raw number.
 fn dual(raw: f32) -> (f32, f32) {
     let slope = if raw > MIN_RAW { sigmoid(raw) } else { 0.0 };
     (softplus(raw.max(MIN_RAW)) + MIN_DUAL, slope)

@@ -19,8 +19,8 @@ pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f3
     returns
 }
 
-/// The trace coefficients of Retrace (Munos et al. 2016): `λ·min(1, π/μ)`, from the policies' probabilities of the
-/// actions taken.
+/// Returns the trace coefficients of Retrace (Munos et al. 2016): `λ·min(1, π/μ)`, from the policies' probabilities of
+/// the actions taken.
 pub fn retrace_coefficients(pi: &[f32], mu: &[f32], lambda: f32) -> Vec<f32> {
     /// Prevents a division by zero, as in rlax.
     const EPSILON: f32 = 1e-8;
@@ -49,7 +49,7 @@ pub struct RetraceSequence<'a> {
     pub mu_t: &'a [f32],
 }
 
-/// The T errors of Retrace, `G_t − q(s_t, a_t)`.
+/// Returns the T errors of Retrace, `G_t − q(s_t, a_t)`.
 ///
 /// # Panics
 /// If the slices do not belong to the same sequence, or an action is out of range.

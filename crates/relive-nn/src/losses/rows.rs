@@ -1,7 +1,7 @@
 use crate::kernels::{math, wide};
 use relive_random::Stream;
 
-/// The index of the first of the largest numbers.
+/// Returns the index of the first of the largest numbers.
 ///
 /// # Panics
 /// If there are no numbers.
@@ -11,7 +11,7 @@ pub fn argmax(values: &[f32]) -> usize {
     (1..values.len()).fold(0, better)
 }
 
-/// The index of one of the largest numbers, with ties broken at random: the action of a greedy policy.
+/// Returns the index of one of the largest numbers, with ties broken at random: the action of a greedy policy.
 ///
 /// # Panics
 /// If there are no numbers.
@@ -51,8 +51,8 @@ pub(super) fn count(len: usize) -> f32 {
     len as f32
 }
 
-/// The importance weights of prioritized samples (Schaul et al. 2016): `(1/pᵢ)^β`, divided by the largest weight of the
-/// batch.
+/// Returns the importance weights of prioritized samples (Schaul et al. 2016): `(1/pᵢ)^β`, divided by the largest
+/// weight of the batch.
 pub fn importance_weights(probabilities: &[f32], exponent: f32) -> Vec<f32> {
     let mut weights: Vec<f32> = probabilities.iter().map(|p| p.recip().powf(exponent)).collect();
     let largest = weights.iter().fold(0.0_f32, |max, weight| max.max(*weight));

@@ -1,12 +1,12 @@
 //! Scalar functions that losses use.
 
-/// The Huber function (1964): ½x² up to κ, and linear beyond. With an infinite κ it is ½x² everywhere.
+/// Returns the Huber function (1964): ½x² up to κ, and linear beyond. With an infinite κ it is ½x² everywhere.
 pub fn huber(x: f32, kappa: f32) -> f32 {
     let size = x.abs();
     if size <= kappa { 0.5 * x * x } else { kappa * (size - 0.5 * kappa) }
 }
 
-/// The derivative of [`huber`]: x, clipped to ±κ.
+/// Returns the derivative of [`huber`]: x, clipped to ±κ.
 pub fn huber_slope(x: f32, kappa: f32) -> f32 {
     x.clamp(-kappa, kappa)
 }
@@ -20,7 +20,7 @@ pub fn rescale(x: f32, epsilon: f32) -> f32 {
     (x / ((size + 1.0).sqrt() + 1.0) + epsilon * x) as f32
 }
 
-/// The inverse of [`rescale`]: `sign(x)(((√(1+4ε(|x|+1+ε)) − 1)/2ε)² − 1)`, accurate to f32 even near zero.
+/// Returns the inverse of [`rescale`]: `sign(x)(((√(1+4ε(|x|+1+ε)) − 1)/2ε)² − 1)`, accurate to f32 even near zero.
 #[expect(clippy::cast_possible_truncation, reason = "back to what values are in")]
 pub fn unscale(x: f32, epsilon: f32) -> f32 {
     let (size, epsilon) = (f64::from(x).abs(), f64::from(epsilon));

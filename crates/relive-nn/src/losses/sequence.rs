@@ -30,7 +30,7 @@ pub fn transformed_n_step_targets(
     returns.into_iter().map(|value| rescale(value, EPSILON)).collect()
 }
 
-/// A sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`; 0 if there are no errors.
+/// Returns a sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`; 0 if there are no errors.
 pub fn sequence_priority(errors: &[f32], eta: f32) -> f32 {
     let largest = errors.iter().fold(0.0_f32, |max, error| max.max(error.abs()));
     let mean = errors.iter().map(|error| error.abs()).sum::<f32>() / super::rows::count(errors.len().max(1));

@@ -20,7 +20,7 @@ pub struct LstmState {
 /// The layout of sequences in rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps<'a> {
-    /// Number of sequences side by side.
+    /// The number of sequences side by side.
     pub batch: usize,
     /// For each row: whether the state is cleared before it, as at an episode's first step.
     pub resets: &'a [bool],
@@ -29,7 +29,7 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// The layout of sequences through which gradients flow back to the start.
+    /// Returns the layout of sequences through which gradients flow back to the start.
     #[must_use]
     pub fn new(batch: usize, resets: &[bool]) -> Steps<'_> {
         Steps { batch, resets, cuts: &[] }
@@ -68,7 +68,7 @@ impl LeafPlaces {
         rows * self.units * 8
     }
 
-    /// The cells after the last step, from a trace.
+    /// Returns the cells after the last step, from a trace.
     pub(super) fn last_cell<'a>(&self, trace: &'a [f32], rows: usize, batch: usize) -> &'a [f32] {
         let end = rows * self.units * 5;
         &trace[end - batch * self.units..end]

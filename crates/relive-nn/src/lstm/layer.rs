@@ -37,22 +37,22 @@ impl Lstm {
         Self { places: LeafPlaces { inputs, units, by_input, by_hidden, bias }, range: start..layout.len() }
     }
 
-    /// Width of an input row.
+    /// Returns the width of an input row.
     pub fn inputs(&self) -> usize {
         self.places.inputs
     }
 
-    /// Width of an output row.
+    /// Returns the width of an output row.
     pub fn units(&self) -> usize {
         self.places.units
     }
 
-    /// The range of the LSTM's numbers within [`Params`].
+    /// Returns the range of the LSTM's numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The empty state: zeros.
+    /// Returns the empty state: zeros.
     pub fn zero_state(&self, batch: usize) -> LstmState {
         let zeros = vec![0.0; batch * self.units()];
         LstmState { hidden: zeros.clone(), cell: zeros }

@@ -53,22 +53,22 @@ impl RecurrentNetwork {
         RecurrentNetwork { torso, memory, head }
     }
 
-    /// Width of an input row.
+    /// Returns the width of an input row.
     pub fn inputs(&self) -> usize {
         self.torso.inputs()
     }
 
-    /// Width of an output row.
+    /// Returns the width of an output row.
     pub fn outputs(&self) -> usize {
         self.head.outputs()
     }
 
-    /// Width of a row's hidden state, and of its cell.
+    /// Returns the width of a row's hidden state, and of its cell.
     pub fn units(&self) -> usize {
         self.memory.units()
     }
 
-    /// The empty state: zeros.
+    /// Returns the empty state: zeros.
     pub fn zero_state(&self, batch: usize) -> LstmState {
         self.memory.zero_state(batch)
     }
@@ -97,7 +97,7 @@ impl RecurrentNetwork {
     /// into the state.
     ///
     /// # Panics
-    /// Same as [`infer`](Self::infer); also if the gradient has a different layout.
+    /// The errors of [`infer`](Self::infer), or the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,

@@ -16,8 +16,8 @@ struct Unrolled {
 }
 
 impl Weights<'_> {
-    /// The outputs of an LSTM for a sequence that continues from `state`, which is a constant: backpropagation through
-    /// time ends there, and at resets.
+    /// Returns the outputs of an LSTM for a sequence that continues from `state`, which is a constant: backpropagation
+    /// through time ends there, and at resets.
     ///
     /// # Panics
     /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.

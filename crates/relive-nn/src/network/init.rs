@@ -28,7 +28,7 @@ pub enum LinearInit {
 }
 
 impl LinearInit {
-    /// The initialization of weights and of biases.
+    /// Returns the initialization of weights and of biases.
     pub(crate) fn leaves(self, fan_in: usize, fan_out: usize) -> (Init, Init) {
         let zero = Init::Constant(0.0);
         let scaled = |scale, fan, distribution| Init::VarianceScaling { scale, fan, distribution };

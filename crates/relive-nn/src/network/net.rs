@@ -42,17 +42,17 @@ impl Network {
         Self { stack: Arc::new(stack), range }
     }
 
-    /// Width of an input row.
+    /// Returns the width of an input row.
     pub fn inputs(&self) -> usize {
         self.stack.inputs
     }
 
-    /// Width of an output row.
+    /// Returns the width of an output row.
     pub fn outputs(&self) -> usize {
         self.stack.outputs()
     }
 
-    /// The range of the network's numbers within [`Params`].
+    /// Returns the range of the network's numbers within [`Params`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
@@ -122,7 +122,7 @@ impl Network {
     /// numbers of other networks stay unchanged.
     ///
     /// # Panics
-    /// Same as [`gradient`](Self::gradient); also if the gradient has a different layout.
+    /// The errors of [`gradient`](Self::gradient), or the gradient has a different layout.
     pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -137,7 +137,7 @@ impl Network {
     /// to the parameters.
     ///
     /// # Panics
-    /// Same as [`gradient`](Self::gradient); also if the gradient and the inputs differ in length.
+    /// The errors of [`gradient`](Self::gradient), or the gradient and the inputs differ in length.
     pub fn input_gradient_into<'a, R>(
         &self,
         params: &Params,
@@ -152,7 +152,7 @@ impl Network {
     /// [`gradient_into`](Self::gradient_into), and with respect to the inputs, row by row.
     ///
     /// # Panics
-    /// Same as [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
+    /// The errors of [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
     pub fn gradients_into<'a, R>(
         &self,
         params: &Params,

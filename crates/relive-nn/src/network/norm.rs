@@ -26,7 +26,7 @@ impl LayerNorm {
         }
     }
 
-    /// The size of the cache: the normalized rows, and 1/σ of each.
+    /// Returns the size of the cache: the normalized rows, and 1/σ of each.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         batch * (self.width + 1)
     }

@@ -16,7 +16,7 @@ impl<'a> Plan<'a> {
         Self { layout, start, scope: scope.to_owned() }
     }
 
-    /// The plan of the same network, one name deeper.
+    /// Returns the plan of the same network, one name deeper.
     pub(crate) fn inside(&mut self, name: &str) -> Plan<'_> {
         Plan { layout: self.layout, start: self.start, scope: format!("{}/{name}", self.scope) }
     }
@@ -26,7 +26,7 @@ impl<'a> Plan<'a> {
         range.start - self.start..range.end - self.start
     }
 
-    /// The range of all added leaves among the layout's numbers.
+    /// Returns the range of all added leaves among the layout's numbers.
     pub(crate) fn range(&self) -> Place {
         self.start..self.layout.len()
     }

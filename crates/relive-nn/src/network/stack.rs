@@ -25,7 +25,7 @@ impl Stack {
         self.layers.iter().map(|layer| layer.outputs() * batch + layer.cache_len(batch)).sum()
     }
 
-    /// The outputs of the last layer within a trace.
+    /// Returns the outputs of the last layer within a trace.
     pub(crate) fn last<'a>(&self, trace: &'a [f32], batch: usize) -> &'a [f32] {
         let cache = self.layers.last().map_or(0, |layer| layer.cache_len(batch));
         let end = trace.len() - cache;
@@ -110,7 +110,7 @@ impl Layer {
         }
     }
 
-    /// The number of values kept for the backward pass, besides the outputs.
+    /// Returns the number of values kept for the backward pass, in addition to the outputs.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Conv(_) => 0,
@@ -119,7 +119,7 @@ impl Layer {
         }
     }
 
-    /// The layer's activation function; `None` if it has none.
+    /// Returns the layer's activation function; `None` if it has none.
     pub(crate) fn activation_mut(&mut self) -> Option<&mut Activation> {
         match self {
             Self::Dense(layer) => Some(&mut layer.activation),
@@ -188,7 +188,7 @@ impl Duelling {
         }
     }
 
-    /// The mean over the actions.
+    /// Returns the mean over the actions.
     #[expect(clippy::cast_precision_loss, reason = "actions are few")]
     fn mean(&self, row: &[f32], atom: usize) -> f32 {
         let actions = row.len() / self.atoms;

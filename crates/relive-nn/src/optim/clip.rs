@@ -3,7 +3,7 @@ use crate::kernels::wide;
 /// The number of lanes in sums, which makes sums vectorised and still equal on every processor.
 const LANES: usize = 32;
 
-/// The norm of the whole gradient, ‖g‖₂.
+/// Returns the norm of the whole gradient, ‖g‖₂.
 pub fn global_norm(gradient: &[f32]) -> f32 {
     let mut sums = [0.0_f32; LANES];
     wide(|| {

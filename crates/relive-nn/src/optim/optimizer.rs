@@ -53,7 +53,7 @@ impl Optimizer {
         }
     }
 
-    /// Number of steps so far.
+    /// Returns the number of steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }

@@ -14,7 +14,7 @@ pub enum Init {
     /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
     /// with `columns` columns.
     Orthogonal {
-        /// Columns of the matrix.
+        /// The number of columns in the matrix.
         columns: usize,
         /// Norm of the rows or columns.
         gain: f32,

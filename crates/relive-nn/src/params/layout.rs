@@ -34,7 +34,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The name; `/` separates its parts.
+    /// Returns the name; `/` separates its parts.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -44,7 +44,7 @@ impl Leaf {
         &self.shape
     }
 
-    /// The range of the leaf's numbers among all numbers.
+    /// Returns the range of the leaf's numbers among all numbers.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.shape.iter().product::<usize>()
     }
@@ -71,7 +71,7 @@ impl Layout {
         range
     }
 
-    /// Number of parameters of all leaves.
+    /// Returns the number of parameters of all leaves.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -81,7 +81,7 @@ impl Layout {
         self.len == 0
     }
 
-    /// All leaves in order.
+    /// Returns all leaves in order.
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }

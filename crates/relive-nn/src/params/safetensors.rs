@@ -66,7 +66,7 @@ impl Params {
     }
 }
 
-/// The metadata saved with parameters in a safetensors file.
+/// Returns the metadata saved with parameters in a safetensors file.
 ///
 /// # Errors
 /// If the file is damaged.

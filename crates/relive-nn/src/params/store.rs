@@ -36,23 +36,23 @@ impl Params {
         &self.layout
     }
 
-    /// All numbers, leaf after leaf.
+    /// Returns all numbers, leaf after leaf.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// All numbers, mutable. The version stays the same; see [`touch`](Self::touch).
+    /// Returns all numbers, mutable. The version stays the same; see [`touch`](Self::touch).
     pub fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
     }
 
-    /// The numbers of a named leaf.
+    /// Returns the numbers of a named leaf.
     pub fn leaf(&self, name: &str) -> Option<&[f32]> {
         let leaf = self.layout.leaves().iter().find(|leaf| leaf.name() == name)?;
         self.values.get(leaf.range())
     }
 
-    /// The number of changes so far. Actors compare versions to decide whether to fetch weights.
+    /// Returns the number of changes so far. Actors compare versions to decide whether to fetch weights.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -67,7 +67,7 @@ impl Params {
         self.version = version;
     }
 
-    /// All numbers as little-endian bytes, four each.
+    /// Returns all numbers as little-endian bytes, four each.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.values)
     }

@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::network::pass::{Backward, Forward};
 
 impl Weights<'_> {
-    /// The outputs of a network for rows of inputs.
+    /// Returns the outputs of a network for rows of inputs.
     ///
     /// # Panics
     /// If the rows do not have the width of the network's inputs, or the parameters have a different layout.

@@ -74,7 +74,7 @@ fn flat(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, Shape::from(shape.to_vec())))
 }
 
-/// The numbers of a contiguous tensor of f32.
+/// Returns the numbers of a contiguous tensor of f32.
 fn numbers(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous tensor of f32")
 }

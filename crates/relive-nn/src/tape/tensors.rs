@@ -1,6 +1,6 @@
 use burn_tensor::{Device, Int, Shape, Tensor, TensorData};
 
-/// The device of the tape's tensors.
+/// Returns the device of the tape's tensors.
 pub(crate) fn device() -> Device {
     Device::flex().autodiff()
 }
@@ -32,7 +32,7 @@ pub fn indices(values: &[usize]) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(values, Shape::from([len])), &device())
 }
 
-/// The numbers of a tensor, row-major.
+/// Returns the numbers of a tensor, row-major.
 ///
 /// # Panics
 /// If the elements are not f32, as in all tensors of this crate.

@@ -15,18 +15,18 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Parameters that the loss trains.
+    /// Creates parameters that the loss trains.
     pub fn tracked(params: &'a Params) -> Self {
         Self { params, tracked: true, used: RefCell::default() }
     }
 
-    /// Parameters that the loss does not train: gradients flow through their networks to the inputs, but not to the
-    /// parameters.
+    /// Creates parameters that the loss does not train: gradients flow through their networks to the inputs, but not to
+    /// the parameters.
     pub fn frozen(params: &'a Params) -> Self {
         Self { params, tracked: false, used: RefCell::default() }
     }
 
-    /// A leaf as a tensor, for layers that this crate does not provide.
+    /// Returns a leaf as a tensor, for layers that this crate does not provide.
     ///
     /// # Panics
     /// If the layout has no such leaf, or the leaf does not have `D` dimensions.
@@ -39,7 +39,7 @@ impl<'a> Weights<'a> {
         self.block(leaf.range()).reshape(shape)
     }
 
-    /// A block of the numbers; the same range gives the same tensor.
+    /// Returns a block of the numbers; the same range gives the same tensor.
     pub(crate) fn block(&self, range: Range<usize>) -> Tensor<1> {
         let mut used = self.used.borrow_mut();
         if let Some((_, tensor)) = used.iter().find(|(known, _)| *known == range) {

@@ -26,10 +26,10 @@ pub(crate) enum Value<'py> {
     Tensor(Tensor),
 }
 
-/// Size of the largest numpy scalar that can be stored, a `complex128`.
+/// The size of the largest numpy scalar that can be stored, a `complex128`.
 const MAX_SCALAR_BYTES: usize = 16;
 
-/// Number of the first type that is not numpy's own (`NPY_USERDEF`).
+/// The number of the first type that is not numpy's own (`NPY_USERDEF`).
 const FIRST_ADDED_TYPE: i32 = 256;
 
 impl<'py> Value<'py> {
@@ -97,7 +97,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// The elements in place; `None` for strings.
+    /// Returns the elements in place; `None` for strings.
     fn bytes(&self) -> &[u8] {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
@@ -120,7 +120,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// The value of one step.
+    /// Returns the value of one step.
     ///
     /// # Errors
     /// `ValueError` for an array that has changed its size: reading other leaves of the step may have run code.
@@ -131,7 +131,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// The values of several steps, counted by the leading dimension; `None` for scalars.
+    /// Returns the values of several steps, counted by the leading dimension; `None` for scalars.
     ///
     /// # Errors
     /// Same as [`step`](Self::step).
@@ -151,7 +151,7 @@ impl<'py> Value<'py> {
     }
 }
 
-/// A numpy scalar of a fixed size; `None` for anything else.
+/// Returns a numpy scalar of a fixed size; `None` for anything else.
 fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>> {
     let py = object.py();
     // SAFETY: both calls hold the interpreter and pass a live object, which is a numpy scalar if its type says so. The
@@ -175,7 +175,7 @@ fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>>
     Ok(Some(Value::Scalar { dtype, bytes }))
 }
 
-/// A leaf of a step as a tensor; copies the data once.
+/// Returns a leaf of a step as a tensor; copies the data once.
 pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let value = match Value::of(object)? {
         Value::Tensor(tensor) => return Ok(tensor),
@@ -217,7 +217,7 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     tensor(Tensor::from_strings([text], Shape::scalar())).map(Some)
 }
 
-/// The array itself if it is row-major and little endian, otherwise a copy that is.
+/// Returns the array itself if it is row-major and little endian, otherwise a copy that is.
 pub(crate) fn canonical<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
@@ -264,7 +264,7 @@ fn string_bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     )))
 }
 
-/// Rows of a tensor that Rust decoded, as a new numpy array.
+/// Copies rows of a tensor that Rust decoded to a new numpy array.
 pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     match tensor.bytes() {
@@ -277,7 +277,7 @@ pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bou
     }
 }
 
-/// An object array of `bytes`.
+/// Returns an object array of `bytes`.
 pub(crate) fn strings_to_array<'py>(
     py: Python<'py>,
     values: &[Bytes],
@@ -303,7 +303,7 @@ fn shape_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Shape> {
     Ok(Shape::from(dims.as_slice()))
 }
 
-/// Maximum number of dimensions of a step's value.
+/// The maximum number of dimensions of a step's value.
 const MAX_RANK: usize = 62;
 
 fn tensor(made: Result<Tensor, relive_tensor::TensorError>) -> PyResult<Tensor> {
@@ -314,7 +314,7 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string())
 }
 
-/// The elements of a plain array that already has exactly this type.
+/// Returns the elements of a plain array that already has exactly this type.
 fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<T>>> {
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
     let descr = array.dtype();

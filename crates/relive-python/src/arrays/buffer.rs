@@ -48,7 +48,7 @@ pub(crate) fn into_array<'py>(
     over_column(py, memory.into_column(), dtype, dims)
 }
 
-/// A column of a batch as a writable array of `dims`, in place.
+/// Returns a column of a batch as a writable array of `dims`, in place.
 pub(crate) fn over_column<'py>(
     py: Python<'py>,
     column: ColumnMemory,
@@ -61,7 +61,7 @@ pub(crate) fn over_column<'py>(
     Shared::new(py, column)?.array(0, dtype, dims)
 }
 
-/// Memory that several arrays share. It is reused when all of them are gone.
+/// Memory that several arrays share. It is reused when all of the arrays are gone.
 pub(crate) struct Shared<'py> {
     owner: Bound<'py, Owner>,
     data: *mut u8,
@@ -75,7 +75,8 @@ impl<'py> Shared<'py> {
         Ok(Shared { owner, data, len })
     }
 
-    /// The bytes from `offset` on as a writable array, which must be inside the block. No other array may overlap it.
+    /// Returns the bytes from `offset` on as a writable array, which must be inside the block. No other array may
+    /// overlap it.
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
         let end = size.and_then(|size| offset.checked_add(size));
@@ -93,8 +94,8 @@ impl<'py> Shared<'py> {
 #[pyclass(frozen, module = "relive._native")]
 struct TensorOwner(Tensor);
 
-/// A numeric tensor as a read-only array, in place; `None` for strings, and if its elements are not laid out as numpy
-/// requires.
+/// Returns a numeric tensor as a read-only array, in place; `None` for strings, and if its elements are not laid out as
+/// numpy requires.
 pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     let seen = Bound::new(py, TensorOwner(tensor.clone()))?;
@@ -118,7 +119,7 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
     }
 }
 
-/// An array over memory that `owner` keeps alive.
+/// Returns an array over memory that `owner` keeps alive.
 ///
 /// # Safety
 /// `data` is aligned for the dtype and points to as many bytes as `dims` and the dtype need. They stay in place while
@@ -157,7 +158,7 @@ unsafe fn array_over<'py>(
     }
 }
 
-/// Bytes that `owner` keeps alive, as a writable array.
+/// Returns the bytes that `owner` keeps alive, as a writable array.
 ///
 /// # Safety
 /// The bytes are aligned for the dtype. They stay in place while `owner` lives, and nothing else refers to them.

@@ -12,7 +12,7 @@ pub(crate) fn kind_of(descr: &Bound<'_, PyArrayDescr>) -> u8 {
     descr.kind()
 }
 
-/// The element type of a numpy dtype; `None` if no tensor has this type.
+/// Returns the element type of a numpy dtype; `None` if no tensor has this type.
 pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     Ok(Some(match (kind_of(descr), descr.itemsize()) {
         (b'f', 4) => DType::Float32,
@@ -35,7 +35,7 @@ pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType
     }))
 }
 
-/// The types that the package `ml_dtypes` adds to numpy.
+/// Returns the types that the package `ml_dtypes` adds to numpy.
 fn named(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     let name: String = descr.getattr(intern!(descr.py(), "name"))?.extract()?;
     Ok(ML_DTYPES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype))
@@ -49,7 +49,7 @@ const ML_DTYPES: [(&str, DType); 5] = [
     ("uint4", DType::UInt4),
 ];
 
-/// The numpy dtype of an element type.
+/// Returns the numpy dtype of an element type.
 pub(crate) fn descr_of(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     static KNOWN: PyOnceLock<Py<pyo3::types::PyDict>> = PyOnceLock::new();
     let known = KNOWN.get_or_init(py, || pyo3::types::PyDict::new(py).unbind()).bind(py);

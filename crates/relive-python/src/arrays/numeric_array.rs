@@ -19,7 +19,7 @@ impl<'py> NumericArray<'py> {
     /// Converts an object to an array; does not copy an array that already has the right layout.
     ///
     /// # Errors
-    /// Its elements have no fixed size, or numpy cannot convert it.
+    /// The object's elements have no fixed size, or numpy cannot convert the object.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<NumericArray<'py>> {
         let py = object.py();
         let array = match object.cast::<PyUntypedArray>() {

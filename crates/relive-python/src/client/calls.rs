@@ -1,4 +1,4 @@
-//! The calls of a client, one method each.
+//! The calls that a client offers, one method each.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,8 +41,8 @@ impl Client {
         Ok(Client::over(address, choice, timeout, as_reverb, security))
     }
 
-    /// The transport in use; the first call determines it. Until a server has answered, the transport is unknown, and
-    /// this returns `tcp`, which the first request will use.
+    /// Returns the transport in use; the first call determines it. Until a server has answered, the transport is
+    /// unknown, and this returns `tcp`, which the first request will use.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.connect(py)?;
@@ -52,24 +52,24 @@ impl Client {
         }
     }
 
-    /// The state of each of many servers; empty for a single server.
+    /// Returns the state of each of many servers; empty for a single server.
     fn servers(&self, py: Python<'_>) -> PyResult<Vec<status::ServerState>> {
         Ok(status::servers(&self.connect(py)?))
     }
 
-    /// Log of the servers that were excluded or added again.
+    /// Returns the log of the servers that were excluded or added again.
     fn server_changes(&self, py: Python<'_>) -> PyResult<Vec<status::ServerChange>> {
         Ok(status::server_changes(&self.connect(py)?))
     }
 
-    /// The tables, each as the fields of `TableInfo`.
+    /// Returns the tables, each as the fields of `TableInfo`.
     fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
         let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
-    /// The tables with their waiters and bytes, and the server's totals; only for Relive's servers.
+    /// Returns the tables with their waiters and bytes, and the server's totals; only for Relive's servers.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let status = self.ask(py, "status", client.status())?.or_raise(py)?;
@@ -107,7 +107,7 @@ impl Client {
         self.ask(py, "reset", client.reset(table))?.or_raise(py)
     }
 
-    /// Changes rules of a table in use; returns the changes and the number of evicted items.
+    /// Changes the rules of a table in use; returns the changes and the number of evicted items.
     fn change_table<'py>(
         &self,
         py: Python<'py>,
@@ -142,14 +142,14 @@ impl Client {
         self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
-    /// The status of checkpoints; only for Relive's servers.
+    /// Returns the status of checkpoints; only for Relive's servers.
     fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let call = client.checkpoint_status();
         status::checkpoints(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
-    /// Writes one step as an item of each table in `priorities`. Without `check_names`, columns are matched by order.
+    /// Writes one step as an item into each table in `priorities`. Without `check_names`, columns are matched by order.
     #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
     fn insert(
         &self,
@@ -218,7 +218,7 @@ impl Client {
         Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
     }
 
-    /// A writer that creates items automatically; `write::to_configs` defines the format of a configuration.
+    /// Returns a writer that creates items automatically; `write::to_configs` defines the format of a configuration.
     #[pyo3(signature = (configs, *, codec = "auto"))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn structured_writer(
@@ -275,8 +275,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
     }
 
-    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are prefetched,
-    /// and none from a table that deletes items when they are sampled.
+    /// Returns an iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are
+    /// prefetched, and none from a table that deletes items when they are sampled.
     #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
     fn samples(
         &self,
@@ -325,7 +325,7 @@ impl Client {
         Ok((items.collect(), page.next))
     }
 
-    /// The items with these keys as samples; `None` for each key without an item.
+    /// Returns the items with these keys as samples; `None` for each key without an item.
     fn get_items<'py>(
         &self,
         py: Python<'py>,
@@ -339,7 +339,7 @@ impl Client {
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
-    /// The structure of `table`'s items, if writers have declared it; otherwise `None`.
+    /// Returns the structure of `table`'s items, if writers have declared it; otherwise `None`.
     fn structure<'py>(
         &self,
         py: Python<'py>,

@@ -17,12 +17,12 @@ use crate::error::OrRaise;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::wait::{self, seconds};
 
-/// A client of one server, or of many.
+/// A client for one server or for many.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Client {
     address: String,
     choice: Choice,
-    /// The timeout of calls that do not set one.
+    /// The timeout for calls that do not set one.
     pub(super) timeout: Duration,
     /// Whether the client behaves like dm-reverb's where the two differ.
     pub(super) as_reverb: bool,
@@ -60,7 +60,7 @@ impl Client {
         Client { address, choice, timeout, as_reverb, security, connected, rules }
     }
 
-    /// The connection, renewed after a fork and when a server starts or stops in this process.
+    /// Returns the connection, renewed after a fork and when a server starts or stops in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
         let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// A client whose calls may take `timeout` seconds; without one, the client's own limit applies.
+    /// Returns a client whose calls may take `timeout` seconds; without one, the client's own limit applies.
     pub(super) fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }

@@ -46,7 +46,7 @@ impl Rules {
         Ok(keep)
     }
 
-    /// Clears the cache after a change of tables, whether or not the change succeeded.
+    /// Clears the cache after a change to tables, whether or not the change succeeded.
     pub(crate) fn invalidate_after<T>(&self, outcome: T) -> T {
         self.0.take();
         outcome

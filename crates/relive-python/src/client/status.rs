@@ -11,7 +11,7 @@ use relive_tensor::Codec;
 use crate::tables::changes;
 use crate::tables::status::{set_chunks, status_dict, waiter_dict};
 
-/// The fields of `relive.reverb_types.ServerStatus`.
+/// Returns the fields of `relive.reverb_types.ServerStatus`.
 pub(super) fn server<'py>(py: Python<'py>, status: &ServerStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("version", &status.version)?;
@@ -33,7 +33,7 @@ pub(super) fn server<'py>(py: Python<'py>, status: &ServerStatus) -> PyResult<Bo
     Ok(dict)
 }
 
-/// The fields of `relive.checkpoints.CheckpointStatus`.
+/// Returns the fields of `relive.checkpoints.CheckpointStatus`.
 pub(super) fn checkpoints<'py>(py: Python<'py>, status: &CheckpointStatus) -> PyResult<Bound<'py, PyDict>> {
     let finished = |finished: &Option<FinishedCheckpoint>| {
         finished.as_ref().map(|finished| finished_dict(py, finished)).transpose()

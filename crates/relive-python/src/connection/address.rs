@@ -13,13 +13,13 @@ use crate::error::raise_kind;
 /// How long to wait for a local port to accept a connection.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// Names of this machine; an address with one of them may be served by this process.
+/// Names of this machine; an address with one of these names may be served by this process.
 const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
 
 /// The prefix of addresses of servers in this process that have no port.
 pub(crate) const IN_PROCESS: &str = "in-process:";
 
-/// The place of the server in this process that may serve the address; otherwise `None`.
+/// Returns the place of the server in this process that may serve the address; otherwise `None`.
 pub(crate) fn local_place(address: &str) -> Option<Place> {
     if let Some(number) = address.strip_prefix(IN_PROCESS) {
         return number.parse().ok();
@@ -64,7 +64,7 @@ pub(crate) fn of_one_server(address: &str) -> &str {
     listed.or(named).unwrap_or(address)
 }
 
-/// The address to listen on. Without a `host`, it covers both address families of the machine, as in dm-reverb.
+/// Returns the address to listen on. Without a `host`, it covers both address families of the machine, as in dm-reverb.
 pub(crate) fn address(host: Option<&str>, port: u16) -> Address {
     Address::of_host(host.unwrap_or("*"), port)
 }

@@ -31,12 +31,12 @@ static SERVERS: Brief<Option<HashMap<Place, Entry>>> = Brief::new(None);
 /// The place of the next server without a port.
 static NEXT_PLACE: AtomicU32 = AtomicU32::new(1 << 16);
 
-/// A place that no server had before.
+/// Returns a place that no server has had before.
 pub(crate) fn new_place() -> Place {
     NEXT_PLACE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The state of `place`.
+/// Returns the state of `place`.
 pub(crate) fn at(place: Place) -> LocalServer {
     SERVERS.with(|servers| {
         let entry = servers.as_ref().and_then(|servers| servers.get(&place));

@@ -36,7 +36,7 @@ pub(crate) struct ServerCertificates {
 }
 
 impl ServerSecurity {
-    /// `options` with the given bounds.
+    /// Returns `options` with the given bounds.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
         let options = match self.max_connections {
             Some(connections) => options.max_connections(connections),
@@ -48,7 +48,7 @@ impl ServerSecurity {
         }
     }
 
-    /// An endpoint at `port` of `host`.
+    /// Returns an endpoint at `port` of `host`.
     pub(crate) fn endpoint(self, host: Option<&str>, port: u16) -> PyResult<Endpoint> {
         let mut endpoint = Endpoint::new(address(host, port));
         if let Some(ServerCertificates { cert, key, client_ca }) = self.tls {

@@ -9,7 +9,7 @@ use super::source::Item;
 use crate::interpreter::finalization;
 use crate::interpreter::lock::Brief;
 
-/// A flow as a Python iterator, for functions from iterators to iterators.
+/// A flow as a Python iterator, for functions that map an iterator to an iterator.
 #[pyclass(frozen, module = "relive._native", name = "FlowItems")]
 pub(super) struct Pulled(Brief<Option<Flow<Item>>>);
 

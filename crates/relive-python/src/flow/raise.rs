@@ -1,4 +1,4 @@
-//! Propagates exceptions of operators through a graph.
+//! Propagates exceptions from operators through a graph.
 
 use std::fmt;
 
@@ -25,15 +25,15 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// The exception of an error: the one that a function raised, with a note of its place in the graph.
+/// Returns the exception for an error: the exception that a function raised, with a note of its place in the graph.
 pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Failed>());
     if let Some(Failed(raised)) = cause {
         // Python 3.10 has no notes.
         let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
         if raised.is_instance_of::<PyStopIteration>(py) {
-            // If it stayed a StopIteration, it would silently end the consumer and lose the remaining items; Python's
-            // generators convert it for the same reason.
+            // A StopIteration that is not converted would silently end the consumer and lose the remaining items;
+            // Python's generators convert it for the same reason.
             let runtime_error = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
             runtime_error.set_cause(py, Some(raised.clone_ref(py)));
             return runtime_error;

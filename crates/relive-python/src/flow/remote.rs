@@ -1,4 +1,4 @@
-//! Messages of shards on other hosts: [`Port`](relive_cluster::stream::Port) and its two ends, for `relive.flow`.
+//! Messages from shards on other hosts: [`Port`](relive_cluster::stream::Port) and its two ends, for `relive.flow`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use relive_cluster::stream::{
 };
 use relive_flow::{ErrorKind, Flow};
 
-/// Interval between checks for signals during a wait.
+/// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The number of bytes that a shard may be ahead of its reader.
@@ -23,7 +23,7 @@ const WINDOW_BYTES: u64 = 32 << 20;
 #[pyclass(frozen, module = "relive._native", name = "StreamPort")]
 pub(crate) struct PyPort(Port);
 
-/// The messages of one shard.
+/// The messages from one shard.
 #[pyclass(frozen, module = "relive._native", name = "StreamReader")]
 pub(crate) struct PyReader(Brief<Option<Flow<Result<Bytes, StreamError>>>>);
 
@@ -48,7 +48,7 @@ impl PyPort {
         self.0.address().to_string()
     }
 
-    /// The reader of a shard, which may be up to `messages` messages ahead.
+    /// Returns the reader of a shard, which may be up to `messages` messages ahead.
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
@@ -63,7 +63,7 @@ impl PyPort {
 
 #[pymethods]
 impl PyReader {
-    /// The next message; `None` at the end. `TimeoutError` after `timeout` seconds.
+    /// Returns the next message; `None` at the end. `TimeoutError` after `timeout` seconds.
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut left = crate::interpreter::wait::seconds(Some(timeout))?;
         loop {

@@ -31,7 +31,7 @@ impl Shards {
 
 #[pymethods]
 impl Shards {
-    /// A shard for each iterable, in the consumer's thread or each in its own thread.
+    /// Returns a shard for each iterable, in the consumer's thread or each in its own thread.
     #[staticmethod]
     fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
         let executor = if has_threads { Executor::Threads } else { Executor::Serial };
@@ -94,7 +94,7 @@ impl Shards {
         Ok(Stream::new(rounds.named("list")))
     }
 
-    /// Each shard as a flow.
+    /// Returns each shard as a flow.
     fn streams(&self, depth: usize) -> PyResult<Vec<Stream>> {
         Ok(self.taken()?.into_flows(depth).into_iter().map(|flow| Stream::of_graph(flow, false)).collect())
     }

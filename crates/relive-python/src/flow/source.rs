@@ -45,7 +45,7 @@ impl Pull<Result<Item, Failed>> for Items {
     }
 }
 
-/// The items of an iterable; iteration starts with the first pull.
+/// Returns the items of an iterable; iteration starts with the first pull.
 pub(super) fn items(name: &str, iterable: Py<PyAny>) -> Flow<Item> {
     Flow::from_pull(name, Items { iterable, iterator: None }).try_for_each(|item| item).named(name)
 }

@@ -13,7 +13,7 @@ use super::raise::raise;
 use super::source::{self, Item};
 use crate::interpreter::lock::Brief;
 
-/// Interval between checks for signals while waiting for an item.
+/// The interval between checks for signals while waiting for an item.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A flow from which one thread at a time pulls, or a part of another flow.
@@ -29,12 +29,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A flow with a graph that no other thread pulls from.
+    /// Returns a flow with a graph that no other thread pulls from.
     pub(super) fn new(flow: Flow<Item>) -> Stream {
         Stream::of_graph(flow, true)
     }
 
-    /// A flow with a part that another thread may pull from, or whose thread must be joined, unless the graph
+    /// Returns a flow with a part that another thread may pull from, or whose thread must be joined, unless the graph
     /// `is_apart`.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
@@ -50,7 +50,7 @@ impl Stream {
         })
     }
 
-    /// An item that is ready or that this thread itself makes. Neither releases the interpreter nor waits.
+    /// Returns an item that is ready or that this thread itself makes. Neither releases the interpreter nor waits.
     fn ready(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if !self.is_apart {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
-    /// The items of an iterable.
+    /// Returns the items of an iterable.
     #[staticmethod]
     fn of(name: &str, iterable: Py<PyAny>) -> Stream {
         Stream::new(source::items(name, iterable))
@@ -92,7 +92,7 @@ impl Stream {
         Ok(Stream::of_graph(operator.over(self.taken()?), is_apart))
     }
 
-    /// The next item, in a tuple; `None` at the end.
+    /// Returns the next item, in a tuple; `None` at the end.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
         if !self.is_over.load(Ordering::Relaxed)
             && let Some(item) = self.ready(py)?
@@ -153,7 +153,7 @@ impl Stream {
         Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
-    /// Merges several flows: by weights, in turn, or as items arrive.
+    /// Merges several flows: by weights, alternately, or as items arrive.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn union(
@@ -193,12 +193,12 @@ impl Stream {
         self.end(py);
     }
 
-    /// The graph as text, or as a mermaid diagram.
+    /// Returns the graph as text, or as a mermaid diagram.
     fn show(&self, py: Python<'_>, is_mermaid: bool) -> PyResult<String> {
         self.pull(py, |flow| if is_mermaid { flow.mermaid() } else { flow.show() })
     }
 
-    /// The number of items of each operator and its current wait, as JSON.
+    /// Returns the number of items of each operator and its current wait, as JSON.
     fn operators(&self) -> String {
         self.monitor.to_json()
     }

@@ -9,7 +9,7 @@ use relive_gpu::{Batch, Collector, ErrorKind, Pinned};
 
 use super::raise::{Failed, Result};
 
-/// Interval between checks for signals during a wait.
+/// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Trajectories that will become a batch, and where to report it.
@@ -39,7 +39,7 @@ pub(super) enum PendingBatch {
 }
 
 impl BatchFailure {
-    /// The exception for a caller that does not retry.
+    /// Returns the exception for a caller that does not retry.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             BatchFailure::Interrupted(_, error) => error,

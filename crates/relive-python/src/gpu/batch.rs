@@ -16,11 +16,11 @@ use crate::arrays::buffer;
 #[derive(Clone, Default)]
 pub(super) struct LentCount(Arc<AtomicUsize>);
 
-/// Limit on the batches that numpy uses: further batches are copied, so that a ring with this many extra buffers always
-/// has memory for the next batch.
+/// The limit on the batches that numpy uses: further batches are copied, so that a ring with this many extra buffers
+/// always has memory for the next batch.
 pub(super) const MAX_LENT: usize = 3;
 
-/// A batch that arrays view. Its memory returns to the ring when all of them are gone.
+/// A batch that arrays view. Its memory returns to the ring when all of the arrays are gone.
 #[pyclass(frozen, module = "relive._native")]
 struct LentBatch {
     _batch: Batch,
@@ -37,7 +37,7 @@ impl Drop for LentBatch {
 /// weights and probabilities.
 pub(super) type Parts<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, [Bound<'py, PyAny>; 6]);
 
-/// A batch as arrays.
+/// Returns a batch as arrays.
 pub(super) fn to_python<'py>(
     py: Python<'py>,
     batch: Batch,

@@ -1,4 +1,4 @@
-//! Distributes changes of weights to all loaders of a store.
+//! Distributes changes to weights to all loaders of a store.
 
 use std::sync::{Arc, Weak};
 
@@ -37,7 +37,7 @@ impl Hub {
         Arc::new(Hub { store, reader, serving: Brief::default(), followers: Brief::default() })
     }
 
-    /// The reader of the batches' data.
+    /// Returns the reader of the batches' data.
     pub(super) fn reader(&self) -> Reader {
         self.reader.get()
     }
@@ -99,7 +99,7 @@ impl PendingChanges {
 }
 
 impl Follower {
-    /// The changes since the last call; `None` if the store was closed.
+    /// Returns the changes since the last call; `None` if the store was closed.
     pub(super) fn take(&self) -> Option<PendingChanges> {
         self.hub.upgrade()?.distribute();
         Some(self.pending.take())

@@ -8,7 +8,7 @@ use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
-/// Limit on the rounds in which trajectories that were removed during the draw are replaced.
+/// The limit on the rounds in which trajectories that were removed during the draw are replaced.
 pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The stream of random numbers for steps. Selectors use the first of the 256 streams for each seed and step.
@@ -36,7 +36,7 @@ pub(super) struct Drawn {
 /// Draws trajectories by the weights of a store, and follows their changes.
 pub(super) struct Draws {
     pub(super) reader: Reader,
-    /// `None` for a store of another process; all of its weights are read whenever one has changed.
+    /// `None` for a store in another process; all of its weights are read whenever one has changed.
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
@@ -112,13 +112,13 @@ impl Draws {
         Ok(self.selector.select(&pool, self.selection, count, Order::AsDrawn)?)
     }
 
-    /// The data that this rank sends to the others before they select.
+    /// Returns the data that this rank sends to the others before they select.
     pub(super) fn summary(&self, count: u64) -> Result<Summary> {
         let pool = Pool::with_inserted(&self.weights, &self.inserted);
         Ok(self.selector.summary(&pool, self.selection, count)?)
     }
 
-    /// The draws that selected this rank's trajectories.
+    /// Returns the draws that selected this rank's trajectories.
     pub(super) fn part(&mut self, summaries: &[Summary], count: u64) -> Result<Part> {
         let pool = Pool::with_inserted(&self.weights, &self.inserted);
         let rank = usize::try_from(self.reader.shard().rank()).unwrap_or(usize::MAX);
@@ -249,12 +249,13 @@ impl Draws {
     }
 }
 
-/// An insertion number that all ranks can compare: the first trajectories of all ranks come before the second ones.
+/// Returns an insertion number that all ranks can compare: the first trajectories of all ranks come before the second
+/// ones.
 fn among_ranks(shard: Shard, inserted: u64) -> u64 {
     inserted.wrapping_mul(shard.ranks()).wrapping_add(shard.rank())
 }
 
-/// The error after the last round.
+/// Returns the error after the last round.
 pub(super) fn too_many_rounds(count: u64) -> Failed {
     let text = format!(
         "{count} trajectories were drawn {MAX_ROUNDS} times, but each time some were replaced before they \
@@ -283,7 +284,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Every `step`-th row from `first` on, without steps yet.
+    /// Returns every `step`-th row from `first` on, without steps yet.
     pub(super) fn every(&self, first: u64, step: u64) -> Drawn {
         fn pick<T: Copy>(all: &[T], first: u64, step: u64) -> Vec<T> {
             let [first, step] = [first, step].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
@@ -310,7 +311,7 @@ impl Drawn {
     }
 }
 
-/// A number in `0..limit`. Its bias is below limit · 2⁻⁶⁴.
+/// Returns a number in `0..limit`. Its bias is below limit · 2⁻⁶⁴.
 #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits, and the upper half of 128")]
 fn below(seed: u64, step: u64, position: u64, limit: u64) -> u64 {
     let counter = [position as u32, (position >> 32) as u32, step as u32, (step >> 32) as u32 | STEPS_STREAM];

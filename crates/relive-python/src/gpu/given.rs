@@ -9,7 +9,7 @@ use super::raise::{OrRaise, invalid};
 use super::removal::Raised;
 use crate::arrays::numeric_array::NumericArray;
 
-/// Interval between checks for signals during a wait for a row.
+/// The interval between checks for signals during a wait for a row.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Copies a trajectory into a store: one array per column of the schema, in order.

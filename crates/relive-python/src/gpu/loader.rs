@@ -111,13 +111,13 @@ impl GpuLoader {
         self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
     }
 
-    /// The data that this rank sends to all others before they draw.
+    /// Returns the data that this rank sends to all others before they draw.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let summary = self.with(py, |work| work.together(py, Together::summary))?;
         Ok(PyBytes::new(py, &summary))
     }
 
-    /// The draws that selected this rank's trajectories, given the data of all ranks.
+    /// Returns the draws that selected this rank's trajectories, given the data of all ranks.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn part<'py>(&self, py: Python<'py>, summaries: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
         let part = self.with(py, |work| work.together(py, |ranks, draws| ranks.part(draws, &summaries)))?;
@@ -147,8 +147,8 @@ impl GpuLoader {
         })
     }
 
-    /// The batch of these trajectories at these steps, independent of the drawn batches; step -1 means the position
-    /// after the last step.
+    /// Returns the batch of these trajectories at these steps, independent of the drawn batches; step -1 means the
+    /// position after the last step.
     fn collect<'py>(
         &self,
         py: Python<'py>,
@@ -168,7 +168,7 @@ impl GpuLoader {
         })
     }
 
-    /// The seed, the selector's state, and the draws that were not returned yet.
+    /// Returns the seed, the selector's state, and the draws that were not returned yet.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
         self.with(py, |work| {
             let pending =

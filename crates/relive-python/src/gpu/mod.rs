@@ -1,8 +1,8 @@
 //! The store of trajectories for training on GPUs: `relive.gpu`.
 //!
-//! [`GpuStore`] is a store in the process that created it; [`GpuReader`] reads a store of another process.
-//! [`GpuLoader`] makes batches from either of them, and [`GpuWriter`] writes into a store in place. Python checks names
-//! of columns and settings; this module checks shapes, types and lengths.
+//! [`GpuStore`] is a store in the process that created it; [`GpuReader`] reads a store in another process.
+//! [`GpuLoader`] makes batches from either kind, and [`GpuWriter`] writes into a store in place. Python checks names of
+//! columns and settings; this module checks shapes, types and lengths.
 
 mod background;
 mod batch;

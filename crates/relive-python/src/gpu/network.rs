@@ -54,7 +54,7 @@ impl ServedStore {
         self.server.address().port()
     }
 
-    /// The stores at these addresses.
+    /// Returns the stores at these addresses.
     pub(super) fn connect(&self, addresses: &[String]) -> relive_gpu::Result<Vec<Peer>> {
         addresses.iter().map(|address| Peer::connect(&self.network, address)).collect()
     }

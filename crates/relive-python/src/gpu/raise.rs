@@ -1,4 +1,4 @@
-//! Maps errors of the store to Python's exceptions.
+//! Maps errors from the store to Python's exceptions.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use relive_gpu::{Error, ErrorKind};
 use crate::error::raise_kind;
 use crate::interpreter::finalization::attach;
 
-/// An error of the store, or of a layer above it.
+/// An error from the store, or from a layer above it.
 #[derive(Debug)]
 pub(super) struct Failed {
     kind: ErrorKind,
@@ -55,7 +55,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// The kind of client error with the same exception.
+/// Returns the kind of client error with the same exception.
 fn kind_of(kind: ErrorKind) -> relive_client::ErrorKind {
     match kind {
         ErrorKind::InvalidArgument => relive_client::ErrorKind::InvalidArgument,
@@ -83,7 +83,7 @@ pub(super) fn invalid(py: Python<'_>, text: String) -> PyErr {
     raise_kind(py, relive_client::ErrorKind::InvalidArgument, text)
 }
 
-/// The reason why no GPU is usable; `None` if a GPU is usable.
+/// Returns the reason why no GPU is usable; `None` if a GPU is usable.
 #[pyfunction]
 pub(crate) fn gpu_unavailable(py: Python<'_>) -> Option<String> {
     py.detach(|| relive_gpu::cuda::Device::available().err().map(|error| error.to_string()))

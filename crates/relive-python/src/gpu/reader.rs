@@ -10,7 +10,7 @@ use super::raise::OrRaise;
 use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use crate::arrays::array::from_elements;
 
-/// Reads the store of another process.
+/// Reads a store in another process.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuReader(Shared<Reader>);
 
@@ -23,7 +23,7 @@ impl GpuReader {
 
 #[pymethods]
 impl GpuReader {
-    /// Attaches to the store of this name, whose schema must match if one is given.
+    /// Attaches to the store with this name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -44,7 +44,7 @@ impl GpuReader {
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
     }
 
-    /// The store's place among the ranks, and their number.
+    /// Returns the store's place among the ranks, and their number.
     fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let shard = self.0.get(py)?.shard();
         Ok((shard.rank(), shard.ranks()))
@@ -68,7 +68,7 @@ impl GpuReader {
     }
 }
 
-/// The weights of all rows.
+/// Returns the weights of all rows.
 pub(super) fn weights_of<'py>(py: Python<'py>, reader: &Reader) -> PyResult<Bound<'py, PyAny>> {
     let rows = usize::try_from(reader.capacity()).unwrap_or(usize::MAX);
     let read = py.detach(|| {

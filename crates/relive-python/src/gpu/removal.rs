@@ -13,7 +13,7 @@ use crate::interpreter::lock::Brief;
 /// The first exception that a Python function raised while it chose; the call that triggered the choice raises it.
 pub(super) type Raised = Arc<Brief<Option<PyErr>>>;
 
-/// A removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
+/// Returns a removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
 pub(super) fn removal_of(
     name: &str,
     argument: &Bound<'_, PyAny>,
@@ -30,7 +30,7 @@ pub(super) fn removal_of(
     }))
 }
 
-/// A removal rule that calls a Python function.
+/// Returns a removal rule that calls a Python function.
 pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
     Removal::Callback(Arc::new(move |candidates| {
         finalization::attach(|py| match choose(function.bind(py), candidates) {

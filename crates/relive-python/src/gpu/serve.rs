@@ -10,14 +10,14 @@ use super::steps::{check_step, column_at, dims};
 use crate::arrays::buffer;
 use crate::arrays::numeric_array::NumericArray;
 
-/// Interval between checks for signals during a wait.
+/// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Requests as writer, index and step; finished trajectories as index and generation; the numbers of abandoned
 /// trajectories and of writers that wait for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
-/// Handles the requests of writers; waits up to `timeout` seconds for one.
+/// Handles requests from writers; waits up to `timeout` seconds for one.
 pub(super) fn scan(py: Python<'_>, store: &Store, timeout: f64) -> PyResult<Scanned> {
     let patience = Duration::try_from_secs_f64(timeout)
         .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
@@ -40,7 +40,7 @@ fn has_news(found: &Scan) -> bool {
     found.aborted > 0 || !found.requests.is_empty() || !found.finished.is_empty()
 }
 
-/// A column of the writers' current steps, one after the other.
+/// Returns a column of the writers' current steps, one after the other.
 pub(super) fn observe<'py>(
     py: Python<'py>,
     store: &Store,
@@ -75,7 +75,7 @@ pub(super) fn answer(
     Ok(())
 }
 
-/// Bytes of a step, which fits in memory.
+/// Returns the number of bytes of a step, which fits in memory.
 fn bytes_of(column: &Column) -> usize {
     column.step_bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }

@@ -19,7 +19,7 @@ type SchemaColumn<'py> = (String, Bound<'py, PyAny>, Vec<u64>);
 /// The columns, the maximum number of steps, and the capacity.
 pub(super) type SchemaFields<'py> = (Vec<SchemaColumn<'py>>, u64, u64);
 
-/// A schema of these columns.
+/// Returns a schema of these columns.
 pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: u64) -> PyResult<Schema> {
     let columns = columns.iter().map(|(name, descr, shape)| {
         let dtype = dtype(py, descr, name)?;
@@ -28,7 +28,7 @@ pub(super) fn schema_of(py: Python<'_>, columns: &[GivenColumn<'_>], max_steps: 
     Schema::new(max_steps, columns.collect::<PyResult<_>>()?).or_raise(py)
 }
 
-/// The columns and maximum number of steps of a schema, for Python.
+/// Returns the columns and maximum number of steps of a schema, for Python.
 pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<SchemaColumn<'py>>> {
     let column =
         |column: &Column| Ok((column.name.clone(), descr_of(py, column.dtype)?, column.shape.clone()));
@@ -53,7 +53,7 @@ fn dtype(py: Python<'_>, descr: &Bound<'_, PyArrayDescr>, column: &str) -> PyRes
         .ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
 }
 
-/// A selection by name and β; `None` for an unknown name.
+/// Returns a selection by name and β; `None` for an unknown name.
 pub(super) fn selection_of(name: &str, beta: f32) -> Option<Selection> {
     Some(match name {
         "uniform" => Selection::Uniform,

@@ -6,13 +6,13 @@ use relive_gpu::{Column, Schema};
 use super::raise::invalid;
 use crate::arrays::numeric_array::NumericArray;
 
-/// A column of a schema.
+/// Returns a column of a schema.
 pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -> PyResult<&'a Column> {
     let found = schema.columns().get(column);
     found.ok_or_else(|| invalid(py, format!("there is no column {column}")))
 }
 
-/// The dimensions of a step's array, or of several steps'.
+/// Returns the dimensions of a step's array, or of several steps'.
 pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
     // A step fits in memory.
     let sizes = column.shape.iter().map(|&size| usize::try_from(size).unwrap_or(usize::MAX));

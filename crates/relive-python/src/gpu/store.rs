@@ -214,7 +214,7 @@ impl GpuStore {
         metrics_of(py, &self.hub.get(py)?.store().metrics())
     }
 
-    /// Handles the requests of writers; waits up to `timeout` seconds for one.
+    /// Handles requests from writers; waits up to `timeout` seconds for one.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
         let found = serve::scan(py, self.hub.get(py)?.store(), timeout);
         match self.raised.take() {
@@ -223,7 +223,7 @@ impl GpuStore {
         }
     }
 
-    /// A column of the writers' current steps.
+    /// Returns a column of the writers' current steps.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn observe<'py>(
         &self,
@@ -246,14 +246,14 @@ impl GpuStore {
         serve::answer(py, self.hub.get(py)?.store(), &writers, column, array)
     }
 
-    /// Gives writers their turns back.
+    /// Gives the turn back to writers.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().give_back(&writers)).or_raise(py)
     }
 
-    /// Releases the pins of processes that have ended; returns their number.
+    /// Releases the pins held by processes that have ended; returns their number.
     fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().sweep()).or_raise(py)
@@ -288,7 +288,7 @@ impl GpuStore {
         py.detach(|| hub.join(readers, &addresses)).or_raise(py)
     }
 
-    /// This store's place among the ranks, and their number.
+    /// Returns this store's place among the ranks, and their number.
     fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let shard = self.hub.get(py)?.store().shard();
         Ok((shard.rank(), shard.ranks()))

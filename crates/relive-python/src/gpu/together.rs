@@ -1,4 +1,5 @@
-//! Draws that several ranks make together: each rank holds some of the trajectories, and takes its share of one list.
+//! Draws that several ranks perform together: each rank holds some of the trajectories, and takes its share of one
+//! list.
 //!
 //! A round has two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
 //! ([`Together::summary`]). In the second, it pins its own draws and then sends them ([`Together::part`]). These pins
@@ -14,12 +15,12 @@ use super::raise::{Failed, Result};
 /// Stands for the generation of a trajectory that was removed before it was pinned.
 const GONE: u64 = u64::MAX;
 
-/// Bytes of a number.
+/// The number of bytes of a number.
 const NUMBER: usize = 8;
 
 /// The list that all ranks draw, and this process's part of it.
 pub(super) struct Together {
-    /// Rows in the whole list.
+    /// The number of rows in the whole list.
     total: u64,
     /// This process takes every `replicas`-th row, starting at this one.
     replica: u64,
@@ -51,7 +52,7 @@ impl Together {
         Ok(Together { total, replica, replicas, list: None, guards: Vec::new() })
     }
 
-    /// The data that this rank sends to the others before a round.
+    /// Returns the data that this rank sends to the others before a round.
     pub(super) fn summary(&mut self, draws: &mut Draws) -> Result<Vec<u8>> {
         match &self.list {
             Some(_) => draws.scan_all()?,
@@ -62,7 +63,7 @@ impl Together {
         Ok(draws.summary(self.total - list.drawn.len())?.to_bytes())
     }
 
-    /// The draws that selected this rank's trajectories, given the data of all ranks; pins them.
+    /// Returns the draws that selected this rank's trajectories, given the data of all ranks; pins them.
     pub(super) fn part(&mut self, draws: &mut Draws, summaries: &[Vec<u8>]) -> Result<Vec<u8>> {
         let list = self.list.as_ref().ok_or_else(out_of_turn)?;
         let summaries: Vec<Summary> =

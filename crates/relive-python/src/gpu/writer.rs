@@ -14,17 +14,17 @@ use crate::arrays::buffer;
 use crate::arrays::numeric_array::NumericArray;
 use crate::interpreter::fork::Owned;
 
-/// Interval between checks for signals during a wait. It is longer than a writer takes to notice that the store's
+/// The interval between checks for signals during a wait. It is longer than a writer takes to notice that the store's
 /// process has ended.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// Writes trajectories into a store, usually of another process.
+/// Writes trajectories into a store, usually in another process.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuWriter(Owned<Writer>);
 
 #[pymethods]
 impl GpuWriter {
-    /// Attaches to the store of this name, whose schema must match if one is given.
+    /// Attaches to the store with this name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -39,7 +39,7 @@ impl GpuWriter {
         Ok(GpuWriter(Owned::new("writer", writer)))
     }
 
-    /// A writer in the store's own process.
+    /// Returns a writer in the store's own process.
     #[staticmethod]
     fn of(py: Python<'_>, store: &GpuStore) -> PyResult<GpuWriter> {
         let store = store.store(py)?;
@@ -56,7 +56,7 @@ impl GpuWriter {
         })
     }
 
-    /// Number of steps written so far.
+    /// Returns the number of steps written so far.
     fn steps(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |writer| Ok(writer.steps()))
     }
@@ -87,7 +87,7 @@ impl GpuWriter {
         })
     }
 
-    /// A copy of a column of the current step.
+    /// Returns a copy of a column of the current step.
     fn read<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyAny>> {
         self.with(py, |writer| {
             let described = column_at(py, writer.schema(), column)?.clone();

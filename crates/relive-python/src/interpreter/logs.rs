@@ -17,7 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::finalization;
 use super::lock::Brief;
 
-/// Maximum number of queued records; further records are dropped, since nobody could read so many anyway.
+/// The maximum number of queued records; further records are dropped, since nobody could read so many anyway.
 const MAX_WAITING: usize = 1_000;
 
 /// How long the end of the process waits for the last records.
@@ -42,7 +42,7 @@ static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
 /// The latest noteworthy events, for programs that observe a run of this process from outside.
 static LINES: LazyLock<LogLines> = LazyLock::new(LogLines::new);
 
-/// The log of this process.
+/// Returns the log of this process.
 pub(crate) fn lines() -> LogLines {
     LINES.clone()
 }

@@ -16,7 +16,7 @@ use super::finalization;
 use super::lock::Brief;
 use crate::error::{invalid, raise_kind};
 
-/// Interval between runs of Python's signal handlers during a wait: the maximum delay of Ctrl-C.
+/// The interval between runs of Python's signal handlers during a wait: the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The duration after which a wait is first logged; the time between messages doubles.
@@ -25,13 +25,13 @@ const FIRST_NOTICE: Duration = Duration::from_secs(5);
 /// How long after its limit an answer may still arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Threads of the runtime: one can decode messages while the other waits for a socket.
+/// The number of threads of the runtime: one can decode messages while the other waits for a socket.
 const WORKER_THREADS: usize = 2;
 
 /// The runtime of this process, with the process that owns it: its threads do not survive a fork.
 static RUNTIME: Brief<Option<(u32, Arc<Runtime>)>> = Brief::new(None);
 
-/// The runtime of this process, started on first use.
+/// Returns the runtime of this process, started on first use.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
     finalization::park_when_finalized();
     let process = std::process::id();
@@ -234,7 +234,7 @@ where
     }
 }
 
-/// The output of `future` if it is ready.
+/// Returns the output of `future` if it is ready.
 fn now<F: Future>(future: F) -> PyResult<Option<F::Output>> {
     let runtime = runtime()?;
     let _inside = runtime.enter();
@@ -245,14 +245,14 @@ fn now<F: Future>(future: F) -> PyResult<Option<F::Output>> {
     })
 }
 
-/// An operation of a table that can wait.
+/// An operation on a table that can wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Operation {
     Insert,
     Sample,
 }
 
-/// The condition that such operations on `table` wait for; the server is queried only if the wait is long.
+/// Returns the condition that such operations on `table` wait for; the server is queried only if the wait is long.
 pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) -> Reason<'r> {
     let (client, table) = (client.clone(), table.to_owned());
     Box::pin(async move {
@@ -268,7 +268,7 @@ pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) 
     })
 }
 
-/// The condition that a flush waits for; its items may belong to any table.
+/// Returns the condition that a flush waits for; its items may belong to any table.
 pub(crate) fn unconfirmed<'r>() -> Reason<'r> {
     let text = "the server has not confirmed all items: it is unreachable, or a rate limiter blocks them; \
                 client.status() shows what is waiting";

@@ -9,10 +9,10 @@ use crate::arrays::array;
 use crate::arrays::dtypes;
 use crate::error::{OrRaise, raise_kind};
 
-/// Limit on the references that an error shows; more would obscure its message.
+/// The limit on the references that an error shows; more would obscure its message.
 pub(crate) const MAX_SHOWN_CELLS: usize = 16;
 
-/// The error for a column with steps that have no data. Programs for dm-reverb compare its first sentence.
+/// Returns the error for a column with steps that have no data. Programs for dm-reverb compare its first sentence.
 pub(crate) fn none_in_column(
     py: Python<'_>,
     path: &ColumnPath,
@@ -53,7 +53,7 @@ fn none_text(path: Option<&Bound<'_, PyAny>>, cells: &Bound<'_, PyList>, help: &
     )
 }
 
-/// The index of a row, counted from the end if it is negative.
+/// Returns the index of a row, counted from the end if it is negative.
 fn row_of(row: isize, len: usize) -> PyResult<usize> {
     let at = if row < 0 { row.saturating_add(len.cast_signed()) } else { row };
     usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
@@ -61,7 +61,7 @@ fn row_of(row: isize, len: usize) -> PyResult<usize> {
     })
 }
 
-/// Programs for dm-reverb compare the text up to the semicolon.
+/// Returns programs for dm-reverb compare the text up to the semicolon.
 pub(crate) fn bad_index(class: &str, index: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
         "{class} indices must be integers or slices, not {}; lists of integers are also supported",
@@ -114,7 +114,7 @@ pub(crate) enum Data {
 }
 
 impl TrajectoryColumn {
-    /// The column for an item, if it refers to a writer's history.
+    /// Returns the column for an item, if it refers to a writer's history.
     pub(crate) fn own(&self) -> Option<&Column> {
         match &self.data {
             Data::Own(column) => Some(column),
@@ -141,7 +141,7 @@ impl TrajectoryColumn {
         }
     }
 
-    /// Each cell as a reference.
+    /// Returns each cell as a reference.
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         match &self.data {
             Data::Empty => Ok(Vec::new()),
@@ -245,7 +245,7 @@ impl TrajectoryColumn {
         self.path.get(py)
     }
 
-    /// Shape of the data: the steps come first, unless the column is squeezed.
+    /// Returns the shape of the data: the steps come first, unless the column is squeezed.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         if let Data::Own(column) = &self.data {
@@ -264,7 +264,7 @@ impl TrajectoryColumn {
         }
     }
 
-    /// A copy of the data.
+    /// Returns a copy of the data.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Data::Own(column) = &self.data {
             return array::from_tensor(py, &column.to_tensor().or_raise(py)?);

@@ -109,8 +109,8 @@ fn is_python_number(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyBool>()
 }
 
-/// The step with lists of numbers replaced by arrays; the step itself is never replaced. Returns the same object if it
-/// has no such lists.
+/// Returns the step with lists of numbers replaced by arrays; the step itself is never replaced. Returns the same
+/// object if it has no such lists.
 pub(crate) fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     joined(step, 0)
 }
@@ -142,7 +142,7 @@ fn joined<'py>(object: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, 
     Ok(object.clone())
 }
 
-/// The leaves of `object` in flattening order.
+/// Returns the leaves of `object` in flattening order.
 pub(crate) fn leaves<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut found = Vec::new();
     add_leaves(object, &mut found, 0)?;
@@ -172,8 +172,8 @@ fn add_leaves<'py>(
     }
 }
 
-/// The parts of a dict in the order of its leaves if its keys are plain text: their order is known without running
-/// Python code.
+/// Returns the parts of a dict in the order of its leaves if its keys are plain text: their order is known without
+/// running Python code.
 fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py, PyAny>; 8]>> {
     let dict = mapping.cast_exact::<PyDict>().ok()?;
     if dict.len() <= 1 {
@@ -192,7 +192,7 @@ fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py
     Some(named.into_iter().map(|(_, value)| value.clone()).collect())
 }
 
-/// The keys of a mapping in the order of its leaves.
+/// Returns the keys of a mapping in the order of its leaves.
 pub(crate) fn sorted_keys<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let keys: Vec<Bound<'py, PyAny>> = mapping.try_iter()?.collect::<PyResult<_>>()?;
     let keys = PyList::new(mapping.py(), keys)?;
@@ -273,7 +273,7 @@ pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
     }
 }
 
-/// A Rust structure as a Python one. Named tuples get a class with their name.
+/// Converts a Rust structure to a Python one. Named tuples get a class with their name.
 pub(crate) fn from_nest<'py, T>(
     py: Python<'py>,
     nest: &Nest<T>,
@@ -306,7 +306,8 @@ pub(crate) fn from_nest<'py, T>(
     })
 }
 
-/// The class of named tuples with this name and these fields; always the same one, so that `type(a) is type(b)`.
+/// Returns the class of named tuples with this name and these fields; always the same one, so that `type(a) is
+/// type(b)`.
 fn named_tuple_class<'py>(py: Python<'py>, name: &str, fields: &[&str]) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

@@ -10,7 +10,7 @@ use super::nest;
 use crate::arrays::array;
 use crate::arrays::dtypes::{self, dtype_of};
 
-/// A nest of `relive.specs.ArraySpec` as a signature; `None` and empty structures mean none.
+/// Converts a nest of `relive.specs.ArraySpec` to a signature; `None` and empty structures mean none.
 pub(crate) fn to_signature(object: &Bound<'_, PyAny>) -> PyResult<Option<Signature>> {
     let signature = nest::to_nest(object, &mut |leaf| to_spec(leaf))?;
     Ok((!signature.is_empty()).then_some(signature))
@@ -34,7 +34,7 @@ fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {
     Ok(made)
 }
 
-/// A signature as a nest of `relive.specs.ArraySpec`.
+/// Converts a signature to a nest of `relive.specs.ArraySpec`.
 pub(crate) fn from_signature<'py>(py: Python<'py>, signature: &Signature) -> PyResult<Bound<'py, PyAny>> {
     let specs = py.import("relive.specs")?;
     nest::from_nest(py, signature, &mut |spec| from_spec(py, &specs, spec))

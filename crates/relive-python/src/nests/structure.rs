@@ -94,7 +94,7 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
     })
 }
 
-/// The structure of a step that is itself an item: its columns, as a list if its keys are not text.
+/// Returns the structure of a step that is itself an item: its columns, as a list if its keys are not text.
 pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     let step = match nest::to_nest(object, &mut array::to_tensor) {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) && structure_of(object)?.is_none() => {
@@ -111,15 +111,15 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     Ok(step)
 }
 
-/// A structure for Python in which everything except containers is a leaf. Columns are zeros, and places without a
-/// column are left out. `None` if a named tuple cannot have the names.
+/// Returns a structure for Python in which everything except containers is a leaf. Columns are zeros, and places
+/// without a column are left out. `None` if a named tuple cannot have the names.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));
     made.inspect_err(|error| tracing::debug!(%error, "columns have names that are invalid in Python")).ok()
 }
 
-/// The same columns, with an empty tuple in each place without one; dicts have no such places.
+/// Returns the same columns, with an empty tuple in each place without a column; dicts have no such places.
 fn without_gaps(structure: &Nest<()>) -> Nest<()> {
     match structure {
         Nest::Leaf(()) => Nest::Leaf(()),

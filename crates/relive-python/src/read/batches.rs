@@ -66,7 +66,7 @@ impl BatchIterator {
         }
     }
 
-    /// The number of batches that are ready, and of samples that were requested and have not arrived.
+    /// Returns the number of batches that are ready, and of samples that were requested and have not arrived.
     #[getter]
     fn prefetched(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         Ok(self.source.lock(py)?.as_ref().map_or((0, 0), BatchSampler::prefetched))
@@ -87,7 +87,8 @@ pub(crate) struct Presenter {
     names: Brief<Option<Arc<Names>>>,
 }
 
-/// The names of a batch's columns, in Rust and in Python; the latter is `None` if Python cannot represent them.
+/// The names of a batch's columns, in Rust and in Python; the names in Python are `None` if Python cannot represent
+/// them.
 struct Names {
     kept: Arc<Nest<()>>,
     shown: Option<Py<PyAny>>,
@@ -99,7 +100,7 @@ impl Presenter {
         Presenter { pool: Arc::default(), pad, out: None, names: Brief::default() }
     }
 
-    /// The names of the columns of `batch`: the same object while they do not change.
+    /// Returns the names of the columns of `batch`: the same object while they do not change.
     fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
         let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
         let known = self.names.get().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);

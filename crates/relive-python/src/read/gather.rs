@@ -56,7 +56,7 @@ enum Data {
 }
 
 impl Gathered {
-    /// The array; `None` if it is the caller's own.
+    /// Returns the array; `None` if the array is the caller's own.
     pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
         match self.data {
             Data::Memory(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
@@ -91,7 +91,7 @@ impl<'a> Places<'a> {
         Places { pool: Some(pool), given }
     }
 
-    /// The destination of a column of the batch.
+    /// Returns the destination of a column of the batch.
     fn find(
         &mut self,
         batch: &SampleBatch,
@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
 }
 
 impl Place<'_> {
-    /// The bytes to fill; `None` if the data is already in place.
+    /// Returns the bytes to fill; `None` if the data is already in place.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Place::Own(memory) => Some(memory.bytes_mut()),
@@ -134,7 +134,7 @@ impl Place<'_> {
     }
 }
 
-/// The columns as `[samples, rows, ..cell]`.
+/// Returns the columns as `[samples, rows, ..cell]`.
 pub(crate) fn stacked(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],
@@ -144,7 +144,7 @@ pub(crate) fn stacked(
     Ok(columns.into_iter().map(|column| (column, None)).collect())
 }
 
-/// The columns of a one-sample batch as `[rows, ..cell]`; squeezed columns are `[..cell]` unless rows are kept.
+/// Returns the columns of a one-sample batch as `[rows, ..cell]`; squeezed columns are `[..cell]` unless rows are kept.
 pub(crate) fn single(batch: &SampleBatch, keep_rows: bool) -> Result<Vec<Gathered>> {
     let layouts = batch.columns()?;
     let mut columns = gather(batch, &layouts, &[], Places { pool: None, given: Vec::new() })?;
@@ -180,7 +180,7 @@ fn gather(
     taken.into_iter().zip(layouts).enumerate().map(column).collect()
 }
 
-/// The columns as `[samples, rows, ..cell]`, padded with zeros. The layouts are the batch's, or have more rows.
+/// Returns the columns as `[samples, rows, ..cell]`, padded with zeros. The layouts are the batch's, or have more rows.
 pub(crate) fn padded(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],
@@ -224,7 +224,7 @@ fn pad_strings(strings: Vec<Bytes>, rows: &[u32], most: u32, layout: &ColumnLayo
     padded
 }
 
-/// The dimensions of a column, after the leading ones.
+/// Returns the dimensions of a column, after the leading ones.
 pub(crate) fn dims(leading: &[usize], layout: &ColumnLayout) -> Vec<usize> {
     let rows = layout.rows.map(|rows| rows as usize);
     let cell = layout.cell_shape.dims().iter().map(|&dim| dim as usize);

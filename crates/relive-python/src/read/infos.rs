@@ -51,7 +51,7 @@ impl Infos {
     }
 }
 
-/// Bytes from the start of a field to the start of the next.
+/// Returns the number of bytes from the start of a field to the start of the next.
 fn stride<T>(len: usize) -> usize {
     (len * size_of::<T>()).next_multiple_of(ALIGNMENT)
 }

@@ -37,7 +37,7 @@ pub(crate) struct Writing {
 }
 
 impl Out {
-    /// Checks the arrays as far as possible without a batch.
+    /// Checks the properties of the arrays that do not depend on a batch.
     ///
     /// # Errors
     /// `TypeError` for objects that are not arrays or have a type that no column has; `ValueError` for arrays that
@@ -53,13 +53,13 @@ impl Out {
         Ok(out)
     }
 
-    /// The array of a column.
+    /// Returns the array of a column.
     pub(crate) fn array<'py>(&self, py: Python<'py>, column: usize) -> Option<Bound<'py, PyAny>> {
         let given = self.columns.get(column)?.as_ref()?;
         Some(given.array.bind(py).clone().into_any())
     }
 
-    /// The layouts with as many rows as the arrays can hold.
+    /// Returns the layouts with as many rows as the arrays can hold.
     pub(crate) fn widened(&self, py: Python<'_>, mut layouts: Vec<ColumnLayout>) -> Vec<ColumnLayout> {
         for (given, layout) in self.columns.iter().zip(&mut layouts) {
             let Some(given) = given else { continue };
@@ -73,7 +73,7 @@ impl Out {
     ///
     /// # Errors
     /// `ValueError` for a wrong number of columns, shape or type, and for arrays that are no longer writable;
-    /// `RuntimeError` while another call writes to one of them.
+    /// `RuntimeError` while another call writes to one of the arrays.
     pub(crate) fn begin(&self, py: Python<'_>, layouts: &[ColumnLayout]) -> PyResult<Writing> {
         if self.columns.len() != layouts.len() {
             return Err(PyValueError::new_err(format!(
@@ -130,7 +130,7 @@ impl OutArray {
         Ok(Some(OutArray { path, array: array.clone().unbind() }))
     }
 
-    /// The array's memory, if its type and shape match the column.
+    /// Returns the array's memory, if its type and shape match the column.
     fn check(&self, py: Python<'_>, layout: &ColumnLayout, batch_size: usize) -> PyResult<Range<usize>> {
         let (array, path) = (self.array.bind(py), &self.path);
         check_memory(path, array)?;
@@ -169,7 +169,7 @@ fn check_memory(path: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
     Err(PyValueError::new_err(format!("cannot write to {path}: it {fault}")))
 }
 
-/// The memory of a C-contiguous array's elements.
+/// Returns the memory of a C-contiguous array's elements.
 fn memory_of(array: &Bound<'_, PyUntypedArray>) -> Range<usize> {
     // SAFETY: the pointer is that of a live array, which is read while the interpreter is held.
     let start = unsafe { (*array.as_array_ptr()).fields.data }.addr();
@@ -200,7 +200,7 @@ impl Writing {
         Ok(Writing { ranges, _arrays: arrays })
     }
 
-    /// The memory of each column's array.
+    /// Returns the memory of each column's array.
     pub(crate) fn slices(&mut self) -> impl Iterator<Item = Option<&mut [u8]>> {
         self.ranges.iter().map(|range| {
             let range = range.as_ref()?;

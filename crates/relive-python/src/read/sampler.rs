@@ -49,7 +49,7 @@ impl Sampler {
         Sampler { source: Owned::new("sampler", source), client, table, timeout, keep_rows: false }
     }
 
-    /// The same sampler, with or without squeezing of columns.
+    /// Returns the same sampler, with or without squeezing of columns.
     pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
         self.keep_rows = keep_rows;
         self
@@ -70,14 +70,14 @@ impl Sampler {
         self.next_within(py, self.timeout)
     }
 
-    /// The next sample, after a wait of at most `timeout` seconds: its information and its columns.
+    /// Returns the next sample, after a wait of at most `timeout` seconds: its information and its columns.
     #[pyo3(signature = (timeout = None))]
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyTuple>> {
         self.next_within(py, seconds(timeout)?)
     }
 
-    /// The samples that are ready, at most `max_samples`, after a wait of up to `timeout` seconds for the first one;
-    /// empty if none arrives. Only for samplers that prefetch.
+    /// Returns the samples that are ready, at most `max_samples`, after a wait of up to `timeout` seconds for the first
+    /// one; empty if none arrives. Only for samplers that prefetch.
     #[pyo3(signature = (max_samples, timeout = None))]
     fn next_many<'py>(
         &self,
@@ -165,8 +165,8 @@ pub(crate) fn call(
     }
 }
 
-/// The exception of sampling. A caller that sets a limit gets the same exception for every timeout, even if no server
-/// is reachable.
+/// Returns the exception of sampling. A caller that sets a limit gets the same exception for every timeout, even if no
+/// server is reachable.
 pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> PyErr {
     match error.kind() {
         ErrorKind::Unavailable if has_limit => raise_kind(py, ErrorKind::Timeout, error.to_string()),
@@ -185,8 +185,8 @@ async fn next_of(
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
 }
 
-/// The result of `Sampler::next_many`; `None` at the end. Dropping the future loses no samples: it holds none while it
-/// waits.
+/// Returns the result of `Sampler::next_many`; `None` at the end. Dropping the future loses no samples: it holds none
+/// while it waits.
 async fn ready_within(
     sampler: &mut RustSampler,
     deferred_error: &mut Option<Error>,
@@ -217,7 +217,7 @@ async fn ready_within(
     Some(Ok(samples))
 }
 
-/// The output of the future if it does not have to wait.
+/// Returns the output of the future if it does not have to wait.
 async fn now<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {

@@ -10,7 +10,7 @@ use super::foreign::{ForeignAgent, Raised};
 use super::raise::raise;
 use crate::interpreter::finalization;
 
-/// The agent, and whether it is a Python agent.
+/// Returns the agent, and whether it is a Python agent.
 pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
     if let Ok((name, config)) = agent.extract::<(String, String)>() {
         let native = relive_agents::from_json(&name, &config);
@@ -32,13 +32,13 @@ pub(crate) fn check_agent(py: Python<'_>, agent: &str, config: &str) -> PyResult
     checked.map_err(|error| raise(py, &error))
 }
 
-/// An agent's settings for an environment, by its name.
+/// Returns an agent's settings for an environment, by its name.
 #[pyfunction]
 pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> PyResult<String> {
     relive_agents::preset(agent, name).map_err(|error| raise(py, &error))
 }
 
-/// All settings of an agent as a JSON object: the given settings, and defaults for all others.
+/// Returns all settings of an agent as a JSON object: the given settings, and defaults for all others.
 #[pyfunction]
 pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyResult<String> {
     let made = relive_agents::from_json(agent, config).and_then(|agent| agent.validate().map(|()| agent));
@@ -47,7 +47,7 @@ pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyRes
     Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")))
 }
 
-/// The returns of a random policy and an expert in a native environment, if they are known.
+/// Returns the mean returns of a random policy and an expert in a native environment, if these returns are known.
 #[pyfunction]
 pub(crate) fn reference_scores(name: &str) -> Option<(f64, f64)> {
     ReferenceScores::of(name).map(|scores| (scores.random(), scores.expert()))

@@ -47,7 +47,7 @@ impl SingleEnvironment {
         Ok(SingleEnvironment { observation: batch.observations()?, action: batch.actions()?, batch })
     }
 
-    /// A step, or a reset without an action.
+    /// Returns a step, or a reset without an action.
     fn answer(
         &mut self,
         action: Option<Action<'_>>,

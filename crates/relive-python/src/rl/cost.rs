@@ -17,7 +17,7 @@ use super::source::Source;
 use crate::error::invalid;
 use crate::interpreter::finalization;
 
-/// Interval between checks for signals.
+/// The interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Measures the costs of a run and returns them as JSON. Ctrl-C ends it.
@@ -84,8 +84,8 @@ pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: &str) -> PyResult<()
     Costs::from_json(costs).and_then(|costs| costs.save(path.as_ref())).map_err(|error| raise(py, &error))
 }
 
-/// Predicts the speed of a run on a cluster, as JSON; by default, its machines have as many processors as the one that
-/// was measured.
+/// Predicts the speed of a run on a cluster, as JSON; by default, its machines have as many processors as the measured
+/// machine.
 #[pyfunction]
 pub(crate) fn predict_costs(
     py: Python<'_>,

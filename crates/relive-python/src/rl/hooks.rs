@@ -11,7 +11,8 @@ use super::foreign::{Raised, Rollouts};
 use super::spec;
 use crate::read::Presenter;
 
-/// The hooks of a run, from bridges that `relive.rl._hooks` creates: `on_step` for rollouts, `on_batch` for batches.
+/// Returns the hooks of a run, from bridges that `relive.rl._hooks` creates: `on_step` for rollouts, `on_batch` for
+/// batches.
 pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {
     let mut hooks = Hooks::default();
     if let Some(bridge) = on_step {

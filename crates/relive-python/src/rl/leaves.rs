@@ -56,7 +56,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// The value of a leaf in the element type of its spec, if numpy considers the types the same kind.
+    /// Returns the value of a leaf in the element type of its spec, if numpy considers the types the same kind.
     fn tensor(&self, path: &str, spec: &ArraySpec, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let found = array::to_tensor(value)?;
         if found.dtype() == spec.dtype {
@@ -97,7 +97,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// All rows as new arrays with the leading dimensions `dims`.
+    /// Returns all rows as new arrays with the leading dimensions `dims`.
     pub(super) fn read_rows<'py>(
         &self,
         py: Python<'py>,
@@ -127,7 +127,7 @@ impl Leaves {
         format!("{}{place}: expected {expected}, got {found}", self.what)
     }
 
-    /// A row as new arrays, in the structure of the spec.
+    /// Returns a row as new arrays, in the structure of the spec.
     pub(super) fn read<'py>(&self, py: Python<'py>, row: View<'_>) -> PyResult<Bound<'py, PyAny>> {
         let mut index = 0;
         nest::from_nest(py, &self.nest, &mut |spec| {

@@ -45,7 +45,7 @@ impl Policy {
         Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
-    /// Acts once; returns the action and the policy's extra of this name.
+    /// Acts once; returns the action and the policy's extra with this name.
     fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
         let py = observation.py();
         // Written before the lock is taken: converting the observation may run Python code.
@@ -106,13 +106,13 @@ impl Policy {
         self.policy.with(py, SavedPolicy::begin_episode);
     }
 
-    /// The action for an observation, as an array.
+    /// Returns the action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (action, _) = self.acted(observation, "")?;
         self.actions.read(observation.py(), action.view())
     }
 
-    /// The value of each action.
+    /// Returns the value of each action.
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (_, values) = self.acted(observation, "values")?;
         let values = values.and_then(|values| values.to_vec::<f32>().ok());
@@ -125,7 +125,7 @@ impl Policy {
         array::from_elements(observation.py(), &values.ok_or_else(none)?)
     }
 
-    /// The name of its agent.
+    /// Returns the name of the policy's agent.
     fn agent(&self, py: Python<'_>) -> String {
         self.policy.with(py, |policy| policy.agent().to_owned())
     }
@@ -142,7 +142,7 @@ impl Policy {
             .collect()
     }
 
-    /// The number of actions, if they are discrete.
+    /// Returns the number of actions, if they are discrete.
     fn num_actions(&self, py: Python<'_>) -> Option<u32> {
         self.policy.with(py, |policy| policy.spec().num_actions())
     }

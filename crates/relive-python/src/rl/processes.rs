@@ -56,7 +56,7 @@ impl ServedTables {
         Ok(ServedTables { _background: background, serve, address })
     }
 
-    /// The address of the tables.
+    /// Returns the address of the tables.
     pub(super) fn address(&self) -> String {
         self.address.to_string()
     }
@@ -138,8 +138,8 @@ pub(crate) fn work_for_run(
     worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
 
-/// Learns in the run at an address as the learner of a rank, until the run ends; returns the gradient steps. As for
-/// workers, agent and environment default to the native ones that the run names.
+/// Learns in the run at an address as the learner with the given rank, until the run ends; returns the gradient steps.
+/// As for workers, the agent and the environment default to the native ones that the run names.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, rank, token = None))]
 pub(crate) fn learn_for_run(

@@ -1,4 +1,4 @@
-//! Maps errors of agents and environments to Python's exceptions.
+//! Maps errors from agents and environments to Python's exceptions.
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use relive_rl::RlError;
 
 use crate::error;
 
-/// The exception of an agent's error.
+/// Returns the exception for an agent's error.
 pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
     match failed.cause() {
         RlError::Environment(EnvError::Failed(_)) => PyRuntimeError::new_err(failed.to_string()),
@@ -32,7 +32,7 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
     }
 }
 
-/// The exception of an environment's error.
+/// Returns the exception for an environment's error.
 pub(super) fn raise_env(failed: &EnvError) -> PyErr {
     match failed {
         EnvError::Failed(_) => PyRuntimeError::new_err(failed.to_string()),

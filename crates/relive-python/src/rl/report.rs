@@ -9,7 +9,7 @@ use relive_rl::run::{EpisodeReport, Report, Summary};
 use crate::arrays::array;
 use crate::interpreter::lock::Brief;
 
-/// The reports of a run so far. Clones share them.
+/// The reports from a run so far. Clones share them.
 #[derive(Clone)]
 pub(super) struct RunReports(Arc<Brief<Episodes>>);
 
@@ -30,7 +30,7 @@ impl RunReports {
         })))
     }
 
-    /// The reports since the last call.
+    /// Returns the reports since the last call.
     pub(super) fn pending(&self) -> Vec<Report> {
         self.0.with(|episodes| episodes.pending.as_mut().map(std::mem::take).unwrap_or_default())
     }
@@ -48,12 +48,12 @@ impl RunReports {
         });
     }
 
-    /// The newest episode of an actor, unless its number is `known`.
+    /// Returns the newest episode of an actor, unless its number is `known`.
     pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
         self.0.with(|episodes| episodes.actors.last().filter(|episode| episode.episode != known).cloned())
     }
 
-    /// The columns of all episodes of the actors and of the evaluator.
+    /// Returns the columns of all episodes of the actors and of the evaluator.
     pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
         let (actors, evaluator) =
             self.0.with(|episodes| (episodes.actors.clone(), episodes.evaluator.clone()));
@@ -87,7 +87,7 @@ pub(super) fn pass_on(reports: &Bound<'_, PyAny>, report: &Report) -> PyResult<(
     reports.call1((report.label(), values)).map(drop)
 }
 
-/// An episode as the progress function receives it.
+/// Returns an episode as the progress function receives it.
 pub(super) fn episode_dict<'py>(py: Python<'py>, episode: &EpisodeReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("actor", episode.actor)?;

@@ -13,7 +13,7 @@ use relive_cluster::reduce::{self, Meeting, Reduction, RingError, RingOptions};
 use crate::error::{invalid, raise_kind};
 use crate::interpreter::lock::Brief;
 
-/// Interval between checks for signals.
+/// The interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A member of a ring.
@@ -111,7 +111,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The numbers of all members, by rank.
+    /// Returns the numbers of all members, by rank.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn gather(&self, py: Python<'_>, numbers: Vec<f64>) -> PyResult<Vec<Vec<f64>>> {
         self.raise_ring_error(py, py.detach(|| self.ring.gather(&numbers)))

@@ -26,10 +26,10 @@ use super::source::Source;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::{finalization, logs};
 
-/// Interval between checks for signals and deadlines, and the shortest interval between progress reports.
+/// The interval between checks for signals and deadlines, and the shortest interval between progress reports.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How long a call of Python code may take before it is logged.
+/// How long a call to Python code may take before it is logged.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Trains an agent and returns the result of the run. `agent` is a native name with its settings in JSON, or a bridge;
@@ -129,7 +129,7 @@ pub(crate) fn train_agent<'py>(
     result(py, &watch, trained, raised)
 }
 
-/// The actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes.
+/// Returns the actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes.
 fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
     let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
     Ok(Processes { server: None, by_nodes })
@@ -201,12 +201,12 @@ pub(crate) fn end_runs(py: Python<'_>) {
 struct RunWatch<'py> {
     stop: Stop,
     raised: Raised,
-    /// When to log again which calls of Python code the run is waiting for.
+    /// When to log again which calls to Python code the run is waiting for.
     silent_until: Instant,
     run_reports: RunReports,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
-    /// Receives all reports of the run.
+    /// Receives all reports from the run.
     reports: Option<Bound<'py, PyAny>>,
     /// Supervises the workers' processes.
     supervisor: Option<Bound<'py, PyAny>>,
@@ -257,7 +257,7 @@ impl RunWatch<'_> {
         }
     }
 
-    /// Logs the calls of Python code that are taking long and block the run.
+    /// Logs the calls to Python code that take long and block the run.
     fn log_waits(&mut self, py: Python<'_>) {
         if Instant::now() < self.silent_until {
             return;

@@ -33,7 +33,7 @@ impl Source {
         }
     }
 
-    /// Returns whether it is Python code.
+    /// Returns whether the source is Python code.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Source::Foreign(_))
     }

@@ -11,7 +11,8 @@ use super::raise::raise_env;
 use crate::arrays::{array, dtypes};
 use crate::nests::nest;
 
-/// A spec from Python code: `(observations, actions, rewards, discounts)`, with leaves of this package's own classes.
+/// Returns a spec from Python code: `(observations, actions, rewards, discounts)`, with leaves of this package's own
+/// classes.
 pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec> {
     let part = |index: usize| nest::to_nest(&specs.get_item(index)?, &mut |leaf| leaf_from_python(leaf));
     let scalar = |index: usize| leaf_from_python(&specs.get_item(index)?);
@@ -43,7 +44,7 @@ pub(super) fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
     Ok(ArraySpec { name: name.unwrap_or_default(), dtype, shape: shape.as_slice().into(), domain })
 }
 
-/// A spec for Python: `(observations, actions, rewards, discounts)`.
+/// Returns a spec for Python: `(observations, actions, rewards, discounts)`.
 pub(super) fn to_python<'py>(py: Python<'py>, spec: &EnvironmentSpec) -> PyResult<[Bound<'py, PyAny>; 4]> {
     let module = py.import("relive.rl.specs")?;
     let of = |nest: &Nest<ArraySpec>| nest::from_nest(py, nest, &mut |leaf| leaf_to_python(&module, leaf));

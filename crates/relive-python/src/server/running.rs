@@ -163,25 +163,25 @@ impl Server {
         }
     }
 
-    /// The server's port, or `None`.
+    /// Returns the server's port, or `None`.
     #[getter]
     fn port(&self) -> Option<u16> {
         self.ports.get().map(|ports| ports.port)
     }
 
-    /// The port of the endpoint without TLS and tokens, if there is one.
+    /// Returns the port of the endpoint without TLS and tokens, if there is one.
     #[getter]
     fn open_port(&self) -> Option<u16> {
         self.ports.get().and_then(|ports| ports.open_port)
     }
 
-    /// The address at which clients in this process find the server, with or without a port.
+    /// Returns the address at which clients in this process find the server, with or without a port.
     #[getter]
     fn local_address(&self) -> String {
         format!("{IN_PROCESS}{}", self.place)
     }
 
-    /// The address of metrics and the dashboard.
+    /// Returns the address of metrics and the dashboard.
     #[getter]
     fn http_address(&self) -> Option<&str> {
         self.http_address.as_deref()
@@ -295,12 +295,12 @@ fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {
     Ok(tables.iter().fold(relive_host::Server::builder(), add))
 }
 
-/// A thread that accepts connections while the server lives.
+/// Returns a thread that accepts connections while the server lives.
 fn listening_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }
 
-/// A runtime for work on the calling thread.
+/// Returns a runtime for work on the calling thread.
 fn passing_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

@@ -1,10 +1,10 @@
-//! Converts changes of tables in use between Python and Rust.
+//! Converts changes to tables in use between Python and Rust.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_client::{Changed, LoggedChange, TableChange};
 
-/// A change of a table from Python; omitted rules stay unchanged.
+/// A change to a table, from Python; omitted rules stay unchanged.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Change {
@@ -36,12 +36,12 @@ impl From<Change> for TableChange {
     }
 }
 
-/// The changes that were made, and the number of evicted items.
+/// Returns the changes that were made, and the number of evicted items.
 pub(crate) fn changed<'py>(py: Python<'py>, changed: &Changed) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
     Ok((logged(py, &changed.changes)?, changed.evicted))
 }
 
-/// The fields of `relive.reverb_types.LoggedChange`.
+/// Returns the fields of `relive.reverb_types.LoggedChange`.
 pub(crate) fn logged<'py>(py: Python<'py>, changes: &[LoggedChange]) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let change = |change: &LoggedChange| {
         let dict = PyDict::new(py);

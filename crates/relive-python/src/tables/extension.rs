@@ -32,7 +32,7 @@ impl TableExtension {
 }
 
 impl TableExtension {
-    /// A new instance for a table.
+    /// Returns a new instance for a table.
     pub(crate) fn build(&self) -> Box<dyn Extension> {
         match &self.0 {
             Kind::InsertOnFirstSample { target_table } => {

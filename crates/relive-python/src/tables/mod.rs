@@ -1,4 +1,4 @@
-//! Tables: the classes that describe them, and changes and states of tables in use as data for Python.
+//! Tables: the classes that describe them, and changes to tables in use and their states, as data for Python.
 
 pub(crate) mod changes;
 pub(crate) mod extension;

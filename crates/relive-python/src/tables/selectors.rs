@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_table::SelectorKind;
 
-/// The selector of `(kind, *arguments)`.
+/// Returns the selector of `(kind, *arguments)`.
 pub(super) fn selector(spec: &Bound<'_, PyTuple>) -> PyResult<SelectorKind> {
     let kind: String = spec.get_item(0)?.extract()?;
     Ok(match kind.as_str() {
@@ -20,7 +20,7 @@ pub(super) fn selector(spec: &Bound<'_, PyTuple>) -> PyResult<SelectorKind> {
     })
 }
 
-/// A selector as `(kind, *arguments)`.
+/// Returns a selector as `(kind, *arguments)`.
 pub(super) fn selector_tuple<'py>(py: Python<'py>, kind: SelectorKind) -> PyResult<Bound<'py, PyTuple>> {
     let name = match kind {
         SelectorKind::Fifo => "fifo",

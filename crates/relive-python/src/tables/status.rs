@@ -9,7 +9,7 @@ use relive_table::TableInfo;
 use super::selectors::selector_tuple;
 use crate::nests::signature;
 
-/// The fields of `relive.reverb_types.TableInfo`.
+/// Returns the fields of `relive.reverb_types.TableInfo`.
 pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Bound<'py, PyDict>> {
     let config = &info.config;
     let limiter = &config.rate_limiter;
@@ -36,7 +36,7 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     Ok(dict)
 }
 
-/// The same fields, and the fields that only a Relive server reports: bytes and waiters.
+/// Returns the same fields, and the fields that only a Relive server reports: bytes and waiters.
 pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;

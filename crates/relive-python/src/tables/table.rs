@@ -51,7 +51,7 @@ impl Table {
         self.handle.get().is_some()
     }
 
-    /// A table with the same rules that is not served, to query its limiter.
+    /// Returns a table with the same rules that is not served, to query its limiter.
     fn idle(&self) -> PyResult<PureTable> {
         PureTable::new(self.config.clone(), Vec::new()).map_err(invalid)
     }

@@ -6,8 +6,8 @@ use relive_client::{AppendFault, AppendMismatch, Error};
 use super::layout::{Leaves, Path};
 use crate::error::{raise, raise_kind};
 
-/// The exception for a refused step. Its text shows the column's path in Python's notation, the value that cannot be
-/// set twice, and types and shapes in the notation of numpy or dm-reverb.
+/// Returns the exception for a refused step. Its text shows the column's path in Python's notation, the value that
+/// cannot be set twice, and types and shapes in the notation of numpy or dm-reverb.
 pub(crate) fn raise_append(
     py: Python<'_>,
     error: &Error,

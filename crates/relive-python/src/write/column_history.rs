@@ -67,7 +67,7 @@ impl ColumnHistory {
         PyList::new(py, cells.collect::<Vec<_>>())?.into_any().try_iter().map(Bound::into_any)
     }
 
-    /// The column's path within a step. It is a method, as in dm-reverb.
+    /// Returns the column's path within a step. It is a method, as in dm-reverb.
     fn path(&self, py: Python<'_>) -> Py<PyTuple> {
         self.path.clone_ref(py)
     }
@@ -147,7 +147,7 @@ impl Steps {
         Ok(Steps::Many((0..count).map(|index| (start + stride * index.cast_signed()) as i64).collect()))
     }
 
-    /// The earliest step; negative if it is before the history.
+    /// Returns the earliest step; negative if it is before the history.
     fn first(&self) -> i64 {
         match self {
             Steps::None => 0,
@@ -157,7 +157,7 @@ impl Steps {
         }
     }
 
-    /// The existing steps, and `None` for missing ones, up to the number that an error shows.
+    /// Returns the existing steps, and `None` for missing ones, up to the number that an error shows.
     fn cells(&self, history: &relive_client::ColumnHistory<'_>) -> Vec<Option<CellRef>> {
         let cell = |step: i64| {
             let column = (step >= 0).then(|| history.step(step).ok()).flatten();
@@ -172,7 +172,8 @@ impl Steps {
     }
 }
 
-/// The position of step `key`, counted from the newest if it is negative; a negative result is before the history.
+/// Returns the position of step `key`, counted from the newest if it is negative; a negative result is before the
+/// history.
 fn step_of(key: isize, len: isize) -> PyResult<i64> {
     match if key < 0 { key.saturating_add(len) } else { key } {
         at if at >= len => Err(PyIndexError::new_err(format!(

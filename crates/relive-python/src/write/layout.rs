@@ -69,7 +69,7 @@ enum Like {
 }
 
 impl Layout {
-    /// A layout without places.
+    /// Returns a layout without places.
     pub(crate) fn new(lists: Lists) -> Layout {
         Layout { lists, ..Layout::default() }
     }
@@ -82,13 +82,13 @@ impl Layout {
         &self.paths
     }
 
-    /// The leaves of `step`, if all its places are known.
+    /// Returns the leaves of `step`, if all its places are known.
     pub(crate) fn place<'py>(&self, step: &Bound<'py, PyAny>) -> PyResult<Option<Leaves<'py>>> {
         let mut leaves = Leaves::new();
         Ok(self.root.place(step, self.lists, &mut leaves)?.then_some(leaves))
     }
 
-    /// A layout extended by the places of `step`.
+    /// Returns a layout extended by the places of `step`.
     pub(crate) fn grown(&self, step: &Bound<'_, PyAny>) -> PyResult<Layout> {
         let py = step.py();
         let mut grown = Layout {
@@ -101,7 +101,7 @@ impl Layout {
         Ok(grown)
     }
 
-    /// The structure with `leaf(column)` in the place of each column.
+    /// Returns the structure with `leaf(column)` in the place of each column.
     pub(crate) fn map<'py>(
         &self,
         py: Python<'py>,
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// The column numbers in their structure; `None` if a key is not text.
+    /// Returns the column numbers in their structure; `None` if a key is not text.
     fn nest(&self, py: Python<'_>) -> Option<Nest<usize>> {
         let all = |parts: &[Node]| parts.iter().map(|part| part.nest(py)).collect::<Option<Vec<_>>>();
         Some(match self {
@@ -254,7 +254,7 @@ impl Like {
         }
     }
 
-    /// A mapping with the contents of `dict`.
+    /// Returns a mapping with the contents of `dict`.
     fn filled<'py>(&self, dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let py = dict.py();
         match self {

@@ -23,7 +23,7 @@ use crate::nests::structure;
 #[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
 pub(crate) struct StructuredWriter {
     inner: Owned<RustWriter>,
-    /// The timeout of calls that do not set one.
+    /// The timeout for calls that do not set one.
     limit: Duration,
     /// Whether errors name types and shapes as dm-reverb does, instead of as numpy does.
     as_reverb: bool,
@@ -34,8 +34,8 @@ impl StructuredWriter {
         StructuredWriter { inner: Owned::new("writer", writer), limit, as_reverb }
     }
 
-    /// A timeout in milliseconds with dm-reverb's meaning: 0 means no wait, and `None` waits forever unless the client
-    /// has a limit.
+    /// Returns a timeout in milliseconds with dm-reverb's meaning: 0 means no wait, and `None` waits forever unless the
+    /// client has a limit.
     fn timeout(&self, timeout_ms: Option<i64>) -> Duration {
         let given = |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis);
         timeout_ms.map_or(self.limit, given)
@@ -110,7 +110,7 @@ impl StructuredWriter {
     }
 }
 
-/// The configurations, from dicts of `table`, `nodes`, `priority` and `conditions`.
+/// Returns the configurations, from dicts of `table`, `nodes`, `priority` and `conditions`.
 pub(crate) fn to_configs(configs: &[Bound<'_, PyDict>]) -> PyResult<Vec<StructuredConfig>> {
     let named = |(position, config): (usize, &Bound<'_, PyDict>)| {
         to_config(config).map_err(|error| {

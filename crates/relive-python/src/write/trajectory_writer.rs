@@ -128,13 +128,13 @@ impl TrajectoryWriter {
         stored
     }
 
-    /// The columns of an item, checked to belong to a writer.
+    /// Returns the columns of an item, checked to belong to a writer.
     fn columns(trajectory: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
         nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
-    /// A timeout in milliseconds with dm-reverb's meaning: `None`, 0 and negative values wait forever, unless the
-    /// client has its own limit.
+    /// Returns a timeout in milliseconds with dm-reverb's meaning: `None`, 0 and negative values wait forever, unless
+    /// the client has its own limit.
     fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
             None => limit,
@@ -145,8 +145,8 @@ impl TrajectoryWriter {
 }
 
 impl DataKind {
-    /// The values as rows: one row for each value, or as many as its leading dimension. The error is the number of a
-    /// column without a leading dimension.
+    /// Returns the values as rows: one row for each value, or as many as its leading dimension. The error is the number
+    /// of a column without a leading dimension.
     fn cells<'a>(self, values: &'a Values<'_>) -> PyResult<Result<Cells<'a>, usize>> {
         let mut cells = Cells::with_capacity(values.len());
         for (column, value) in values {
@@ -202,7 +202,7 @@ impl TrajectoryWriter {
         self.append_as(data, DataKind::Sequence)
     }
 
-    /// A column for each leaf, in the structure of the steps.
+    /// Returns a column for each leaf, in the structure of the steps.
     #[getter]
     fn history(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if let Some(history) = self.history.get() {
@@ -233,7 +233,7 @@ impl TrajectoryWriter {
         Ok(self.shared.lock(py)?.writer(py)?.step_is_open())
     }
 
-    /// Items that the server has not confirmed.
+    /// Returns the number of items that the server has not confirmed.
     #[getter]
     fn pending_items(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.shared.lock(py)?.writer.as_ref().map_or(0, RustWriter::pending_items))
@@ -388,14 +388,15 @@ impl TrajectoryWriter {
     }
 }
 
-/// The number of unconfirmed items that a flush may leave.
+/// Returns the number of unconfirmed items that a flush may leave.
 pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
     usize::try_from(block_until_num_items).map_err(|_| {
         PyValueError::new_err(format!("block_until_num_items must be >= 0, got {block_until_num_items}"))
     })
 }
 
-/// The error of a value that is not a tensor, with its path. Exceptions that the value itself raises stay unchanged.
+/// Returns the error for a value that is not a tensor, with its path. Exceptions that the value itself raises stay
+/// unchanged.
 fn at_path(py: Python<'_>, error: PyErr, path: Option<&super::layout::Path>) -> PyErr {
     let is_ours = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
     let Some(path) = path.filter(|_| is_ours) else { return error };

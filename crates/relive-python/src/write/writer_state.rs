@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) writer: Option<RustWriter>,
     pub(crate) layout: Layout,
     pub(crate) client: Client,
-    /// The timeout of calls that do not set one.
+    /// The timeout for calls that do not set one.
     pub(crate) limit: Duration,
     pub(crate) origin: Origin,
     /// Whether steps and errors follow dm-reverb.
@@ -39,7 +39,7 @@ impl Drop for State {
 }
 
 impl Shared {
-    /// The state, unless another thread is using it: a wait that holds the interpreter might never end.
+    /// Returns the state, unless another thread is using it: a wait that holds the interpreter might never end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
         let state = self.state.lock()?;
         state.origin.check(py, "writer")?;
@@ -56,7 +56,7 @@ impl State {
         self.writer.as_mut().ok_or_else(|| closed(py))
     }
 
-    /// Creates items of all columns, and returns their keys.
+    /// Creates items from all columns, and returns their keys.
     pub(crate) fn make_windows(
         &mut self,
         py: Python<'_>,
@@ -84,7 +84,7 @@ impl State {
         self.writer.as_ref().map_or(0, |writer| usize::try_from(writer.history().len()).unwrap_or(usize::MAX))
     }
 
-    /// The leaves of a step by column; new places become new columns.
+    /// Returns the leaves of a step by column; new places become new columns.
     pub(crate) fn place<'py>(&mut self, step: &Bound<'py, PyAny>) -> PyResult<(Leaves<'py>, Option<Layout>)> {
         if let Some(leaves) = self.layout.place(step)? {
             return Ok((leaves, None));

@@ -1,4 +1,4 @@
-//! Requesting batches: on the thread that takes them if the socket accepts the request immediately, which saves a
+//! Requests batches: on the thread that takes them if the socket accepts the request immediately, which saves a
 //! wake-up; otherwise on the connection's task.
 
 use std::convert::Infallible;

@@ -13,7 +13,7 @@ use super::request_sender::{BatchRequest, RequestSender};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// Number of taken bytes after which the server is notified, even without a request and within a batch. It must be
+/// The number of taken bytes after which the server is notified, even without a request and within a batch. It must be
 /// less than the server's window.
 const ACKNOWLEDGED_BYTES: u64 = 16 << 20;
 
@@ -21,7 +21,7 @@ const ACKNOWLEDGED_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Arc<str>,
-    /// Number of batches that are requested ahead.
+    /// The number of batches that are requested ahead.
     ahead: u64,
     patience: Duration,
     state: Mutex<Arrivals>,
@@ -34,11 +34,11 @@ struct Arrivals {
     /// The received part of an incomplete batch, and the number of its bytes that have not been acknowledged to the
     /// server yet.
     part: (Vec<Sample>, u64),
-    /// Number of batches that the connection may request.
+    /// The number of batches that the connection may request.
     credits: u64,
-    /// Number of batches that were requested and have not arrived.
+    /// The number of batches that were requested and have not arrived.
     outstanding: u64,
-    /// Number of batches that may still be requested; `None` if there is no end.
+    /// The number of batches that may still be requested; `None` if there is no end.
     left: Option<u64>,
     taken_bytes: u64,
     caller: Option<Waker>,

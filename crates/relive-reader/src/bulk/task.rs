@@ -1,4 +1,4 @@
-//! The task that keeps a connection of the bulk path open and reads its batches.
+//! The task that keeps a connection on the bulk path open and reads its batches.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -28,7 +28,7 @@ use crate::samples::Sample;
 use crate::samples::SampleBatch;
 use crate::stream::end_of_message;
 
-/// Bytes of batches that a server may send ahead, in addition to the first batch.
+/// The number of bytes of batches that a server may send ahead, in addition to the first batch.
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Why a connection ended.

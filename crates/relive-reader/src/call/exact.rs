@@ -61,7 +61,7 @@ impl ExactFeed {
         match backend.target() {
             Target::Server(connection) => self.fill_from_one(&connection.channel(), requested, timeout).await,
             Target::Fleet(fleet) => self.fill_from_fleet(fleet, requested, timeout).await,
-            // Tables of this process are read by other code.
+            // Tables in this process are read by other code.
             Target::Process(_) => Ok(()),
         }
     }

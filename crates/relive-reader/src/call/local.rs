@@ -1,4 +1,4 @@
-//! A call to a table of this process.
+//! A call to a table in this process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ impl SampleCall {
     /// for calls.
     ///
     /// # Errors
-    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table in this process.
     pub fn new(
         backend: &Backend,
         idle: &Arc<IdleStreams>,

@@ -34,7 +34,7 @@ pub(super) struct Stream {
     responses: Answers,
     assembler: Assembler,
     received: Vec<ReceivedSample>,
-    /// Number of samples that were requested and have not arrived.
+    /// The number of samples that were requested and have not arrived.
     outstanding: usize,
     /// Whether the outstanding request was withdrawn.
     is_taken_back: bool,
@@ -197,7 +197,7 @@ impl Stream {
     }
 }
 
-/// The requests of a stream.
+/// The requests on a stream.
 struct Queue(UnboundedReceiver<SampleStreamRequest>);
 
 impl futures_core::Stream for Queue {
@@ -210,7 +210,7 @@ impl futures_core::Stream for Queue {
 
 impl Drop for OwnRuntime {
     fn drop(&mut self) {
-        // The last owner may be a task of another runtime, which must not block.
+        // The last owner may be a task on another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

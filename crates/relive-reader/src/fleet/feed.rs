@@ -40,9 +40,9 @@ pub(crate) struct FleetFeed {
     /// Draws ignore sizes from before this moment; `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
-    /// Number of credits for which no server was drawn yet.
+    /// The number of credits for which no server was drawn yet.
     credits: usize,
-    /// Number of samples until the end for which no server was drawn; `None` if there is no end.
+    /// The number of samples until the end for which no server was drawn; `None` if there is no end.
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,

@@ -31,7 +31,7 @@ pub(super) struct Lane {
     pub(super) server: Arc<Member>,
     /// Opened when the first sample is requested.
     feed: Option<RemoteFeed>,
-    /// Number of samples that were or may be requested and have not arrived.
+    /// The number of samples that were or may be requested and have not arrived.
     pub(super) outstanding: usize,
     pub(super) facts: TableFacts,
     pub(super) weight_per_item: Option<f64>,
@@ -41,7 +41,7 @@ pub(super) struct Lane {
     silent_since: Option<Instant>,
     paused_until: Option<Instant>,
     pause: Duration,
-    /// Whether its rate limiter exceeded the caller's timeout.
+    /// Whether the rate limiter of the lane's table exceeded the caller's timeout.
     pub(super) timed_out: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Lane {
 pub(super) enum LaneOutput {
     Nothing,
     Samples(usize),
-    /// Its rate limiter timed out.
+    /// The rate limiter of the lane's table timed out.
     TimedOut(Error),
     /// The server is away.
     Away(Error),
@@ -73,12 +73,12 @@ impl Lane {
         }
     }
 
-    /// Returns whether samples may be requested from it.
+    /// Returns whether samples may be requested from the lane.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         self.server.is_up() && !self.timed_out && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Returns when requests may resume, if it is paused.
+    /// Returns when requests may resume, if the lane is paused.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         self.paused_until
     }
@@ -179,7 +179,7 @@ impl Lane {
     }
 }
 
-/// Returns the error of a server, with its address.
+/// Returns the error from a server, with its address.
 pub(super) fn at(server: &Member, error: &Error) -> Error {
     Error::with_source(error.kind(), format!("{error} (at {})", server.address()), error.clone())
 }

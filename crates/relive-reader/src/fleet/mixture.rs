@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// The sum of (observed - expected)^2 / expected.
+    /// Returns the sum of (observed - expected)^2 / expected.
     fn chi_square(observed: &[u64], weights: &[f64]) -> f64 {
         let draws: u64 = observed.iter().sum();
         let total: f64 = weights.iter().sum();

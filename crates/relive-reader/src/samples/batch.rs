@@ -97,7 +97,7 @@ impl SampleBatch {
         SampleBatch { content, samples: OnceLock::from(samples), structure }
     }
 
-    /// Creates a batch of samples from a table of this process.
+    /// Creates a batch of samples from a table in this process.
     pub(crate) fn stored(samples: Vec<Sampled>, table: &Arc<str>) -> SampleBatch {
         match Batch::new(samples) {
             Ok(batch) => {
@@ -200,7 +200,7 @@ impl SampleBatch {
             .map(move |index| info(index).unwrap_or_else(|| unreachable!("there are {index} samples")))
     }
 
-    /// Returns type and shape of each column, which are the same in every sample. A batch without samples has no
+    /// Returns the type and shape of each column, which are the same in every sample. A batch without samples has no
     /// columns.
     ///
     /// # Errors
@@ -219,8 +219,8 @@ impl SampleBatch {
     /// rows of its longest sample.
     ///
     /// # Errors
-    /// Same as [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells have no
-    /// bytes and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader
+    /// The errors of [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells
+    /// have no bytes and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader
     /// allocate any amount of memory for them.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
@@ -241,7 +241,7 @@ impl SampleBatch {
     /// Returns the number of rows of a column in each sample; 1 if the column is squeezed.
     ///
     /// # Errors
-    /// Same as [`columns_padded`](Self::columns_padded); also `InvalidArgument` if there is no such column.
+    /// The errors of [`columns_padded`](Self::columns_padded), and `InvalidArgument` if there is no such column.
     pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
         Ok(self.column(column)?.rows(self.len()))
     }
@@ -250,9 +250,9 @@ impl SampleBatch {
     /// is squeezed: little-endian and row-major. It fills all of `out`.
     ///
     /// # Errors
-    /// Same as [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if `out`
-    /// has the wrong size; the error states the right size. `DataLoss` for data that cannot be decoded; the content of
-    /// `out` is then unspecified.
+    /// The errors of [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if
+    /// `out` has the wrong size; the error states the right size. `DataLoss` for data that cannot be decoded; the
+    /// content of `out` is then unspecified.
     pub fn gather_into(&self, column: usize, out: &mut [u8]) -> Result<()> {
         self.gather_columns_into([(column, out)])
     }
@@ -290,7 +290,7 @@ impl SampleBatch {
     /// 0 for missing ones.
     ///
     /// # Errors
-    /// Same as [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has
+    /// The errors of [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it has
     /// strings, if a sample has more than `max_rows` rows, or if `out` or `mask` has the wrong size. `DataLoss` for
     /// data that cannot be decoded.
     pub fn gather_padded_into(
@@ -332,8 +332,8 @@ impl SampleBatch {
     /// rows.
     ///
     /// # Errors
-    /// Same as [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it has no
-    /// strings; `DataLoss` for data that cannot be decoded.
+    /// The errors of [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column or it has
+    /// no strings; `DataLoss` for data that cannot be decoded.
     pub fn strings(&self, column: usize) -> Result<Vec<Bytes>> {
         let dtype = self.column(column)?.layout.dtype;
         match &self.content {

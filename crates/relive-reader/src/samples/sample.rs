@@ -57,7 +57,7 @@ pub struct Sample {
 enum SampleData {
     /// In the messages that carried it.
     Received(Box<ReceivedSample>),
-    /// In chunks that a table of this process shares.
+    /// In chunks that a table in this process shares.
     Stored { item: Arc<ItemData>, table: Arc<str>, residence_guard: ResidenceGuard },
     /// In a batch, at this position.
     Gathered { batch: Arc<Gathered>, at: usize },
@@ -187,7 +187,7 @@ impl Sample {
     }
 }
 
-/// Converts samples to the form that tables of this process return. Chunks that they share are read once.
+/// Converts samples to the form that tables in this process return. Chunks that they share are read once.
 ///
 /// # Errors
 /// `DataLoss` for the first sample that cannot be read.

@@ -1,4 +1,4 @@
-//! The messages of a stream of samples.
+//! The messages on a stream of samples.
 //!
 //! gRPC's framing is parsed here rather than by a codec. A message that is complete in one HTTP/2 frame, which is usual
 //! for small items, is therefore passed on without a copy.
@@ -21,10 +21,10 @@ use tonic::{Code, Status};
 /// The RPC that returns samples.
 pub(crate) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
 
-/// Bytes before a message: a flag (1 if compressed) and the length, big-endian.
+/// The number of bytes before a message: a flag (1 if compressed) and the length, big-endian.
 const HEADER_BYTES: usize = GRPC_HEADER_BYTES;
 
-/// The responses of a sample stream.
+/// The responses on a sample stream.
 pub(crate) struct Responses {
     body: Body,
     /// The unread remainder of the last frame.
@@ -150,7 +150,7 @@ fn transport(error: tonic::transport::Error) -> Status {
     Status::from_error(Box::new(error))
 }
 
-/// The requests of a stream as the body of its HTTP request.
+/// The requests on a stream, as the body of its HTTP request.
 struct RequestBody<R> {
     requests: Pin<Box<R>>,
 }

@@ -43,7 +43,7 @@ struct Credits {
     has_delivered: bool,
     ready: VecDeque<Sample>,
     credits: usize,
-    /// Samples that no worker has requested yet; `None` if there is no end.
+    /// The number of samples that no worker has requested yet; `None` if there is no end.
     left: Option<usize>,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
@@ -63,11 +63,11 @@ struct Outage {
 
 #[derive(Debug, Default)]
 struct StreamState {
-    /// Number of the current stream.
+    /// The number of the current stream.
     stream: u64,
-    /// Number of samples requested on this stream.
+    /// The number of samples requested on this stream.
     requested: usize,
-    /// Number of samples that were requested and not received.
+    /// The number of samples that were requested and not received.
     outstanding: usize,
     /// The sending half of the stream, while it has nothing to request.
     idle: Option<Waker>,
@@ -211,7 +211,7 @@ impl Shared {
         Some(worker.stream)
     }
 
-    /// Reclaims the outstanding requests of a stream that ended. Returns whether there were any outstanding requests.
+    /// Reclaims the outstanding requests on a stream that ended. Returns whether there were any outstanding requests.
     pub(super) fn end_stream(&self, worker: usize) -> bool {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.get_mut(worker) else { return false };
@@ -226,7 +226,7 @@ impl Shared {
         owed > 0
     }
 
-    /// Returns the next request of a worker's stream; `None` ends it.
+    /// Returns the next request for a worker's stream; `None` ends it.
     pub(super) fn poll_request(
         &self,
         worker: usize,

@@ -43,7 +43,7 @@ impl Features {
         Ok(Features { leaves, width })
     }
 
-    /// The number of values in an observation.
+    /// Returns the number of values in an observation.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
@@ -66,7 +66,7 @@ impl Features {
         Ok(())
     }
 
-    /// The size of an observation in bytes if it is a single leaf of bytes.
+    /// Returns the size of an observation in bytes if it is a single leaf of bytes.
     pub(crate) fn one_of_bytes(&self) -> Option<usize> {
         match self.leaves.as_slice() {
             [leaf] if leaf.dtype == DType::UInt8 => Some(leaf.elements),
@@ -74,7 +74,7 @@ impl Features {
         }
     }
 
-    /// The size of each leaf in one observation, in bytes.
+    /// Returns the size of each leaf in one observation, in bytes.
     pub(crate) fn leaf_bytes(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(|leaf| leaf.elements * leaf.element_bytes)
     }

@@ -79,7 +79,7 @@ pub(crate) fn is_learnable(value: f64) -> bool {
     (value as f32).is_finite()
 }
 
-/// The index of an element of a leaf, as in `[2, 0]`.
+/// Returns the index of an element of a leaf, as in `[2, 0]`.
 fn index_of(leaf: &ArraySpec, mut element: usize) -> String {
     let mut index = Vec::new();
     for dim in leaf.shape.dims().iter().rev() {

@@ -1,4 +1,4 @@
-//! Acting in environments, and the resulting rollouts.
+//! Acts in environments, and defines the resulting rollouts.
 
 mod features;
 mod finite;

@@ -37,7 +37,7 @@ pub struct Rollout {
 pub struct Acted {
     /// The number of the worker.
     pub worker: u32,
-    /// Steps in its environments, without resets.
+    /// The number of steps in its environments, without resets.
     pub env_steps: u64,
     /// Episodes that have ended.
     pub episodes: Vec<Episode>,
@@ -71,7 +71,7 @@ pub struct Episode {
 }
 
 impl Rollout {
-    /// The size of observations, actions, extras and time steps, in bytes.
+    /// Returns the size of observations, actions, extras and time steps, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let of = |buffer: &Buffer| -> usize {
@@ -160,7 +160,7 @@ impl Rollout {
         Ok(())
     }
 
-    /// The cells that a learner can use, in order.
+    /// Returns the cells that a learner can use, in order.
     pub fn learnable(&self) -> impl Iterator<Item = usize> {
         self.answers.iter().enumerate().filter(|(_, answer)| !answer.first()).map(|(cell, _)| cell)
     }

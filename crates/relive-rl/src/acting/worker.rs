@@ -1,4 +1,4 @@
-//! Acting in environments, one fragment at a time.
+//! Acts in environments, one fragment at a time.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub(crate) struct RolloutWorker {
     starts: Vec<bool>,
     answers: Vec<TimeStep>,
     acted: Acted,
-    /// Steps in each environment, resets included.
+    /// The number of steps in each environment, resets included.
     steps: u64,
     is_begun: bool,
 }
@@ -39,7 +39,7 @@ struct Row {
 }
 
 impl RolloutWorker {
-    /// Creates the worker with a number; its policy loads weights from a store.
+    /// Creates the worker with the given number; its policy loads weights from a store.
     ///
     /// # Errors
     /// The policy's extras do not fit in memory.
@@ -189,7 +189,7 @@ impl RolloutWorker {
         Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
     }
 
-    /// The complete state of the worker except the weights. Environments that cannot save their state are
+    /// Returns the complete state of the worker except the weights. Environments that cannot save their state are
     /// recorded as not yet started.
     pub(crate) fn save(&mut self) -> Vec<u8> {
         let (environments, is_begun) = (self.environments.save(), self.is_begun);

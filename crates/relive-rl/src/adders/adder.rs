@@ -4,7 +4,7 @@ use relive_env::{TimeStep, View};
 
 use crate::{Result, RlError};
 
-/// Writes the steps of an actor as items.
+/// Writes an actor's steps as items.
 ///
 /// In an episode, call `add_first`, then `add` until its step is LAST. That call creates the last items of
 /// the episode.
@@ -25,8 +25,8 @@ pub trait Adder: Send {
     /// action.
     ///
     /// # Errors
-    /// The errors of `add`; also extras that differ from the ones for which the adder was created. Most adders accept
-    /// no extras.
+    /// The errors of `add`, or the extras differ from those for which the adder was created. Most adders accept no
+    /// extras.
     fn add_with_extras(
         &mut self,
         action: View<'_>,

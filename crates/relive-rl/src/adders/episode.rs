@@ -80,7 +80,7 @@ impl Adder for EpisodeAdder {
     }
 
     /// # Errors
-    /// The errors of every adder; also an episode that exceeds its maximum length.
+    /// The errors of every adder, or the episode exceeds the maximum length.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.add_with_extras(action, step, observation, View::empty())
     }
@@ -92,7 +92,7 @@ impl Adder for EpisodeAdder {
         observation: View<'_>,
         extras: View<'_>,
     ) -> Result<()> {
-        // This call completes a row; the row of the following observation is still to come.
+        // This call completes a row; the row for the following observation is not complete yet.
         let rows = self.rows.rows() + 2;
         if rows > self.max_length {
             let got = format!("{rows} rows or more");

@@ -87,7 +87,7 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    /// Creates an item of the newest `length` complete rows in each table.
+    /// Creates an item in each table, from the newest `length` complete rows.
     pub(super) fn create_item(&mut self, length: usize, tables: &mut [(String, Priority)]) -> Result<()> {
         let history = self.writer.history();
         let end = i64::try_from(usize::from(self.is_open)).unwrap_or(0);
@@ -124,7 +124,7 @@ impl EpisodeWriter {
         cells.iter_mut().for_each(|cell| state.bytes(cell));
     }
 
-    /// The bytes of all values in the history, row by row.
+    /// Returns the bytes of all values in the history, row by row.
     pub(super) fn cells(&self) -> Result<Vec<Vec<u8>>> {
         let history = self.writer.history();
         let paths: Vec<_> =

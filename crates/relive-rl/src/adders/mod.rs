@@ -1,4 +1,4 @@
-//! Turns steps of an environment into items of a replay table.
+//! Turns an environment's steps into items in a replay table.
 
 mod adder;
 mod episode;

@@ -33,7 +33,7 @@ impl NStepWindow {
         Self { n, additional_discount, steps: VecDeque::with_capacity(n) }
     }
 
-    /// Adds a step, and returns the return of the window that ends with it.
+    /// Adds a step, and returns the n-step return of the window that ends with it.
     pub(crate) fn push(&mut self, reward: f32, discount: f32) -> NStepReturn {
         if self.steps.len() == self.n {
             self.steps.pop_front();
@@ -42,13 +42,13 @@ impl NStepWindow {
         self.total()
     }
 
-    /// Removes the oldest step. Returns the return of the rest, or `None` if that was the last step.
+    /// Removes the oldest step. Returns the n-step return of the remaining steps, or `None` if no step remains.
     pub(crate) fn shrink(&mut self) -> Option<NStepReturn> {
         self.steps.pop_front();
         (!self.steps.is_empty()).then(|| self.total())
     }
 
-    /// The number of steps in the window.
+    /// Returns the number of steps in the window.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
@@ -75,7 +75,7 @@ impl NStepWindow {
 }
 
 impl NStepReturn {
-    /// Computes the return of these rewards and discounts, one of each per step.
+    /// Computes the n-step return for these rewards and discounts, one of each per step.
     ///
     /// # Panics
     /// If the numbers of rewards and discounts differ.
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// All transitions of an episode, in the order of their creation.
+    /// Returns all transitions of an episode, in the order of their creation.
     fn episode(n: usize, g: f32, steps: &[(f32, f32)]) -> Vec<(f32, f32)> {
         let mut window = NStepWindow::new(n, g);
         let mut made: Vec<_> =

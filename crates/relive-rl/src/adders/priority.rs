@@ -9,7 +9,7 @@ pub type PriorityFn = dyn FnMut(&Nest<Column>) -> Result<f64> + Send;
 
 /// The rule for the priority of an item.
 pub enum Priority {
-    /// An equal priority for every item.
+    /// The same priority for every item.
     Constant(f64),
     /// Computed from the content of the item; [`Column::to_tensor`] returns the numbers of a column.
     Of(Box<PriorityFn>),

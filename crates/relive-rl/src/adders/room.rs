@@ -1,4 +1,4 @@
-//! Writing to tables with rate limiters.
+//! Writes to tables with rate limiters.
 
 use std::time::Duration;
 

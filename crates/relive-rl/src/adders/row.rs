@@ -1,4 +1,4 @@
-//! Converts views of environments to steps of a writer.
+//! Converts an environment's views to a writer's steps.
 
 use bytes::Bytes;
 use relive_client::{Nest, Tensor};
@@ -15,7 +15,7 @@ impl RowColumns {
         Self(nest.clone())
     }
 
-    /// The number of leaves.
+    /// Returns the number of leaves.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -39,7 +39,7 @@ impl RowColumns {
         tensors.map_err(|error| RlError::state("an adder", error))
     }
 
-    /// The content of `view`, which has the layout of the nest.
+    /// Returns the content of `view`, which has the layout of the nest.
     pub(super) fn tensors(&self, view: View<'_>) -> Result<Nest<Tensor>> {
         let mut index = 0;
         let mut of_leaf = |spec: &ArraySpec| {

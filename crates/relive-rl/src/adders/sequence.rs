@@ -162,7 +162,7 @@ impl Adder for SequenceAdder {
     }
 }
 
-/// The owner of the saved state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "an adder of sequences";
 
 /// Saves the rows with which future sequences begin, so that an episode can continue after a restore.

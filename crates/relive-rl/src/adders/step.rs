@@ -29,12 +29,12 @@ impl Steps {
         })
     }
 
-    /// A row of zeros.
+    /// Returns a row of zeros.
     pub(super) fn zeros(&self) -> &Nest<Tensor> {
         &self.zeros
     }
 
-    /// The fields of a row that are known before its action.
+    /// Returns the fields of a row that are known before its action.
     pub(super) fn begun(&self, observation: View<'_>, is_first: bool) -> Result<Nest<Tensor>> {
         let flag = Tensor::from_bools(&[is_first], []).map_err(state_error)?;
         let observation = self.observations.tensors(observation)?;
@@ -46,7 +46,7 @@ impl Steps {
         matches!(path.split('/').next(), Some("observation" | "start_of_episode"))
     }
 
-    /// The number of leaves that are known before the action.
+    /// Returns the number of leaves that are known before the action.
     pub(super) fn begun_leaves(&self) -> usize {
         self.observations.len() + 1
     }
@@ -70,7 +70,7 @@ impl Steps {
         Ok(Nest::dict(restored.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The remaining fields of the row.
+    /// Returns the remaining fields of the row.
     #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     pub(super) fn taken(&self, action: View<'_>, step: TimeStep, extras: View<'_>) -> Result<Nest<Tensor>> {
         let mut row = vec![
@@ -90,7 +90,7 @@ impl Steps {
         Ok(Nest::dict(row))
     }
 
-    /// The remaining fields of the last observation's row, which has no action: zeros.
+    /// Returns the remaining fields of the last observation's row, which has no action: zeros.
     pub(super) fn untaken(&self) -> Nest<Tensor> {
         let Nest::Dict(mut fields) = self.zeros.clone() else { return Nest::None };
         fields.retain(|name, _| name != "observation" && name != "start_of_episode");
@@ -98,7 +98,7 @@ impl Steps {
     }
 }
 
-/// The spec of a row, field by field: `action`, `discount`, `extras` (if there are any), `observation`,
+/// Returns the spec of a row, field by field: `action`, `discount`, `extras` (if there are any), `observation`,
 /// `reward` and `start_of_episode`.
 #[must_use]
 pub fn step_spec(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Nest<ArraySpec> {

@@ -84,7 +84,7 @@ impl Adder for StructuredAdder {
     }
 }
 
-/// The patterns for the items of [`SequenceAdder`](super::SequenceAdder). `step` is the spec of a row; see
+/// Returns the patterns for the items of [`SequenceAdder`](super::SequenceAdder). `step` is the spec of a row; see
 /// [`step_spec`](super::step_spec).
 ///
 /// # Errors
@@ -129,7 +129,7 @@ pub fn sequence_configs(
     Ok(configs)
 }
 
-/// The patterns for transitions over up to `n` steps, as in [`TransitionAdder`](super::TransitionAdder), but
+/// Returns the patterns for transitions over up to `n` steps, as in [`TransitionAdder`](super::TransitionAdder), but
 /// with the rewards and discounts of all steps: the reader reduces them with
 /// [`NStepReturn::of`](super::NStepReturn::of).
 ///
@@ -181,7 +181,7 @@ fn config(
     Ok(StructuredConfig::new(table, reference_step(step).columns().try_map(&mut cut)?))
 }
 
-/// A number of rows, within the range of patterns.
+/// Returns a number of rows, within the range of patterns.
 fn count(name: &'static str, rows: usize) -> Result<i32> {
     let fits = i32::try_from(rows).ok().filter(|rows| (1..i32::MAX).contains(rows));
     fits.ok_or_else(|| RlError::setting(name, rows, "from 1 to 2**31 - 2"))

@@ -18,7 +18,7 @@ use crate::{Result, RlError, Saveable, state};
 /// item has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
-    /// At least one; items go to them in turn.
+    /// At least one; the items go to one table after another.
     tables: Vec<String>,
     next: usize,
     priority: f64,
@@ -64,8 +64,8 @@ impl TransitionAdder {
         self
     }
 
-    /// Distributes the items over these tables in turn. The first item goes to the table with the fewest inserts. The
-    /// item counts of tables therefore differ at most by the number of adders, even if adders restart.
+    /// Distributes the items over these tables, one after another. The first item goes to the table with the fewest
+    /// inserts. The item counts of tables therefore differ at most by the number of adders, even if adders restart.
     ///
     /// # Errors
     /// The inserts of the tables cannot be read.
@@ -174,7 +174,7 @@ impl Adder for TransitionAdder {
     }
 }
 
-/// The owner of the saved state, for error messages.
+/// The name of the saved state's owner in error messages.
 const WHAT: &str = "an adder of transitions";
 
 /// Saves the steps at which future items begin, so that an episode can continue after a restore.
@@ -217,13 +217,13 @@ impl TransitionAdder {
         Ok(self.writer.append(&Nest::dict(fields))?)
     }
 
-    /// The number of values in `steps` steps and the observation after them.
+    /// Returns the number of values in `steps` steps and the observation after them.
     fn cells_of(&self, steps: usize) -> usize {
         let of_step = self.observations.len() + self.actions.len() + self.extras.len();
         steps * of_step + self.observations.len()
     }
 
-    /// The bytes of these values.
+    /// Returns the bytes of these values.
     fn cells(&self) -> Result<Vec<Vec<u8>>> {
         if !self.in_episode {
             return Ok(Vec::new());

@@ -4,9 +4,8 @@ use relive_env::EnvironmentSpec;
 
 /// The columns of a transition, by name.
 ///
-/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and
-/// `reward`, each a leaf or, where the environment has nests, a nest of leaves. Batches have them in this
-/// order.
+/// The columns are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`,
+/// each a leaf or, where the environment has nests, a nest of leaves. Batches have them in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
     /// Leaves of an action.
@@ -18,43 +17,43 @@ pub struct TransitionColumns {
 }
 
 impl TransitionColumns {
-    /// The columns for an environment.
+    /// Returns the columns for an environment.
     #[must_use]
     pub fn of(spec: &EnvironmentSpec) -> Self {
         Self { actions: spec.actions.len(), observations: spec.observations.len(), extras: 0 }
     }
 
-    /// The first column of the action.
+    /// Returns the first column of the action.
     #[must_use]
     pub fn action(self) -> usize {
         0
     }
 
-    /// The column of the n-step discount.
+    /// Returns the column of the n-step discount.
     #[must_use]
     pub fn discount(self) -> usize {
         self.actions
     }
 
-    /// The first column of the extras.
+    /// Returns the first column of the extras.
     #[must_use]
     pub fn extras(self) -> usize {
         self.actions + 1
     }
 
-    /// The first column of the final observation.
+    /// Returns the first column of the final observation.
     #[must_use]
     pub fn next_observation(self) -> usize {
         self.extras() + self.extras
     }
 
-    /// The first column of the initial observation.
+    /// Returns the first column of the initial observation.
     #[must_use]
     pub fn observation(self) -> usize {
         self.next_observation() + self.observations
     }
 
-    /// The column of the n-step return.
+    /// Returns the column of the n-step return.
     #[must_use]
     pub fn reward(self) -> usize {
         self.observation() + self.observations

@@ -14,7 +14,7 @@ pub trait Learner: Saveable + Send {
     /// The batch is unusable; [`Diverged`](crate::RlError::Diverged) if the loss is not finite.
     fn learn(&mut self, batch: Self::Batch) -> Result<Learnt>;
 
-    /// The current weights, for policies.
+    /// Returns the current weights, for policies.
     ///
     /// # Errors
     /// The weights cannot be published.

@@ -37,13 +37,13 @@ impl Peers {
         self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
     }
 
-    /// The rank of this learner, from 0.
+    /// Returns the rank of this learner, from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// The number of learners.
+    /// Returns the number of learners.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -71,7 +71,7 @@ impl Peers {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// Returns the numbers of all learners, by rank. All must pass the same number of them.
+    /// Returns the numbers that all learners pass, by rank. Each learner must pass the same count.
     ///
     /// # Errors
     /// Same as [`mean`](Self::mean).
@@ -87,7 +87,7 @@ impl Peers {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.broadcast(bytes)?) }
     }
 
-    /// Checks, without waiting, that all learners are alive. Succeeds before they have joined.
+    /// Checks, without waiting, that all learners are alive. Also succeeds before the learners have joined.
     pub(crate) fn check(&self) -> Result<()> {
         self.ring.get().map_or(Ok(()), |ring| Ok(ring.check()?))
     }

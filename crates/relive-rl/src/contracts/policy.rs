@@ -1,4 +1,4 @@
-//! Acting in many environments at once.
+//! Acts in many environments at once.
 
 use relive_env::{ArraySpec, BatchEnvironment, Buffer};
 use relive_tensor::Nest;
@@ -41,7 +41,7 @@ pub trait Policy: Saveable + Send {
     /// The weights do not belong to this policy.
     fn load(&mut self, weights: &Weights) -> Result<()>;
 
-    /// The spec of the outputs other than actions, such as values and log-probabilities; empty by default.
+    /// Returns the spec of the outputs other than actions, such as values and log-probabilities; empty by default.
     fn extras(&self) -> Nest<ArraySpec> {
         Nest::None
     }

@@ -22,7 +22,7 @@ pub struct PolicyContext<'a> {
 }
 
 impl<'a> PolicyContext<'a> {
-    /// The context of a single worker.
+    /// Returns the context of a single worker.
     #[must_use]
     pub fn alone(spec: &'a EnvironmentSpec, purpose: Purpose, keys: &'a [Key]) -> PolicyContext<'a> {
         PolicyContext { spec, purpose, keys, first: 0, of: keys.len() }
@@ -40,7 +40,7 @@ pub enum Purpose {
 
 /// The part of an agent that a crew uses: it creates the policies and determines the number of environments.
 pub(crate) trait MakePolicy: Send + Sync {
-    /// The total number of environments for this many workers.
+    /// Returns the total number of environments for this many workers.
     fn environments(&self, workers: usize) -> usize;
 
     /// Creates a policy for a worker.

@@ -19,19 +19,19 @@ impl Weights {
         Weights { version, parts: parts.into() }
     }
 
-    /// The version; it increases with every step of the learner.
+    /// Returns the version; it increases with every step of the learner.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// All tensors with their names.
+    /// Returns all tensors with their names.
     #[must_use]
     pub fn parts(&self) -> &[(String, Tensor)] {
         &self.parts
     }
 
-    /// The tensor with this name.
+    /// Returns the tensor with this name.
     #[must_use]
     pub fn part(&self, name: &str) -> Option<&Tensor> {
         self.parts.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
@@ -53,7 +53,7 @@ pub(crate) struct WeightStore(Arc<Mutex<Option<Weights>>>);
 impl WeightStore {
     /// Publishes newer weights.
     pub(crate) fn publish(&self, weights: Weights) {
-        // The old weights are dropped outside of the lock.
+        // The old weights are dropped outside the lock.
         let _old = self.0.lock().replace(weights);
     }
 
@@ -62,7 +62,7 @@ impl WeightStore {
         self.0.lock().clone()
     }
 
-    /// The newest weights, unless the reader already has this version.
+    /// Returns the newest weights, unless the reader already has this version.
     pub(crate) fn newer_than(&self, version: Option<u64>) -> Option<Weights> {
         self.0.lock().as_ref().filter(|weights| Some(weights.version) != version).cloned()
     }

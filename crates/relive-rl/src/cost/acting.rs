@@ -15,7 +15,7 @@ use crate::{Agent, Part, PolicyContext, Purpose, Result, Weights};
 /// Numbers of environments for which acting is measured.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
 
-/// Steps between two clock readings.
+/// The number of steps between two clock readings.
 const STEPS: usize = 8;
 
 /// How long each number of environments is measured.
@@ -53,7 +53,7 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// The processor time of the thread for one step in all environments.
+/// Returns the processor time of the thread for one step in all environments.
 #[expect(clippy::cast_precision_loss, reason = "it is small")]
 fn one(worker: &mut RolloutWorker, rows: usize) -> Result<ActCost> {
     // Warms up the caches.

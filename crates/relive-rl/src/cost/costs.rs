@@ -26,7 +26,7 @@ pub struct Costs {
     pub host: String,
     /// The number of its processors.
     pub processors: f64,
-    /// Environments per worker in the measurement.
+    /// The number of environments per worker in the measurement.
     pub rows: usize,
     /// The cost of acting, by the number of environments of a worker.
     pub acting: Vec<ActCost>,
@@ -98,7 +98,7 @@ impl Costs {
     /// The version of the format that this program writes.
     pub(super) const VERSION: u32 = VERSION;
 
-    /// The cost of acting per environment step, in seconds, for a worker with this many environments: linear
+    /// Returns the cost of acting per environment step, in seconds, for a worker with this many environments: linear
     /// between measured numbers, and extrapolated with the last slope beyond the largest.
     #[must_use]
     pub fn act_s(&self, rows: f64) -> f64 {
@@ -160,7 +160,7 @@ impl Costs {
     /// Reads costs from a file written by [`save`](Self::save).
     ///
     /// # Errors
-    /// The file cannot be read, or contains no costs of this version.
+    /// The file cannot be read, or contains no costs in this version's format.
     pub fn load(path: &Path) -> Result<Costs> {
         let text = std::fs::read_to_string(path).map_err(|error| RlError::file(path, error))?;
         Costs::from_json(&text)
@@ -169,7 +169,7 @@ impl Costs {
     /// Parses the content of a file of costs.
     ///
     /// # Errors
-    /// It contains no costs of this version.
+    /// The file contains no costs in this version's format.
     pub fn from_json(text: &str) -> Result<Costs> {
         let costs: Costs = serde_json::from_str(text).map_err(|error| RlError::state(WHAT, error))?;
         costs.check()?;

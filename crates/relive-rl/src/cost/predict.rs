@@ -21,7 +21,7 @@ pub struct Cluster {
     pub nodes: usize,
     /// Workers, distributed evenly over the machines; the learner's machine has the smaller share.
     pub workers: usize,
-    /// Environments of all workers.
+    /// The number of environments of all workers.
     pub environments: usize,
     /// Processors per machine.
     pub processors: f64,
@@ -71,7 +71,7 @@ pub struct Use {
 }
 
 impl Prediction {
-    /// The bottleneck: the resource that limits the speed of the run.
+    /// Returns the bottleneck: the resource that limits the speed of the run.
     #[must_use]
     pub fn bottleneck(&self) -> &'static str {
         self.uses.first().map_or("", |first| first.what)
@@ -168,12 +168,12 @@ impl Model<'_> {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
 
-    /// An upper bound on steps per second: the rate of all workers, and the rate of the learner's thread.
+    /// Returns an upper bound on steps per second: the rate of all workers, and the rate of the learner's thread.
     fn most(&self) -> f64 {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }
 
-    /// Versions per second that a worker fetches at a rate of steps.
+    /// Versions per second that a worker fetches at the given rate of steps.
     fn fetched(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         weights.fetched * self.published(rate)
@@ -190,14 +190,14 @@ impl Model<'_> {
         of_learner.min(MAX_PUBLISHED_PER_S).min(most)
     }
 
-    /// Steps per round: each environment makes the same number as in the measurement.
+    /// Steps per round: each environment takes as many as in the measurement.
     #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
     fn round(&self) -> f64 {
         let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;
         steps * self.cluster.environments as f64
     }
 
-    /// The number of busy processors at `rate` steps per second.
+    /// Returns the number of busy processors at `rate` steps per second.
     fn busy(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         rate * (self.worker_s + self.costs.learner_s + self.costs.serve_s)
@@ -205,13 +205,13 @@ impl Model<'_> {
             + self.workers * self.fetched(rate) * (weights.serve_s + weights.fetch_s)
     }
 
-    /// The utilization of each resource at a rate of steps per second.
+    /// Returns the utilization of each resource at the given rate of steps per second.
     fn uses(&self, rate: f64) -> Vec<Use> {
         let (costs, cluster) = (self.costs, &self.cluster);
         let fetched = self.fetched(rate);
         let of_far = self.far * self.of_worker();
         let far_processors = (cluster.processors - self.fullest * fetched * costs.weights.fetch_s).max(0.0);
-        // All machines are equally fast, so the one with most workers is the limit.
+        // All machines are equally fast, so the machine with the most workers is the limit.
         let of_far_processors = self.far / self.fullest.max(1.0) * far_processors / self.worker_s;
         let most_far = of_far.min(of_far_processors);
         let far = rate.min(most_far);
@@ -236,7 +236,7 @@ impl Model<'_> {
         uses
     }
 
-    /// The duration of a round: the slowest machine acts, then the learner learns.
+    /// Returns the duration of a round: the slowest machine acts, then the learner learns.
     fn round_s(&self) -> f64 {
         let part = self.round() / self.workers;
         let acting = |workers: f64| {

@@ -64,8 +64,8 @@ impl Probe<'_> {
     /// the network.
     ///
     /// # Errors
-    /// Errors of the run; the learner makes no step within two minutes; the system does not report processor
-    /// times of threads.
+    /// Errors of the run; the learner takes no step within two minutes; the system does not report processor times of
+    /// threads.
     pub fn measure(&self) -> Result<Costs> {
         CpuTimes::now()?;
         let run = self.run()?;
@@ -301,7 +301,7 @@ fn bytes_of(weights: &Weights) -> f64 {
     weights.parts().iter().filter_map(|(_, tensor)| tensor.bytes()).map(|bytes| bytes.len() as f64).sum()
 }
 
-/// The size of an environment step as a worker sends it in a rollout: observation, action, extras and time
+/// Returns the size of an environment step as a worker sends it in a rollout: observation, action, extras and time
 /// step, in bytes.
 #[expect(clippy::cast_precision_loss, reason = "for rates")]
 fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
@@ -340,7 +340,7 @@ impl Window<'_> {
         self.moments.windows(2).map(|pair| CpuUsage::between(&pair[0], &pair[1], self.weights))
     }
 
-    /// The costs per environment step.
+    /// Returns the costs per environment step.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     fn costs(&self, acting: Vec<super::ActCost>, rows: usize) -> Costs {
         let Window { first, last, weights, .. } = self;
@@ -396,7 +396,7 @@ impl Window<'_> {
         costs
     }
 
-    /// The load of the agent's tables.
+    /// Returns the load of the agent's tables.
     fn tables(&self, agent: &dyn Agent, items: &[(String, f64)]) -> Result<Vec<TableCost>> {
         let Window { first, last, .. } = self;
         let steps = last.steps_since(first);
@@ -421,9 +421,9 @@ struct CpuUsage {
     worker: f64,
     connection: f64,
     others: f64,
-    /// Time in which threads were runnable but had no processor.
+    /// The time in which threads were runnable but had no processor.
     held: f64,
-    /// Time in which the learner and the worker were running or runnable, respectively.
+    /// The time in which the learner and the worker were running or runnable, respectively.
     learner_active: f64,
     worker_active: f64,
 }
@@ -458,7 +458,7 @@ impl CpuUsage {
     }
 }
 
-/// The median of the values that are numbers; 0 if there are none.
+/// Returns the median of the values that are numbers; 0 if there are none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);

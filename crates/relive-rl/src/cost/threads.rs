@@ -12,7 +12,7 @@ pub(super) enum Side {
     Learner,
     /// The acting thread of a worker.
     Worker,
-    /// The connection of a worker.
+    /// A worker's connection.
     Connection,
     /// All other threads, such as those that serve tables, publish and prefetch.
     Others,
@@ -50,7 +50,8 @@ impl CpuTimes {
         Ok(CpuTimes(threads.collect()))
     }
 
-    /// The seconds that a side has run since `before`, and the seconds in which it was runnable without a processor.
+    /// Returns the seconds that a side has run since `before`, and the seconds in which it was runnable without a
+    /// processor.
     pub(super) fn since(&self, before: &CpuTimes, side: Side) -> (f64, f64) {
         let of_side = self.0.iter().filter(|(_, (own, _, _))| *own == Some(side));
         let (mut took, mut waited) = (Duration::ZERO, Duration::ZERO);
@@ -63,7 +64,7 @@ impl CpuTimes {
     }
 }
 
-/// The processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 ///
 /// # Errors
 /// The system does not report it.
@@ -71,7 +72,7 @@ pub(super) fn own() -> Result<Duration> {
     read("/proc/thread-self/schedstat").map(|(took, _)| took)
 }
 
-/// The time on a processor, and the time runnable without one.
+/// Returns the time that a thread ran on a processor, and the time that it was runnable without one.
 fn read(path: &str) -> Result<(Duration, Duration)> {
     let text = std::fs::read_to_string(path).map_err(|error| unknown(&error))?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok().map(Duration::from_nanos));

@@ -21,9 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A learner other than learner 0.
 #[derive(Debug)]
 pub struct Follower<'a> {
-    /// The client of the run's tables.
+    /// The client for the run's tables.
     pub client: &'a Client,
-    /// Its rank among the learners of the run, from 1.
+    /// The learner's rank in the run, from 1.
     pub rank: u32,
     /// Stops the learner early; the run then fails.
     pub stop: &'a Stop,
@@ -32,7 +32,7 @@ pub struct Follower<'a> {
 /// The outcome of a learner other than learner 0.
 #[derive(Debug)]
 pub struct Followed {
-    /// Gradient steps that it took part in.
+    /// The number of gradient steps in which the learner took part.
     pub steps: u64,
     /// The learned weights, identical on all learners.
     pub weights: Option<Weights>,

@@ -17,12 +17,12 @@ use crate::{Result, RlError};
 /// The time after which reports must be in the files.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Writes the reports of a run.
+/// Writes the reports from a run.
 pub trait Logger: Send {
     /// Writes one report.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The report cannot be written.
     fn write(&mut self, report: &Report) -> Result<()>;
 
     /// Flushes all reports, so that other processes can read them.
@@ -31,7 +31,7 @@ pub trait Logger: Send {
     /// The reports cannot be written.
     fn flush(&mut self) -> Result<()>;
 
-    /// The kind of the logger's files, such as `csv`. By default `None`: the files are never truncated.
+    /// Returns the kind of the logger's files, such as `csv`. By default `None`: the files are never truncated.
     fn kind(&self) -> Option<&'static str> {
         None
     }
@@ -83,7 +83,7 @@ impl Loggers {
         self.cut_back(Vec::new())
     }
 
-    /// The marks of the loggers with files.
+    /// Returns the marks of the loggers with files.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut all = self.0.lock();
         let with_files = all.loggers.iter_mut().filter(|logger| logger.kind().is_some());

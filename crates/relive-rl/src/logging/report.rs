@@ -1,4 +1,4 @@
-//! The reports of a run.
+//! The reports from a run.
 
 use serde::Serialize;
 
@@ -8,14 +8,14 @@ const ACTOR: &str = "actor";
 const EVALUATOR: &str = "evaluator";
 const LEARNER: &str = "learner";
 
-/// A report of a run.
+/// A report from a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     /// An actor finished an episode.
     Actor(EpisodeReport),
     /// The evaluator finished an episode.
     Evaluator(EpisodeReport),
-    /// The learner made some steps.
+    /// The learner took some steps.
     Learner(LearnerReport),
 }
 
@@ -30,9 +30,9 @@ pub struct EpisodeReport {
     pub episode_length: u64,
     /// The undiscounted sum of its rewards.
     pub episode_return: f64,
-    /// Steps of all actors.
+    /// The number of steps of all actors.
     pub env_steps: u64,
-    /// Steps of the learner.
+    /// The number of steps of the learner.
     pub learner_steps: u64,
     /// Seconds since the start of the run.
     pub seconds: f64,
@@ -41,9 +41,9 @@ pub struct EpisodeReport {
 /// The state of the learner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerReport {
-    /// Steps of the learner.
+    /// The number of steps of the learner.
     pub learner_steps: u64,
-    /// Steps of all actors.
+    /// The number of steps of all actors.
     pub env_steps: u64,
     /// The time since the learner's first step.
     pub walltime_s: f64,
@@ -54,7 +54,7 @@ pub struct LearnerReport {
 }
 
 impl Report {
-    /// The label: `actor`, `evaluator` or `learner`.
+    /// Returns the label: `actor`, `evaluator` or `learner`.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Report {
         }
     }
 
-    /// The steps of all actors at the time of the report.
+    /// Returns the steps of all actors at the time of the report.
     #[must_use]
     pub fn env_steps(&self) -> u64 {
         match self {
@@ -73,7 +73,7 @@ impl Report {
         }
     }
 
-    /// The steps of the learner at the time of the report.
+    /// Returns the steps of the learner at the time of the report.
     #[must_use]
     pub fn learner_steps(&self) -> u64 {
         match self {
@@ -82,7 +82,7 @@ impl Report {
         }
     }
 
-    /// All numbers of the report, by name.
+    /// Returns all numbers of the report, by name.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, f64)> {

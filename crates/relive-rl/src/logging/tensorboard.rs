@@ -29,7 +29,7 @@ impl TensorBoardLogger {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(|error| RlError::file(folder, error))?;
         let now = since_epoch();
-        // Each run has its own file; TensorBoard reads all of them.
+        // Each run has its own file; TensorBoard reads all of the files.
         let name = format!("events.out.tfevents.{}.{}.relive", now.as_micros(), std::process::id());
         let path = folder.join(name);
         let file = File::create(&path).map_err(|error| RlError::file(&path, error))?;
@@ -94,7 +94,7 @@ const FIXED_64: u8 = 1;
 const BYTES: u8 = 2;
 const FIXED_32: u8 = 5;
 
-/// An event with one part: the field with this number.
+/// Returns an event with one part: the field with this number.
 fn event(time: Duration, step: u64, field: u8, part: &[u8]) -> Vec<u8> {
     let mut event = vec![1 << 3 | FIXED_64];
     event.extend(time.as_secs_f64().to_le_bytes());

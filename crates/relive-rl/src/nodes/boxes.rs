@@ -14,7 +14,7 @@ use crate::tables::weights;
 /// Creates a client for the server at an address.
 pub type Connect = Arc<dyn Fn(&str) -> Result<Client> + Send + Sync>;
 
-/// The tables of nodes on the run's server.
+/// Returns the tables of nodes on the run's server.
 pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
     [heartbeat::table(), list::table()].into_iter().chain(node_weight_tables())
 }
@@ -24,7 +24,7 @@ pub(super) fn node_weight_tables() -> impl Iterator<Item = TableConfig> {
     (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
 }
 
-/// The box of a worker, on its node.
+/// Returns the box of a worker, on its node.
 pub(crate) fn worker_weight_table(number: impl Display) -> String {
     format!("worker-{number}")
 }
@@ -37,11 +37,11 @@ pub(super) const FAN_OUT: usize = 2;
 pub(super) struct Branch {
     /// The index of the node that provides the weights; `None`: the run's server.
     pub(super) parent: Option<usize>,
-    /// The number of its box at this place, below [`FAN_OUT`].
+    /// The number of the node's box at the source, below [`FAN_OUT`].
     pub(super) slot: usize,
 }
 
-/// The position in the tree of the node with this index among the nodes that pass weights on.
+/// Returns the position in the tree of the node with this index among the nodes that pass weights on.
 pub(super) fn branch(index: usize) -> Branch {
     Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
 }

@@ -30,7 +30,7 @@ const WHAT: &str = "a node's heartbeat";
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeHeartbeat {
-    /// Identifies the node, even among earlier nodes of the same name.
+    /// Identifies the node, even among earlier nodes with the same name.
     pub(super) id: u64,
     /// For people.
     pub(super) name: String,
@@ -58,7 +58,7 @@ struct SentHeartbeat {
     heartbeat: serde_json::Value,
 }
 
-/// A table that never blocks a node: without a reader, the oldest heartbeats are dropped.
+/// Returns a table that never blocks a node: without a reader, the oldest heartbeats are dropped.
 pub(super) fn table() -> TableConfig {
     TableConfig::queue(TABLE, 1).max_size(MAX_HEARTBEATS).rate_limiter(relive_table::RateLimiterConfig {
         max_diff: f64::MAX,
@@ -109,7 +109,7 @@ impl NodeHeartbeats {
         Ok(NodeHeartbeats(client.sampler(TABLE, options)?))
     }
 
-    /// The next heartbeat, if one has arrived. An unreadable heartbeat is an error in its place.
+    /// Returns the next heartbeat, if one has arrived; the inner result is an error if the heartbeat is unreadable.
     ///
     /// # Errors
     /// The server is lost.
@@ -131,7 +131,7 @@ impl NodeHeartbeats {
 
 #[cfg(test)]
 impl NodeHeartbeat {
-    /// The heartbeat of a node with room for this many workers.
+    /// Returns the heartbeat of a node with room for this many workers.
     pub(super) fn of_test(id: u64, wants: u32) -> NodeHeartbeat {
         let address = Some(format!("10.0.0.{id}:7000"));
         let (name, host) = (format!("node-{id}"), "host".to_owned());

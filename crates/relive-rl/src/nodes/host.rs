@@ -20,10 +20,10 @@ use crate::tables::silence::{WatchTarget, watched};
 use crate::tables::weights;
 use crate::{Result, RlError};
 
-/// Time between two checks of the run.
+/// The time between two checks on the run.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Time between two heartbeats.
+/// The time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How long a node that is not on the list keeps its workers. By then, a new driver has received heartbeats from all
@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node of a run.
 pub struct Node<'a> {
-    /// The client of the run's server.
+    /// The client for the run's server.
     pub client: &'a Client,
     /// The name in logs, usually the name of the machine.
     pub name: String,
@@ -86,7 +86,7 @@ pub struct Hosted {
     pub restarts: u64,
 }
 
-/// The tables that each node serves: the newest weights, and boxes in which other nodes wait for them.
+/// Returns the tables that each node serves: the newest weights, and boxes in which other nodes wait for them.
 pub fn node_tables() -> impl Iterator<Item = TableConfig> {
     relay::tables()
 }
@@ -123,7 +123,7 @@ pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
     ended.map(|()| hosting.hosted)
 }
 
-/// A random id, never 0.
+/// Returns a random id, never 0.
 fn random_id() -> u64 {
     use std::hash::BuildHasher;
     std::collections::hash_map::RandomState::new().hash_one(std::process::id()).max(1)
@@ -187,7 +187,8 @@ impl Hosting<'_, '_> {
         Ok(false)
     }
 
-    /// The newest list. `None` if the table's item is not a list; the driver also notices that, and rewrites the item.
+    /// Returns the newest list. `None` if the table's item is not a list; the driver also notices that, and rewrites
+    /// the item.
     fn list(&mut self) -> Result<Option<NodeList>> {
         let found = NodeList::get(self.node.client);
         match found {
@@ -285,7 +286,7 @@ impl Hosting<'_, '_> {
         }
     }
 
-    /// Returns its numbers if the server is still there.
+    /// Returns the node's numbers to the driver, if the server is still available.
     fn leave(&self) {
         if let (Some(_), Err(error)) = (&self.of, self.heartbeat(true).send(self.node.client)) {
             tracing::debug!("cannot report that this node leaves: {error}");
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
     use crate::tables::job::JobProgress;
 
-    /// Records the numbers passed to `hold`, and each call of `watch`.
+    /// Records the numbers passed to `hold`, and each call to `watch`.
     struct Recorded(Sender<Option<Vec<u32>>>);
 
     impl NodeWorkers for Recorded {

@@ -43,7 +43,7 @@ pub(super) struct Assignment {
 pub(super) struct Source {
     /// The address of the node that provides the weights; `None`: the run's server.
     pub(super) address: Option<String>,
-    /// Its box at the source; `None` if it has none.
+    /// The node's box at the source; `None` if the node has none.
     pub(super) reader: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl NodeList {
         )
     }
 
-    /// The newest list, if there is one yet.
+    /// Returns the newest list, if there is one yet.
     ///
     /// # Errors
     /// The server is lost; the list comes from another version of Relive.
@@ -105,7 +105,7 @@ impl NodeList {
         }
     }
 
-    /// The assignment of the node with this id.
+    /// Returns the assignment of the node with this id.
     pub(super) fn of(&self, id: u64) -> Option<&Assignment> {
         self.nodes.iter().find(|entry| entry.id == id)
     }

@@ -10,7 +10,7 @@ use super::heartbeat::NodeHeartbeat;
 use super::list::{self, NodeList, Source};
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
-/// The holder of the numbers of manually started workers. No node has this id.
+/// The holder of the numbers of manually started workers. No node has the given id.
 const BY_HAND: u64 = 0;
 
 /// How long a node that is gone stays visible.
@@ -50,9 +50,9 @@ pub(super) struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeState {
     Up,
-    /// It has sent no heartbeat for a while; it keeps its numbers.
+    /// The node has sent no heartbeat for a while; it keeps its numbers.
     Silent,
-    /// It has left, or was silent for so long that its numbers are reassigned.
+    /// The node has left, or was silent for so long that its numbers are reassigned.
     Gone,
 }
 
@@ -78,8 +78,8 @@ pub(super) enum Change {
 }
 
 impl Membership {
-    /// Creates an empty membership. A run with rounds only has the numbers below `workers`; nodes cannot have
-    /// the first `started`.
+    /// Creates an empty membership. A run with rounds only has the numbers below `workers`; the first `started` numbers
+    /// are not available to nodes.
     pub(super) fn new((started, workers): (u32, u32), is_fixed: bool, settles: Instant) -> Membership {
         let end = if is_fixed { workers } else { MAX_WORKERS };
         Membership {
@@ -157,7 +157,7 @@ impl Membership {
         changes
     }
 
-    /// Takes all numbers of a node away and returns them.
+    /// Removes all of a node's numbers and returns them.
     fn release(&mut self, index: usize, now: Instant) -> Vec<u32> {
         let node = &mut self.nodes[index];
         node.state = NodeState::Gone;
@@ -198,8 +198,8 @@ impl Membership {
         now >= self.settles
     }
 
-    /// Records that the worker with a number exists, or has left. If no node has the number, the worker was started
-    /// manually.
+    /// Records that the worker with the given number exists, or has left. If no node has the number, the worker was
+    /// started manually.
     pub(super) fn note_worker(&mut self, number: u32, has_left: bool) {
         if !self.numbers.contains(&number) {
             return;
@@ -212,7 +212,7 @@ impl Membership {
         }
     }
 
-    /// The assigned numbers of all nodes, in order.
+    /// Returns the assigned numbers of all nodes, in order.
     pub(super) fn places(&self) -> BTreeMap<u64, Vec<u32>> {
         let mut places = BTreeMap::<u64, Vec<u32>>::new();
         for (number, holder) in &self.holders {
@@ -221,7 +221,7 @@ impl Membership {
         places
     }
 
-    /// Adds steps of the worker with a number.
+    /// Adds steps of the worker with the given number.
     pub(super) fn note_steps(&mut self, worker: u32, env_steps: u64) {
         let Some(id) = self.holders.get(&worker) else { return };
         if let Some(node) = self.nodes.iter_mut().find(|node| node.heartbeat.id == *id) {
@@ -229,7 +229,7 @@ impl Membership {
         }
     }
 
-    /// All nodes, including those that have been gone for a short time.
+    /// Returns all nodes, including those that have been gone for a short time.
     pub(super) fn nodes(&self) -> &[Member] {
         &self.nodes
     }
@@ -239,7 +239,7 @@ impl Membership {
         self.nodes.iter().any(|node| node.state != NodeState::Gone)
     }
 
-    /// The list for all nodes. Nodes that pass weights on come first; the other nodes have no children.
+    /// Returns the list for all nodes. Nodes that pass weights on come first; the other nodes have no children.
     pub(super) fn list(&self) -> NodeList {
         let mut present: Vec<&Member> =
             self.nodes.iter().filter(|node| node.state != NodeState::Gone).collect();
@@ -259,7 +259,7 @@ impl Membership {
         NodeList { most, nodes: present.iter().enumerate().map(entry).collect() }
     }
 
-    /// The boxes of the run's server that have a reader.
+    /// Returns the boxes on the run's server that have a reader.
     pub(super) fn readers(&self) -> Vec<String> {
         let present = self.nodes.iter().filter(|node| node.state != NodeState::Gone).count();
         (0..present.min(FAN_OUT)).map(|slot| slot.to_string()).collect()

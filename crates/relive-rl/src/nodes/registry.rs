@@ -20,7 +20,7 @@ use crate::{Acted, Result};
 /// Workers with higher numbers log only on their own machines: a person cannot follow more logs at once.
 const MOST_LOGGED: u32 = 1_000;
 
-/// Time between two checks that the table still has the list. Every owner of the run's token can write there.
+/// The time between two checks that the table still has the list. Every owner of the run's token can write there.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The nodes of a run, as seen by the driver.
@@ -107,7 +107,7 @@ impl Registry {
         self.known.lock().as_ref().is_some_and(|known| known.members.has_some())
     }
 
-    /// The boxes of the run's server that nodes read.
+    /// Returns the boxes on the run's server that nodes read.
     pub(crate) fn readers(&self) -> Vec<String> {
         self.known.lock().as_ref().map_or_else(Vec::new, |known| known.members.readers())
     }
@@ -126,7 +126,7 @@ impl Registry {
         }
     }
 
-    /// All nodes, for [`look`](crate::run::look).
+    /// Returns all nodes, for [`look`](crate::run::look).
     pub(crate) fn shown(&self) -> Value {
         let now = Instant::now();
         let place = self.known.lock();
@@ -151,7 +151,8 @@ impl Registry {
 }
 
 impl RegistryState {
-    /// Returns whether the table has this list, as of the last check. Logs a foreign item in its place.
+    /// Returns whether the table has this list, as of the last check. If a foreign item is there instead, a log line
+    /// reports it.
     fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
         if now.saturating_duration_since(self.checked) < CHECK_EVERY {
             return Ok(true);

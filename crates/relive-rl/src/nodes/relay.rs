@@ -90,7 +90,7 @@ impl Relay {
         }
     }
 
-    /// The version of this node's weights.
+    /// Returns the version of this node's weights.
     pub(super) fn version(&self) -> Option<u64> {
         self.shared.state.lock().held.map(|stamp| stamp.version)
     }
@@ -231,7 +231,7 @@ impl Relayed {
     }
 }
 
-/// The tables of weights on each node.
+/// Returns the tables of weights on each node.
 pub(super) fn tables() -> impl Iterator<Item = relive_table::TableConfig> {
     std::iter::once(weights::table()).chain(node_weight_tables())
 }

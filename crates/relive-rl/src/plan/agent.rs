@@ -12,10 +12,10 @@ use crate::{Policy, PolicyContext, Result};
 
 /// An agent: its settings, its policy for acting, and its plan for learning.
 pub trait Agent: Send + Sync {
-    /// The agent's name, for files and messages.
+    /// Returns the agent's name, for files and messages.
     fn name(&self) -> &str;
 
-    /// All settings by name; a run can only be resumed with equal ones.
+    /// Returns all settings by name; a run can only be resumed with equal ones.
     fn settings(&self) -> Vec<(String, String)>;
 
     /// Checks that the settings are within their ranges.
@@ -24,12 +24,12 @@ pub trait Agent: Send + Sync {
     /// The first setting that is out of range.
     fn validate(&self) -> Result<()>;
 
-    /// The total number of environments for a number of workers; one per worker by default.
+    /// Returns the total number of environments for a number of workers; one per worker by default.
     fn environments(&self, workers: usize) -> usize {
         workers
     }
 
-    /// The agent's replay tables. Their rate limiters keep acting and learning in step. None by default.
+    /// Returns the agent's replay tables. Their rate limiters keep acting and learning in step. None by default.
     ///
     /// # Errors
     /// A table with an impossible configuration.
@@ -52,17 +52,17 @@ pub trait Agent: Send + Sync {
     /// [`Unsuited`](crate::RlError::Unsuited): the agent cannot act in the environment.
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>>;
 
-    /// The algorithm, as a dataflow.
+    /// Returns the algorithm, as a dataflow.
     ///
     /// # Errors
-    /// Same as [`policy`](Self::policy); also a saved state that does not belong to the agent.
+    /// The errors of [`policy`](Self::policy), or the saved state does not belong to the agent.
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>>;
 }
 
 /// Creates an agent from its name and its settings, a JSON object.
 pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
 
-/// The part of an agent that a crew uses.
+/// Returns the part of an agent that a crew uses.
 pub(crate) fn policies_of(agent: &Arc<dyn Agent>) -> Arc<dyn MakePolicy> {
     Arc::new(Arc::clone(agent))
 }
@@ -77,7 +77,7 @@ impl MakePolicy for Arc<dyn Agent> {
     }
 }
 
-/// The fields of serializable settings, by name, as returned by [`Agent::settings`].
+/// Returns the fields of serializable settings, by name, as returned by [`Agent::settings`].
 pub fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
     // As text, a float32 has no more digits than necessary.
     let text = serde_json::to_string(settings).unwrap_or_default();

@@ -67,7 +67,7 @@ pub(crate) enum Role {
 }
 
 impl CrewParts {
-    /// The crew of a process that takes part in a run of another process.
+    /// Returns the crew of a process that takes part in another process's run.
     fn elsewhere(
         (policies, make, client): (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec): (&Identity, EnvironmentSpec),
@@ -99,13 +99,14 @@ impl Crew {
         Crew(Arc::new(inner))
     }
 
-    /// The spec of the environments.
+    /// Returns the spec of the environments.
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.0.spec
     }
 
-    /// The crew of the worker with this number in its own process; it acts with published weights.
+    /// Returns the crew of the worker with this number, in the worker's own process; the worker acts with published
+    /// weights.
     pub(crate) fn of_worker(
         user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
@@ -117,7 +118,7 @@ impl Crew {
         Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(user, (identity, spec), role) })
     }
 
-    /// The crew of a learner other than learner 0, in its own process.
+    /// Returns the crew of a learner other than learner 0, in its own process.
     pub(crate) fn of_follower(
         user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         of: (&Identity, EnvironmentSpec),
@@ -132,24 +133,24 @@ impl Crew {
         &self.0.role
     }
 
-    /// The layout of the workers' rows.
+    /// Returns the layout of the workers' rows.
     pub(super) fn layouts(&self) -> Result<Layouts> {
         Layouts::of(self.0.policies.as_ref(), &self.0.spec, self.0.seed)
     }
 
-    /// The seed of the learner's randomness.
+    /// Returns the seed of the learner's randomness.
     #[must_use]
     pub fn learner_key(&self) -> Key {
         learner_key(self.0.seed)
     }
 
-    /// The run's total of environment steps.
+    /// Returns the run's total of environment steps.
     #[must_use]
     pub fn env_steps(&self) -> u64 {
         self.0.env_steps
     }
 
-    /// The total number of environments of all workers.
+    /// Returns the total number of environments of all workers.
     #[must_use]
     pub fn environments(&self) -> usize {
         self.0.policies.environments(self.workers())
@@ -202,12 +203,12 @@ impl Crew {
         self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
 
-    /// The saved state of the part with this name, if there is one.
+    /// Returns the saved state of the part with this name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.0.parts.saved(name)
     }
 
-    /// The folder of recorded episodes to learn from instead of acting; `None` for a run that acts.
+    /// Returns the folder of recorded episodes to learn from instead of acting; `None` for a run that acts.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
         self.0.data.as_deref()
@@ -216,7 +217,7 @@ impl Crew {
     /// Loads the recorded episodes of a folder.
     ///
     /// # Errors
-    /// They cannot be read, or do not fit the environment.
+    /// The episodes cannot be read, or do not fit the environment.
     pub fn recorded(&self, folder: &Path) -> Result<Vec<RecordedEpisode>> {
         recorded::load(folder, &self.0.spec)
     }
@@ -256,13 +257,13 @@ impl Crew {
         episodes()?.iter().try_for_each(|episode| episode.write(adder, extras.view()))
     }
 
-    /// The client of the tables.
+    /// Returns the client for the tables.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// The table with this name, if the learner's thread must not wait for it because it also acts.
+    /// Returns the table with this name, if the learner's thread must not wait for it because it also acts.
     pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
         let Role::Here { actors: 0, engine } = &self.0.role else { return Ok(None) };
         let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");
@@ -275,7 +276,7 @@ impl Crew {
         matches!(self.0.role, Role::Here { actors: 0, .. })
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         match &self.0.role {
@@ -285,7 +286,7 @@ impl Crew {
         }
     }
 
-    /// The number of learners, each of which samples its own batches.
+    /// Returns the number of learners, each of which samples its own batches.
     #[must_use]
     pub fn learners(&self) -> usize {
         self.0.team.as_ref().map_or(1, |team| index(team.peers.count()))

@@ -11,7 +11,7 @@ use crate::Result;
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
-/// Creates the factory for environments with a name.
+/// Creates the factory for environments with the given name.
 pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 
 /// A request for environments, one per row.
@@ -31,7 +31,7 @@ pub struct Rows<'a> {
 
 /// Creates environments that may only exist as a group.
 pub trait MakeRows: Send + Sync {
-    /// The spec of each environment.
+    /// Returns the spec of each environment.
     ///
     /// # Errors
     /// No environment can be created.

@@ -72,7 +72,7 @@ impl Hooks {
         self.on_rollout.is_some()
     }
 
-    /// The hooks for a run with these layouts.
+    /// Returns the hooks for a run with these layouts.
     pub(crate) fn of_run(&self, layouts: impl FnOnce() -> Result<Layouts>) -> Result<RunHooks> {
         let looks = self.on_rollout.is_some() || self.on_batch.is_some();
         Ok(RunHooks { hooks: self.clone(), layouts: looks.then(layouts).transpose()?.map(Arc::new) })

@@ -1,4 +1,4 @@
-//! Learning from batches, and updating priorities afterwards.
+//! Learns from batches, and updates priorities afterwards.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ pub trait Batch: Send + 'static {
     /// Takes the workers' reports, if the batch comes directly from workers.
     fn take_acted(&mut self) -> Vec<Acted>;
 
-    /// The experience in the batch; `None` if it contains none, such as a gradient.
+    /// Returns the experience in the batch; `None` if it contains none, such as a gradient.
     fn learner_input(&self) -> Option<LearnerInput<'_>>;
 
-    /// The batch as a rollout, if it is one: the learners of a run divide a rollout among them. For other batches, each
-    /// learner has its own.
+    /// Returns the batch as a rollout, if it is one: the learners of a run divide a rollout among them. For other
+    /// batches, each learner has its own.
     fn rollout(&mut self) -> Option<&mut Rollout> {
         None
     }
 
-    /// Converts a rollout to such a batch, if it is one.
+    /// Converts a rollout to a batch of this type, if rollouts are such batches.
     fn of_rollouts() -> Option<fn(Rollout) -> Self>
     where
         Self: Sized,
@@ -102,18 +102,18 @@ impl<B: Batch> Learn<B> for Flow<B> {
     }
 }
 
-/// The batches that learner 0 sends to this learner.
+/// Returns the batches that learner 0 sends to this learner.
 fn received<B: Batch>(team: Arc<Team>, of_rollouts: fn(Rollout) -> B) -> Flow<B> {
     let rollouts = std::iter::from_fn(move || Some(team.receive().map(of_rollouts)));
     Flow::from_iter("learner 0", rollouts).try_for_each(|batch| batch)
 }
 
-/// Updating priorities after learning.
+/// Updates priorities after learning.
 pub trait UpdatePriorities {
     /// Writes the learner's priorities to a table of the run. Items that no longer exist are skipped.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;
 
-    /// Like [`update_priorities`](Self::update_priorities), but for batches of several tables, as from
+    /// Like [`update_priorities`](Self::update_priorities), but for batches from several tables, as from
     /// [`replay_mixture`](Crew::replay_mixture). `tables` contains the number of priorities of each table, in order;
     /// priorities after the last table's are not written.
     fn update_priorities_in(self, crew: &Crew, tables: Vec<(String, usize)>) -> Flow<Progress>;

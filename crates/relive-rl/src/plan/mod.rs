@@ -1,4 +1,4 @@
-//! Plans of agents, and their building blocks.
+//! Agents' plans, and the building blocks of plans.
 //!
 //! An [`Agent`] provides a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
 //! [`Flow`](relive_flow::Flow) of [`Progress`], built from the resources of its [`Crew`].

@@ -17,7 +17,7 @@ use crate::adders::Adder;
 use crate::times::{Lap, SharedTimes};
 use crate::{Acted, Part, Result, RlError, Rollout, Saveable, state};
 
-/// Batches to prefetch while the learner works, if other threads act.
+/// The number of batches to prefetch while the learner works, if other threads act.
 const BATCHES_AHEAD: usize = 1;
 
 /// How long one wait for a batch lasts before it checks whether the run continues.
@@ -54,8 +54,8 @@ impl Crew {
         })
     }
 
-    /// Batches of a table, as its rate limiter allows. If one thread alternates between acting and learning,
-    /// a batch appears as soon as the whole batch may be sampled; otherwise a thread prefetches.
+    /// Returns batches from a table, at the pace that its rate limiter allows. If one thread alternates between acting
+    /// and learning, a batch appears as soon as the whole batch may be sampled; otherwise a thread prefetches.
     ///
     /// # Errors
     /// There is no such table.
@@ -75,9 +75,9 @@ impl Crew {
 }
 
 impl Crew {
-    /// A batch of each of these tables, side by side: a mixture with a fixed number of items per table, for
-    /// example of demonstrations and of the agent's own experience, or of several tables that share the
-    /// experience.
+    /// Returns batches that combine one batch from each of these tables, side by side: a mixture with a fixed number of
+    /// items per table, for example of demonstrations and of the agent's own experience, or of several tables that
+    /// share the experience.
     ///
     /// # Errors
     /// There is no such table.
@@ -138,7 +138,7 @@ impl<A: Adder + Saveable> Stored<A> {
     }
 }
 
-/// Batches of a table.
+/// Batches from a table.
 struct Batches {
     batches: BatchSampler,
     /// The table, if the thread must not wait for a batch.

@@ -20,14 +20,14 @@ pub struct ReplayTable<'a> {
     pub min_size: usize,
     /// The maximum number of items.
     pub max_size: u64,
-    /// Items that one step may insert at once, as at the end of an episode of n-step transitions.
+    /// The number of items that one step may insert at once, as at the end of an episode of n-step transitions.
     pub burst: usize,
 }
 
 impl ReplayTable<'_> {
-    /// The table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates deviations from the
-    /// ratio: a tenth of the samples that the smallest table allows, at least two batches, and enough that a thread
-    /// that alternates between acting and learning never deadlocks.
+    /// Returns the table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates deviations
+    /// from the ratio: a tenth of the samples that the smallest table allows, at least two batches, and enough that a
+    /// thread that alternates between acting and learning never deadlocks.
     ///
     /// # Errors
     /// No table can maintain the ratio.
@@ -55,8 +55,8 @@ impl ReplayTable<'_> {
     }
 }
 
-/// The table with a rate limiter that allows every sample once there is an item. Recorded data is complete
-/// from the start, and may be sampled any number of times.
+/// Returns the table with a rate limiter that allows every sample once there is an item. Recorded data is complete from
+/// the start, and may be sampled any number of times.
 ///
 /// # Errors
 /// None that a caller could cause.

@@ -30,7 +30,7 @@ impl SavedParts {
         Ok(SavedParts { saved: saved.collect(), parts: Mutex::default() })
     }
 
-    /// The saved state of the part with this name, if there is one.
+    /// Returns the saved state of the part with this name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.saved.get(name).map(Vec::as_slice)
     }
@@ -40,12 +40,12 @@ impl SavedParts {
         self.parts.lock().insert(name.to_owned(), save_part);
     }
 
-    /// The current state of the part with this name, if there is such a part.
+    /// Returns the current state of the part with this name, if there is such a part.
     pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
         self.parts.lock().get(name)?()
     }
 
-    /// The states of all parts.
+    /// Returns the states of all parts.
     pub(crate) fn save(&self) -> Vec<u8> {
         let parts = self.parts.lock();
         let named_states =

@@ -79,7 +79,7 @@ impl Sequences {
         self
     }
 
-    /// The observations, if they stay bytes: `[rows · batch, bytes of a picture]`.
+    /// Returns the observations, if they stay bytes: `[rows · batch, bytes of a picture]`.
     #[must_use]
     pub fn pictures(&self) -> Option<&[u8]> {
         self.pictures.as_deref()
@@ -88,7 +88,7 @@ impl Sequences {
     /// Reads batches, one from each table of a mixture, and places them side by side.
     ///
     /// # Errors
-    /// Their columns do not match sequences in this environment.
+    /// The batches' columns do not match sequences in this environment.
     #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         self.keys.clear();
@@ -170,7 +170,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// The columns in the order of their names, as in [`step_spec`](crate::adders::step_spec); actions come
+    /// Returns the columns in the order of their names, as in [`step_spec`](crate::adders::step_spec); actions come
     /// first.
     fn columns(&self) -> Columns {
         let discounts = self.of_actions.leaf_bytes().count();
@@ -200,7 +200,7 @@ struct Columns {
     starts: usize,
 }
 
-/// A column of the sequences of a batch, `[sequences, rows, …]`.
+/// Returns a column of the sequences of a batch, `[sequences, rows, …]`.
 fn padded<'a>(
     batch: &SampleBatch,
     column: usize,

@@ -40,17 +40,17 @@ impl<L> fmt::Debug for SharedLearner<L> {
 }
 
 impl<L> SharedLearner<L> {
-    /// The number of learners of the run.
+    /// Returns the number of learners of the run.
     pub(super) fn learners(&self) -> u32 {
         self.team.as_ref().map_or(1, |team| team.peers.count())
     }
 
-    /// The learners of the run, if this one is the first of several.
+    /// Returns the learners of the run, if this one is the first of several.
     pub(super) fn led_team(&self) -> Option<&Team> {
         self.team.as_deref().filter(|team| team.peers.rank() == 0)
     }
 
-    /// The learners of the run, if this one is not learner 0.
+    /// Returns the learners of the run, if this one is not learner 0.
     pub(super) fn followed(&self) -> Option<Arc<Team>> {
         self.team.clone().filter(|team| team.peers.rank() > 0)
     }

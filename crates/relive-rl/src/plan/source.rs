@@ -1,4 +1,4 @@
-//! Batches from outside of a run's tables.
+//! Batches from outside a run's tables.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub trait BatchSource: Saveable + Send + 'static {
 }
 
 impl Crew {
-    /// Batches of a source, at the learner's pace. The state of the source is saved with the run, and restored when the
-    /// run is resumed.
+    /// Returns batches from a source, at the learner's pace. The state of the source is saved with the run, and
+    /// restored when the run is resumed.
     ///
     /// # Errors
     /// The saved state does not belong to this kind of source.

@@ -81,16 +81,16 @@ impl Transitions {
         self
     }
 
-    /// The initial and the final observations, if they stay bytes: `[batch, bytes of a picture]` each.
+    /// Returns the initial and the final observations, if they stay bytes: `[batch, bytes of a picture]` each.
     #[must_use]
     pub fn pictures(&self) -> Option<[&[u8]; 2]> {
         self.pictures.as_ref().map(|pictures| [&pictures.now[..], &pictures.next[..]])
     }
 
-    /// Reads batches, one after the other: one of each table of a mixture.
+    /// Reads batches, one after the other: one from each table of a mixture.
     ///
     /// # Errors
-    /// Their columns do not match transitions in this environment.
+    /// The batches' columns do not match transitions in this environment.
     pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         let count = batches.iter().map(SampleBatch::len).sum();
         self.keys.clear();

@@ -1,4 +1,4 @@
-//! The streams of a run's workers, and how they are merged.
+//! The streams from a run's workers, and how they are merged.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Workers<T = Rollout> {
 }
 
 impl Crew {
-    /// Fragments of `steps` steps from each worker. Each begins with the newest weights.
+    /// Returns the fragments of `steps` steps from each worker. Each begins with the newest weights.
     ///
     /// # Errors
     /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments; the saved
@@ -88,8 +88,7 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// Applies `operators` to the stream of each worker, with the worker's number. Any operator of a [`Flow`]
-    /// can be used.
+    /// Applies `operators` to each worker's stream, with the worker's number. Any operator of a [`Flow`] can be used.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
@@ -100,7 +99,7 @@ impl<T: Send + 'static> Workers<T> {
         Workers { crew, flow, first }
     }
 
-    /// The items of the workers, in order of arrival. A worker in this process works up to `depth` items ahead; a
+    /// Returns the workers' items, in order of arrival. A worker in this process works up to `depth` items ahead; a
     /// worker in another process produces items until its queue is full.
     ///
     /// # Errors
@@ -131,8 +130,8 @@ const ACTED_AHEAD: usize = 1 << 20;
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {
-    /// A rollout of each worker, side by side, all made with the same weights: no worker begins another
-    /// rollout before the learner has used this one.
+    /// Returns rollouts that combine one from each worker, side by side, all produced with the same weights: no worker
+    /// begins another rollout before the learner has used this one.
     ///
     /// # Errors
     /// The rollouts do not fit in memory; the agent cannot act in the environment.
@@ -154,7 +153,7 @@ impl Workers<Rollout> {
         })
     }
 
-    /// The workers' reports, in order of arrival. The rollouts themselves are dropped, since they are in
+    /// Returns the workers' reports, in order of arrival. The rollouts themselves are dropped, since they are in
     /// tables.
     ///
     /// # Errors
@@ -179,7 +178,7 @@ impl Workers<Rollout> {
     }
 }
 
-/// An empty flow: another process of the run produces the stream.
+/// Returns an empty flow: another process of the run produces the stream.
 fn elsewhere<T: Send + 'static>() -> Flow<T> {
     Flow::from_iter("in the driver", std::iter::empty())
 }

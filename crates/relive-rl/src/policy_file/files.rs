@@ -19,7 +19,7 @@ pub(super) fn expect_writable(path: &Path) -> Result<()> {
     opened.map_err(|error| RlError::file(path, error))
 }
 
-/// The target of a path, and the temporary file next to it; `None` if the target is not a regular file.
+/// Returns the target of a path, and the temporary file next to it; `None` if the target is not a regular file.
 fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {

@@ -35,7 +35,7 @@ pub struct SavedPolicy {
 }
 
 impl SavedPolicy {
-    /// The policy that a run of an agent has trained.
+    /// Returns the policy that a run of an agent has trained.
     ///
     /// # Errors
     /// The run trained another agent.
@@ -65,20 +65,20 @@ impl SavedPolicy {
         })
     }
 
-    /// The name of its agent.
+    /// Returns the name of the policy's agent.
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.described.agent
     }
 
-    /// The specs of its observations and actions, each as a list of leaves, or as one leaf if there is only
-    /// one.
+    /// Returns the specs of the policy's observations and actions, each as a list of leaves, or as one leaf if there is
+    /// only one.
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.spec
     }
 
-    /// A named output of the policy at the last observation, such as DQN's `values` of all actions; `None` if
+    /// Returns a named output of the policy at the last observation, such as DQN's `values` of all actions; `None` if
     /// it has no output with this name.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<Tensor> {
@@ -89,16 +89,16 @@ impl SavedPolicy {
         Tensor::new(dtype, shape, bytes).ok()
     }
 
-    /// Begins an episode with the next observation: a policy with memory clears it.
+    /// Begins an episode with the next observation: a policy with memory clears its memory.
     pub fn begin_episode(&mut self) {
         self.starts = true;
     }
 
-    /// Writes the action for an observation. It follows the previous observation unless an [episode
+    /// Writes the action for an observation. The observation follows the previous one unless an [episode
     /// begins](Self::begin_episode) with it.
     ///
     /// # Errors
-    /// The layout of the observation or of the action differs from that in training.
+    /// The layout of the observation or of the action differs from the layout in training.
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
@@ -108,7 +108,7 @@ impl SavedPolicy {
         Ok(action.copy_from(self.actions.row(0))?)
     }
 
-    /// Serializes it as a safetensors file.
+    /// Serializes the policy as a safetensors file.
     ///
     /// # Errors
     /// The weights have a type that safetensors files do not support.
@@ -157,7 +157,7 @@ impl SavedPolicy {
         files::expect_writable(path.as_ref())
     }
 
-    /// Saves it as a file, atomically. Anything that is not a regular file, such as a device or a pipe, is
+    /// Saves the policy as a file, atomically. Anything that is not a regular file, such as a device or a pipe, is
     /// written directly.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ impl WeightSource {
         Ok(source)
     }
 
-    /// The weights that the worker's policies use.
+    /// Returns the weights that the worker's policies use.
     pub(super) fn store(&self) -> &WeightStore {
         &self.store
     }
@@ -88,7 +88,7 @@ impl WeightSource {
         self.node_connection.is_some()
     }
 
-    /// Receives the weights that the node pushes, on its own thread; `None` without a node.
+    /// Receives, on its own thread, the weights that the node pushes; `None` without a node.
     ///
     /// # Errors
     /// No thread can be started.

@@ -25,19 +25,19 @@ use crate::tables::silence::{WatchTarget, watched};
 use crate::watching::{LogLines, LogWriter, Origin};
 use crate::{Acted, Result, RlError};
 
-/// Time between two checks of the job, for newer weights and for the end of the run.
+/// The time between two checks on the job, for newer weights and for the end of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The minimum age of weights before a check for newer ones between two items.
 const FRESH: Duration = Duration::from_millis(2);
 
-/// Time between two reports to the driver.
+/// The time between two reports to the driver.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
 /// Items that are produced within this time are sent together. Sending one item takes about this long.
 const BATCHING_TIME: Duration = Duration::from_micros(200);
 
-/// Items from this size on are sent alone; a message has room for several of them.
+/// Items from this size on are sent alone; a message has room for several such items.
 const MAX_BYTES_TOGETHER: usize = 1 << 20;
 
 /// How long one wait for an order lasts before the worker checks whether the run continues.
@@ -52,26 +52,27 @@ const NUMBER: &str = "the number of the worker";
 /// A worker of a run.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// The client of the run's server.
+    /// The client for the run's server.
     pub client: &'a Client,
     /// The worker's number in the run. In a run with a fixed number of workers, it is less than that number.
     pub number: u32,
     /// Whether a supervisor restarts the worker when it ends. An earlier worker with this number has then
     /// ended.
     pub is_supervised: bool,
-    /// Whether it waits for the next run if the run that it finds is over. Otherwise it ends, as a worker
-    /// started by a run should.
+    /// Whether the worker waits for the next run if the run that it finds is over. Otherwise the worker ends, as a
+    /// worker started by a run should.
     pub awaits_next: bool,
-    /// The client of its node, if it belongs to one: the worker takes weights from there as long as they arrive.
+    /// The client for the worker's node, if the worker belongs to one: it takes weights from there as long as they
+    /// arrive.
     pub weights_from: Option<&'a Client>,
     /// Stops it early.
     pub stop: &'a Stop,
-    /// The log lines of its process, for observers of the run.
+    /// The log lines from the worker's process, for observers of the run.
     pub log_lines: Option<&'a LogLines>,
 }
 
 impl<'a> Worker<'a> {
-    /// A worker without a supervisor, with weights from the run's server.
+    /// Creates a worker without a supervisor, with weights from the run's server.
     #[must_use]
     pub fn new(client: &'a Client, number: u32, stop: &'a Stop) -> Worker<'a> {
         Worker {
@@ -157,7 +158,7 @@ fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     Ok(None)
 }
 
-/// A worker, from finding the job to its end or the loss of the server.
+/// A worker's activity from finding the job until the job ends or the server is lost.
 struct WorkSession {
     client: Client,
     job: Job,
@@ -271,7 +272,7 @@ impl WorkSession {
         }
     }
 
-    /// The part of the plan that runs here.
+    /// Returns the part of the plan that runs here.
     fn stream(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<Stream> {
         let of = &self.job.identity;
         agent.validate()?;
@@ -344,8 +345,8 @@ impl WorkSession {
     }
 }
 
-/// The next items that are produced within a short time: one, unless they are produced faster than they can be sent.
-/// Empty at the end.
+/// Returns the next items that are produced within a short time: one, unless they are produced faster than they can be
+/// sent. Empty at the end.
 fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
     let until = Instant::now() + BATCHING_TIME;
@@ -380,7 +381,7 @@ impl ActedSum {
     fn take(&mut self) -> Vec<u8> {
         let mut acted = std::mem::take(&mut self.0);
         crate::state::save(|state| {
-            // Its fields have fixed types, so a layout error is impossible.
+            // The fields of `acted` have fixed types, so a layout error is impossible.
             let _always_fits = acted.visit(state);
         })
     }

@@ -146,7 +146,7 @@ impl Arrays {
         self.timeouts.as_ref().is_some_and(|timeouts| timeouts.number(row) != 0.0)
     }
 
-    /// The episode in a range of rows; `None` if its only row has no known outcome.
+    /// Returns the episode in a range of rows; `None` if its only row has no known outcome.
     fn episode(&self, begin: usize, end: usize, spec: &EnvironmentSpec) -> Result<Option<RecordedEpisode>> {
         let terminates = self.terminates(end - 1);
         let has_last_step = terminates || self.next_observations.is_some();
@@ -180,8 +180,7 @@ impl Arrays {
         Ok(Some(RecordedEpisode { observations, actions, answers: (0..steps).map(answer).collect() }))
     }
 
-    /// Copies rows of an array, starting at one of them, into a leaf of a buffer, converted to the leaf's
-    /// type.
+    /// Copies rows of an array, starting at a given row, into a leaf of a buffer, converted to the leaf's type.
     fn copy(
         &self,
         leaf: &LeafArray,
@@ -204,7 +203,7 @@ impl Arrays {
     }
 }
 
-/// The arrays of a nest.
+/// Returns the arrays of a nest.
 fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<LeafArray>> {
     let mut found = Vec::new();
     for (path, spec) in nest.flatten_with_paths() {
@@ -234,7 +233,7 @@ fn required(npz: &mut Npz, name: &str) -> Result<Array> {
     })
 }
 
-/// The bounds of a leaf's element type.
+/// Returns the bounds of a leaf's element type.
 fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
     match spec.dtype {
         DType::Bool => (0.0, 1.0),

@@ -86,13 +86,13 @@ impl RecordedEpisode {
         Ok(())
     }
 
-    /// The undiscounted sum of its rewards.
+    /// Returns the undiscounted sum of the episode's rewards.
     #[must_use]
     pub fn episode_return(&self) -> f64 {
         self.answers.iter().map(|answer| answer.reward).sum()
     }
 
-    /// Checks that a learner can use all its numbers.
+    /// Checks that a learner can use all of the episode's numbers.
     pub(super) fn check(&self, check: &mut FiniteCheck) -> Result<()> {
         check.first(self.observations.row(0))?;
         let mut answers = self.answers.iter().enumerate();

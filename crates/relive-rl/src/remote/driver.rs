@@ -22,7 +22,8 @@ use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
 use crate::{Result, RlError};
 
-/// Time between two checks for newer weights. After publishing, the pause is ten times the time that publishing took.
+/// The time between two checks for newer weights. After publishing, the pause is ten times the time that publishing
+/// took.
 const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a pull waits for a result before it yields to others.
@@ -47,7 +48,7 @@ pub(crate) struct Driver {
     stop: Stop,
     /// The nodes of the run.
     nodes: Registry,
-    /// The number of joins minus leaves of each worker.
+    /// For each worker, the number of joins minus the number of leaves.
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
@@ -96,12 +97,12 @@ impl Driver {
         })
     }
 
-    /// Statistics of the workers, for observers.
+    /// Returns the statistics of the workers, for observers.
     pub(crate) fn stats(&self) -> &WorkerStats {
         &self.stats
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub(crate) fn workers(&self) -> usize {
         usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
     }
@@ -124,7 +125,7 @@ impl Driver {
         Ok(now.stamp())
     }
 
-    /// The nodes of the run.
+    /// Returns the nodes of the run.
     pub(crate) fn nodes(&self) -> &Registry {
         &self.nodes
     }
@@ -177,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// The next message of a worker; `None` if none arrives in time. The first call creates the reader.
+    /// Returns the next message from a worker; `None` if none arrives in time. The first call creates the reader.
     pub(super) fn next(&self, reader: &mut Option<Reader>) -> Result<Option<FromWorker>> {
         let reader = match reader {
             Some(reader) => reader,
@@ -207,7 +208,7 @@ impl Driver {
         self.failed.lock().take().map_or(Ok(()), Err)
     }
 
-    /// Publishes from now on, with the given lease, or with a new one on its own server.
+    /// Publishes from now on, with the given lease, or with a new one on the driver's own server.
     ///
     /// # Errors
     /// The errors of [`Lease::take_own`]; no thread can be started.
@@ -288,7 +289,7 @@ pub(super) mod tests {
         Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
     }
 
-    /// The count of members after a worker has joined in these ways, one after the other, and left once.
+    /// Returns the count of members after a worker has joined in these ways, one after the other, and left once.
     fn left_after(joined: &[bool]) -> usize {
         let driver = driver();
         let joined =

@@ -14,7 +14,7 @@ use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout};
 ///
 /// One list of fields serves writing and reading, as in saved states.
 pub trait Message: Send + Sized + 'static {
-    /// An empty message, to be [filled](Self::visit).
+    /// Returns an empty message, to be [filled](Self::visit).
     ///
     /// # Errors
     /// A message with this layout does not fit in memory.
@@ -23,7 +23,7 @@ pub trait Message: Send + Sized + 'static {
     /// Writes or reads all fields.
     ///
     /// # Errors
-    /// Their layout differs from this run's.
+    /// The fields' layout differs from this run's.
     fn visit(&mut self, state: &mut State<'_>) -> Result<()>;
 }
 
@@ -37,7 +37,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// The layouts of an agent's run in such an environment.
+    /// Returns the layouts of an agent's run in such an environment.
     pub(crate) fn of(agent: &dyn MakePolicy, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
         let keys = [actor_key(seed, EnvironmentUser::Actor(0))];
         let policy = agent.policy(&PolicyContext::alone(spec, Purpose::Training, &keys))?;

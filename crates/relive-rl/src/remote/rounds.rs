@@ -1,4 +1,4 @@
-//! The workers' results as streams of the driver: in rounds, or in order of arrival.
+//! The workers' results as streams in the driver: in rounds, or in order of arrival.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum WorkerMessage<T> {
 }
 
 impl Driver {
-    /// The results of each worker for a round, in the order of workers. A round begins when it is pulled.
+    /// Returns the results of each worker for a round, in the order of workers. A round begins when it is pulled.
     pub(crate) fn rounds<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         self.nodes().fix();
         let driver = Arc::clone(self);
@@ -34,7 +34,7 @@ impl Driver {
         Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
     }
 
-    /// The results of workers in order of arrival, as lists of items that arrived together.
+    /// Returns the results of workers in order of arrival, as lists of items that arrived together.
     pub(crate) fn in_arrival_order<T: Message>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         let driver = Arc::clone(self);
         let results = Flow::from_pull("workers", ArrivalOrder { driver, layouts, reader: None });
@@ -106,7 +106,7 @@ impl<T> Round<T> {
     }
 }
 
-/// The next message of a worker; `None` if none arrives in time.
+/// Returns the next message from a worker; `None` if none arrives in time.
 fn next_message<T: Message>(
     driver: &Driver,
     reader: &mut Option<Reader>,
@@ -151,7 +151,7 @@ impl<T: Message> Pull<Result<Vec<T>>> for ArrivalOrder {
     }
 }
 
-/// The index of a worker in a round.
+/// Returns the index of a worker in a round.
 fn place(worker: u32) -> usize {
     usize::try_from(worker).unwrap_or(usize::MAX)
 }

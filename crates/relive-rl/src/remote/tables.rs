@@ -6,14 +6,14 @@ use crate::nodes;
 use crate::tables::{job, lease, orders, results, run, weights};
 use crate::watching::{log_tables, plan_table, stop_table};
 
-/// All tables for a run with this many workers, including its agent's.
+/// Returns all tables for a run with this many workers, including its agent's.
 pub(crate) fn of_run(own: Vec<TableConfig>, workers: usize) -> Vec<TableConfig> {
     let mut all = own;
     all.extend(worker_tables(workers));
     all
 }
 
-/// The tables that are not the agent's.
+/// Returns the tables that are not the agent's.
 pub(crate) fn worker_tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let own = [
         job::table(),

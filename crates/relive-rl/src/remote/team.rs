@@ -35,12 +35,12 @@ pub(crate) struct Team {
     /// Present until all have joined.
     meeting: Mutex<Option<(Meeting, Joining)>>,
     stop: Stop,
-    /// Gradient steps that this learner took part in.
+    /// The number of gradient steps in which this learner took part.
     steps: AtomicU64,
 }
 
 impl Team {
-    /// Opens a meeting on this machine if the run has several learners. The run has `actors` actors and makes
+    /// Opens a meeting on this machine if the run has several learners. The run has `actors` actors and takes
     /// `env_steps` steps.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Team {
         self.peers.broadcast(&mut state)
     }
 
-    /// The state of learner 0 at the time when all had joined.
+    /// Returns the state of learner 0 at the time when all had joined.
     pub(crate) fn state(&self) -> Result<Vec<u8>> {
         let mut state = Vec::new();
         self.peers.broadcast(&mut state)?;
@@ -124,12 +124,12 @@ impl Team {
         visited.map(|()| item)
     }
 
-    /// Adds steps that this learner took part in.
+    /// Adds gradient steps in which this learner took part.
     pub(crate) fn note(&self, steps: u64) {
         self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// Gradient steps that this learner took part in.
+    /// Returns the number of gradient steps in which this learner took part.
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
@@ -173,7 +173,7 @@ fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> +
     }
 }
 
-/// A random number: the system provides the keys of a `RandomState`.
+/// Returns a random number: the system provides the keys of a `RandomState`.
 fn random() -> u64 {
     RandomState::new().hash_one(Instant::now())
 }

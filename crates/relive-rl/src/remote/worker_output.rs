@@ -22,7 +22,7 @@ pub(crate) struct WorkerOutput {
 pub struct Worked {
     /// Finished episodes.
     pub episodes: u64,
-    /// Steps in its environments.
+    /// The number of steps in the worker's environments.
     pub env_steps: u64,
 }
 
@@ -45,7 +45,7 @@ impl WorkerOutput {
         }
     }
 
-    /// The work of this process so far.
+    /// Returns the work of this process so far.
     pub(crate) fn worked(&self) -> Worked {
         let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
         Worked { episodes, env_steps }

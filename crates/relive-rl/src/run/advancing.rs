@@ -11,13 +11,13 @@ use crate::times::Lap;
 use crate::{Part, Result};
 
 impl Session {
-    /// The step count that schedules evaluations and checkpoints: environment steps, or learner steps if the
-    /// run makes no environment steps.
+    /// Returns the step count that schedules evaluations and checkpoints: environment steps, or learner steps if the
+    /// run takes no environment steps.
     pub(super) fn steps(&self, options: &RunOptions) -> u64 {
         if options.env_steps == 0 { self.counters.learner_steps() } else { self.counters.env_steps() }
     }
 
-    /// Returns whether the run has made all its steps.
+    /// Returns whether the run has completed its steps.
     fn is_done(&self, options: &RunOptions) -> bool {
         match options.learner_steps {
             Some(most) if self.counters.learner_steps() >= most => true,
@@ -50,7 +50,7 @@ impl Session {
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
         let mut episodes: Vec<_> =
             of_workers.flat_map(|(worker, episodes)| episodes.iter().map(move |e| (worker, e))).collect();
-        // The order of ends is independent of how environments are distributed over workers.
+        // The order in which episodes end is independent of how environments are distributed over workers.
         episodes.sort_by_key(|(_, episode)| episode.ended_at);
         for (worker, episode) in episodes {
             let worker = usize::try_from(worker).unwrap_or(usize::MAX);
@@ -73,9 +73,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Pulls from the plan until all steps are made or the run should stop, with evaluations in between.
-    /// After each pull, `after` is called with the session, and with the [steps](Self::steps) before and
-    /// after it.
+    /// Pulls from the plan until all steps are completed or the run should stop, with evaluations in between. After
+    /// each pull, `after` is called with the session, and with the [steps](Self::steps) before and after it.
     pub(super) fn run(
         &mut self,
         options: &RunOptions,

@@ -38,7 +38,7 @@ impl Session {
             folder.expect_run(snapshot, &identity)?;
         }
         let mut opened = Opened::of(agent.as_ref(), options, tables)?;
-        // Checked before changing tables, which may belong to another run.
+        // Checked before any table is changed, because the tables may belong to another run.
         let state = opened.state(&identity)?;
         let weights = WeightStore::default();
         let driver = driver(options, (&opened.client, &identity), &weights, opened.checkpoints)?;
@@ -79,14 +79,14 @@ impl Session {
     }
 }
 
-/// The identity of the run.
+/// Returns the identity of the run.
 fn identity(agent: &dyn Agent, options: &RunOptions, spec: &EnvironmentSpec) -> Identity {
     let mut settings = agent.settings();
     settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
     Identity::new((agent.name(), settings), &options.environment, spec, options.seed)
 }
 
-/// The resources for the run's plan.
+/// Returns the resources for the run's plan.
 fn crew(
     agent: &Arc<dyn Agent>,
     (options, make): (&RunOptions, &MakeEnvironment),
@@ -123,7 +123,7 @@ fn crew(
     }))
 }
 
-/// The driver, if workers are other processes.
+/// Returns the driver, if workers are other processes.
 fn driver(
     options: &RunOptions,
     (client, identity): (&Client, &Identity),
@@ -152,7 +152,7 @@ fn publish_state(
     Ok((Some(state), writer))
 }
 
-/// The worker for evaluations, if the options request them.
+/// Returns the worker for evaluations, if the options request them.
 fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, RolloutWorker)>> {
     options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }

@@ -19,9 +19,9 @@ pub struct Summary {
     pub mean_return_last_100: f64,
     /// The number of episodes.
     pub episodes: u64,
-    /// Steps in the environment.
+    /// The number of steps in the environment.
     pub env_steps: u64,
-    /// Steps of the learner.
+    /// The number of steps of the learner.
     pub learner_steps: u64,
     /// Environment steps per second, learning included.
     pub env_steps_per_s: f64,
@@ -114,7 +114,7 @@ impl Counters {
         self.report(0, self.evaluations, episode)
     }
 
-    /// Returns whether no steps were made since the last evaluation.
+    /// Returns whether no steps have been taken since the last evaluation.
     pub(super) fn is_evaluated(&self) -> bool {
         self.evaluated_at == [self.env_steps, self.learner_steps]
     }
@@ -153,7 +153,7 @@ impl Counters {
         }
     }
 
-    /// The summary of the run, with the number of items available for learning.
+    /// Returns the summary of the run, with the number of items available for learning.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;

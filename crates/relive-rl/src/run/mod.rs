@@ -1,4 +1,4 @@
-//! Runs: pull from an agent's plan until enough steps are made, with evaluations, reports and checkpoints in
+//! Runs: pull from an agent's plan until enough steps have been taken, with evaluations, reports and checkpoints in
 //! between.
 
 mod advancing;

@@ -35,7 +35,7 @@ pub(super) struct Opened {
     pub(super) client: Client,
     /// The lease on a server.
     pub(super) lease: Option<Lease>,
-    /// A state that is newer than the one in the table `run`.
+    /// A state that is newer than the state in the table `run`.
     newer: Option<Vec<u8>>,
     /// The number of previous checkpoints.
     pub(super) checkpoints: u64,
@@ -60,7 +60,7 @@ impl Opened {
         Ok(Opened { engine: Some(engine), client, lease: None, newer: None, checkpoints })
     }
 
-    /// The state to resume from, if there is one.
+    /// Returns the state to resume from, if there is one.
     ///
     /// # Errors
     /// The state belongs to another run.
@@ -68,7 +68,7 @@ impl Opened {
         saved_state(&self.client, identity, self.newer.take())
     }
 
-    /// The counters and the parts in a state. On a server, the counters may be newer than the state.
+    /// Returns the counters and the parts in a state. On a server, the counters may be newer than the state.
     ///
     /// # Errors
     /// The state is damaged.
@@ -88,7 +88,7 @@ impl Opened {
     }
 }
 
-/// The configurations of all tables, for a run that owns them.
+/// Returns the configurations of all tables, for a run that owns them.
 fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> {
     let own = agent.tables()?;
     let mut all = if options.processes.is_some() {
@@ -138,7 +138,7 @@ fn engine(
     })
 }
 
-/// The state to resume from, if there is one: `newer`, or the content of the table `run`.
+/// Returns the state to resume from, if there is one: `newer`, or the content of the table `run`.
 fn saved_state(client: &Client, identity: &Identity, newer: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some((saved, bytes)) = run::state(client)? else { return Ok(newer) };
     saved.expect(identity, PLACE, ADVICE)?;

@@ -1,4 +1,4 @@
-//! The options of a run.
+//! The options for a run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::plan::Hooks;
 use crate::stop::Stop;
 use crate::watching::LogLines;
 
-/// The options of a run.
+/// The options for a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// The environment's name, for error messages and saved runs; a run can only be resumed in an environment with the
@@ -22,7 +22,7 @@ pub struct RunOptions {
     /// Environment steps of all actors. The run ends with the rollout that reaches this number.
     pub env_steps: u64,
     /// Learner steps after which the run ends, even before `env_steps`; unlimited by default. A run without environment
-    /// steps learns from its tables until it has made these steps; learner steps then also schedule evaluations and
+    /// steps learns from its tables until it has taken these steps; learner steps then also schedule evaluations and
     /// checkpoints.
     pub learner_steps: Option<u64>,
     /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none by default. The
@@ -54,7 +54,7 @@ pub struct RunOptions {
     pub hooks: Hooks,
     /// Called with the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
-    /// The log lines of this process, for observers of the run; none by default.
+    /// The log lines from this process, for observers of the run; none by default.
     pub log_lines: Option<LogLines>,
     /// Called when the plan of the run is ready and workers can join.
     pub begun: Option<Begun>,

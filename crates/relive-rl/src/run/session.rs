@@ -24,7 +24,7 @@ use crate::tables::run;
 use crate::watching::{LogWriter, Phase, PlanStateWriter, Position, WorkerStats};
 use crate::{Part, Result, RlError, Weights, state};
 
-/// Time between two writes of the counters to a server.
+/// The time between two writes of the counters to a server.
 pub(super) const COUNT_EVERY: Duration = Duration::from_millis(100);
 
 /// The part of a saved run with the lengths of its log files.
@@ -44,7 +44,7 @@ pub struct Trained {
     pub graph: Graph,
 }
 
-/// Called with all reports of the run; an error ends the run.
+/// Called with all reports from the run; an error ends the run.
 pub(super) type OnReport<'a> = &'a mut dyn FnMut(&Report) -> Result<()>;
 
 /// A run between two checkpoints.
@@ -74,13 +74,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The progress of the run: it changes whenever there is something to save.
+    /// Returns the progress of the run: it changes whenever there is something to save.
     pub(super) fn position(&self) -> [u64; 4] {
         self.counters.position()
     }
 
-    /// The lengths of the run's log files at the checkpoint from which it was resumed; `None` for a run that was not
-    /// saved, or was saved without loggers.
+    /// Returns the lengths of the run's log files at the checkpoint from which it was resumed; `None` for a run that
+    /// was not saved, or was saved without loggers.
     pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
         let saved = self.crew.saved(LOGS);
         let marks =
@@ -111,7 +111,7 @@ impl Session {
         run::put_counters(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
-    /// The state for resuming, apart from the tables.
+    /// Returns the state for resuming, apart from the tables.
     pub(super) fn state(&mut self) -> Vec<u8> {
         self.take_times();
         let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
@@ -185,7 +185,7 @@ impl Session {
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
     }
 
-    /// The progress of the run, for observers.
+    /// Returns the progress of the run, for observers.
     pub(super) fn position_shown(&self) -> Position {
         Position {
             env_steps: self.counters.env_steps(),
@@ -225,7 +225,7 @@ impl Drop for Session {
     }
 }
 
-/// The nodes of the run, for observers.
+/// Returns the nodes of the run, for observers.
 pub(super) fn shown_nodes(published: Option<&(Arc<Driver>, Publishing)>) -> Value {
     published.map_or_else(|| json!([]), |(driver, _)| driver.nodes().shown())
 }

@@ -42,8 +42,9 @@ pub fn train(
     loggers.flush().map(|()| trained)
 }
 
-/// Checks that an agent can be trained with these options, as far as possible before the first step. Does everything
-/// that a run does before its first step, in a single process, including loading recorded episodes. Saves nothing.
+/// Checks that an agent can be trained with these options, to the extent that this is possible before the first step.
+/// Does everything that a run does before its first step, in a single process, including loading recorded episodes.
+/// Saves nothing.
 ///
 /// # Errors
 /// The errors of [`train`] before its first step.

@@ -59,7 +59,7 @@ pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
     Ok(Nest::Leaf(Tensor::from_slice(bytes, [length]).map_err(|error| damaged(&error))?))
 }
 
-/// The newest state in a single-item table with its run's identity, if there is one.
+/// Returns the newest state in a single-item table with its run's identity, if there is one.
 pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<u8>)>> {
     let info = client.server_info()?;
     if info.table(table).is_none_or(|found| found.current_size == 0) {

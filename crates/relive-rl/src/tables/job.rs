@@ -37,7 +37,7 @@ pub(crate) struct JobProgress {
     pub(crate) epoch: u64,
     /// The version of the newest weights, if there are any.
     pub(crate) version: Option<u64>,
-    /// Whether the run has made all its steps, or was stopped.
+    /// Whether the run has completed its steps, or was stopped.
     pub(crate) is_over: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn exists(client: &Client) -> Result<bool> {
     Ok(client.server_info()?.table(TABLE).is_some_and(|table| table.current_size > 0))
 }
 
-/// The job, if there is one.
+/// Returns the job, if there is one.
 ///
 /// # Errors
 /// The server is lost, or the item is not a job.
@@ -87,7 +87,7 @@ pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
 const WHAT: &str = "the item of the table `job`";
 
 impl JobProgress {
-    /// The stamp of the newest weights, if there are any.
+    /// Returns the stamp of the newest weights, if there are any.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.version.map(|version| Stamp { epoch: self.epoch, version })
     }

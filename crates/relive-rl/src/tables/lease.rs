@@ -40,7 +40,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Identifies a learner. Of two learners, the one with the greater mark continues: the one that started later, or
-/// either of them if both started at the same moment.
+/// either learner if both started at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Term {
     generation: u64,
@@ -58,7 +58,7 @@ pub(crate) struct DriverHeartbeat {
 
 #[cfg(test)]
 impl DriverHeartbeat {
-    /// A heartbeat with a distinct number.
+    /// Returns a heartbeat with a distinct number.
     pub(crate) fn of_test(heartbeat_interval: u64) -> DriverHeartbeat {
         DriverHeartbeat { mark: Term { generation: 1, id: 1 }, heartbeat_interval, has_ended: false }
     }
@@ -184,7 +184,7 @@ fn write(client: &Client, heartbeat: DriverHeartbeat) -> Result<()> {
     Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
 }
 
-/// The content of the table, if it has an item.
+/// Returns the content of the table, if it has an item.
 pub(crate) fn read(client: &Client) -> Result<Option<DriverHeartbeat>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(None),

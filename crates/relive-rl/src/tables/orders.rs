@@ -1,4 +1,4 @@
-//! Orders to the workers of a synchronous plan: which round to make, with which weights.
+//! Orders to the workers of a synchronous plan: which round to perform, and with which weights.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Order {
     pub(crate) weights: Stamp,
 }
 
-/// The queue of a worker's orders.
+/// Returns the queue of a worker's orders.
 pub(crate) fn table(worker: usize) -> TableConfig {
     TableConfig::queue(name(worker), MAX_ORDERS)
 }
@@ -31,7 +31,7 @@ fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Sends an order to several workers concurrently. A worker that receives an order twice makes the round twice; the
+/// Sends an order to several workers concurrently. A worker that receives an order twice performs the round twice; the
 /// driver ignores the second result.
 pub(crate) fn give(
     client: &Client,
@@ -49,7 +49,7 @@ pub(crate) fn give(
     item::insert(client, &tables.iter().map(String::as_str).collect::<Vec<_>>(), &step, should_continue)
 }
 
-/// The incoming orders of a worker.
+/// The orders that a worker receives.
 pub(crate) struct Orders(Sampler);
 
 impl Orders {
@@ -58,7 +58,7 @@ impl Orders {
         Ok(Orders(client.sampler(&name(worker), options)?))
     }
 
-    /// The next order; `None` if none arrives in time.
+    /// Returns the next order; `None` if none arrives in time.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),

@@ -137,7 +137,7 @@ impl Reader {
         Ok(Reader(client.sampler(TABLE, options)?))
     }
 
-    /// The next message; `None` if none arrives in time.
+    /// Returns the next message; `None` if none arrives in time.
     ///
     /// # Errors
     /// The server is lost; the item is not a result.

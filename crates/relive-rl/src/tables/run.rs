@@ -14,12 +14,12 @@ pub(crate) const STATE: &str = "run";
 /// The table with the newest counters as its only item.
 const COUNTERS: &str = "counts";
 
-/// The table of the state.
+/// Returns the table of the state.
 pub(crate) fn state_table() -> TableConfig {
     TableConfig::new(STATE).max_size(1)
 }
 
-/// The table of the counters.
+/// Returns the table of the counters.
 pub(crate) fn counter_table() -> TableConfig {
     TableConfig::new(COUNTERS).max_size(1)
 }
@@ -30,7 +30,7 @@ pub(crate) fn number_of_states(snapshot: &Snapshot) -> u64 {
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
 }
 
-/// Replaces the state and its run's identity.
+/// Replaces the state and the identity of its run.
 pub(crate) fn put_state(
     client: &Client,
     of: (&Identity, &[u8]),
@@ -39,7 +39,7 @@ pub(crate) fn put_state(
     item::put(client, STATE, of, should_continue)
 }
 
-/// The newest state with its run's identity, if there is one.
+/// Returns the newest state with its run's identity, if there is one.
 pub(crate) fn state(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
     item::get(client, STATE)
 }
@@ -53,7 +53,7 @@ pub(crate) fn put_counters(
     item::put(client, COUNTERS, of, should_continue)
 }
 
-/// The newest counters, if there are any.
+/// Returns the newest counters, if there are any.
 pub(crate) fn counters(client: &Client) -> Result<Option<Vec<u8>>> {
     Ok(item::get(client, COUNTERS)?.map(|(_, counters)| counters))
 }

@@ -1,4 +1,4 @@
-//! The tables of a server, compared with the tables that a run needs.
+//! The tables on a server, compared with the tables that a run needs.
 
 use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, TableConfig};
@@ -28,7 +28,7 @@ pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     if gone.is_empty() { Ok(()) } else { Err(RlError::TablesGone { tables: gone.join(", ") }) }
 }
 
-/// The tables that the server lacks.
+/// Returns the tables that the server lacks.
 fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t TableConfig>> {
     let mut missing = Vec::new();
     for table in wanted {
@@ -51,8 +51,8 @@ fn exists(client: &Client, wanted: &TableConfig) -> Result<bool> {
     Err(RlError::OtherTable { table: wanted.name.clone(), differences: differences.join("; ") })
 }
 
-/// The differences from the required configuration. The operator may choose the number of shards and the limits on
-/// bytes.
+/// Returns the differences from the required configuration. The operator may choose the number of shards and the limits
+/// on bytes.
 fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
     let columns = |table: &TableConfig| match &table.signature {
         Some(signature) => format!("a signature of {} columns", signature.flatten_with_paths().len()),

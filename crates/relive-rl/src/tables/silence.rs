@@ -11,7 +11,7 @@ use super::lease::{self, DriverHeartbeat};
 use crate::Result;
 use crate::limits::LEARNER_SILENCE;
 
-/// Time between two checks.
+/// The time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The server's timeout for an answer.

@@ -24,8 +24,8 @@ pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-/// A box for one reader: it contains the newest weights that the reader has not received. If the box is empty, the
-/// reader waits until weights arrive.
+/// Returns a box for one reader: it contains the newest weights that the reader has not received. If the box is empty,
+/// the reader waits until weights arrive.
 pub(crate) fn fresh(reader: &str) -> TableConfig {
     TableConfig::new(fresh_name(reader)).max_size(1).max_times_sampled(1)
 }
@@ -65,7 +65,7 @@ impl Packed {
         Ok(Packed { stamp, parts: flat(parts)?, bytes: flat(bytes)? })
     }
 
-    /// The tensors, which share the received bytes.
+    /// Returns the tensors, which share the received bytes.
     pub(crate) fn unpack(&self) -> Result<Weights> {
         let [described, bytes] = [&self.parts, &self.bytes].map(Tensor::bytes);
         let (described, bytes) =
@@ -132,7 +132,7 @@ fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// The newest weights, if they arrive in time.
+/// Returns the newest weights, if they arrive in time.
 ///
 /// # Errors
 /// The server is lost; the item does not contain weights.
@@ -172,7 +172,7 @@ impl PackedTensor {
         }
     }
 
-    /// The tensor whose bytes begin at an offset, and the offset of their end.
+    /// Returns the tensor whose bytes begin at an offset, and the offset of their end.
     fn tensor(self, bytes: &Bytes, at: usize) -> Result<((String, Tensor), usize)> {
         let refused = |error: &dyn std::fmt::Display| RlError::state(WHAT, error);
         let name = String::from_utf8(self.name).map_err(|error| refused(&error))?;

@@ -40,8 +40,8 @@ struct Tail {
 /// The newest lines, as they are published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Page {
-    /// When the process began to count lines, in nanoseconds since 1970: a new process of the same name
-    /// restarts the count.
+    /// When the process began to count lines, in nanoseconds since 1970: a new process with the same name restarts the
+    /// count.
     pub(super) began: u64,
     /// The number of the first kept line among all lines of the process.
     pub(super) first: u64,
@@ -98,7 +98,7 @@ impl LogLines {
         tail
     }
 
-    /// Marks the lines as new again: publishing them failed.
+    /// Marks the lines as new again, because publishing them failed.
     pub(super) fn put_back(&self) {
         self.0.tail.lock().is_new = true;
     }
@@ -125,7 +125,7 @@ impl Tail {
     }
 }
 
-/// A line without color codes, truncated if it is too long.
+/// Returns a line without color codes, truncated if it is too long.
 fn plain(line: &str) -> String {
     let (mut text, mut characters) = (String::with_capacity(line.len()), line.chars());
     while let Some(character) = characters.next() {

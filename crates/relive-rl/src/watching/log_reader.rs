@@ -54,7 +54,7 @@ impl LogReader {
         LogReader { client: client.clone(), seen: HashMap::new() }
     }
 
-    /// The lines since the last call, of all processes, ordered by time; `None` if the server has no run.
+    /// Returns the lines since the last call, of all processes, ordered by time; `None` if the server has no run.
     ///
     /// # Errors
     /// The server is lost, or its tables do not contain log lines.
@@ -156,7 +156,7 @@ mod tests {
         drop(LogWriter::start(&client, Origin::Worker(1), &worker).unwrap());
         let more = reader.read().unwrap().unwrap();
         assert_eq!((more.len(), &lines_of(&more)[0]), (500, &("worker 1", "100", 100)));
-        // A new process with its number restarts the count.
+        // A new process with the same number restarts the count.
         let anew = LogLines::new();
         anew.push("started anew");
         drop(LogWriter::start(&client, Origin::Worker(1), &anew).unwrap());

@@ -19,7 +19,7 @@ use crate::{Result, RlError};
 /// The prefix of these tables' names.
 pub(super) const PREFIX: &str = "logs/";
 
-/// Time between two pages: readers see a line at most a quarter of a second late.
+/// The time between two pages: readers see a line at most a quarter of a second late.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 
 /// The server's timeout for a page. A failed page is written again, with newer lines.
@@ -66,19 +66,19 @@ pub(super) struct LogPage {
     pub(super) page: Page,
 }
 
-/// The name of this machine, as `hostname` prints it.
+/// Returns the name of this machine, as `hostname` prints it.
 #[must_use]
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The log tables of the driver and of this many workers.
+/// Returns the log tables of the driver and of this many workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
     std::iter::once(Origin::Driver.config()).chain(tables_of(workers))
 }
 
-/// The tables for the lines of these workers.
+/// Returns the tables for the lines of these workers.
 pub(crate) fn tables_of(workers: Range<u32>) -> impl Iterator<Item = TableConfig> {
     workers.map(|number| Origin::Worker(number).config())
 }

@@ -19,7 +19,7 @@ use crate::{Result, RlError, Times};
 /// The table with the newest state of the plan as its only item.
 const TABLE: &str = "plan";
 
-/// Time between two writes.
+/// The time between two writes.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// The server's timeout for an answer.
@@ -63,7 +63,7 @@ pub(crate) struct PlanStateWriter {
 pub(crate) enum Phase {
     /// It learns.
     Running,
-    /// The run has made all its steps, or was stopped.
+    /// The run has completed its steps, or was stopped.
     Over,
     /// The driver has failed or has lost the server; the next driver resumes the run.
     Left,
@@ -162,7 +162,7 @@ impl PlanStateWriter {
     }
 }
 
-/// The state of the plan of the run on a server, at most a second old while the run is active. It is a JSON
+/// Returns the state of the plan of the run on a server, at most a second old while the run is active. It is a JSON
 /// object with these fields:
 ///
 /// * `agent` and `environment`.

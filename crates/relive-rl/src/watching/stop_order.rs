@@ -47,7 +47,7 @@ impl StopOrders {
         StopOrders { client: client.clone(), id, inserts: 0 }
     }
 
-    /// The id of this driver.
+    /// Returns the id of this driver.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

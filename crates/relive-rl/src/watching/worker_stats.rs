@@ -35,7 +35,7 @@ impl WorkerStats {
         member.seen = Some(Instant::now());
     }
 
-    /// Adds the report of a worker.
+    /// Adds a report from a worker.
     pub(crate) fn acted(&self, acted: &Acted) {
         let mut members = self.0.lock();
         let member = members.entry(acted.worker).or_default();
@@ -45,12 +45,12 @@ impl WorkerStats {
         member.seen = Some(Instant::now());
     }
 
-    /// The number of workers so far.
+    /// Returns the number of workers so far.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// The first thousand workers, given the version of the newest weights.
+    /// Returns the first thousand workers, given the version of the newest weights.
     pub(crate) fn listed(&self, newest: Option<u64>) -> Vec<Value> {
         let members = self.0.lock();
         let listed = members.iter().take(MAX_LISTED).map(|(worker, member)| {

@@ -9,14 +9,15 @@ use relive_rl::{RlError, Saveable};
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::DType;
 
-/// The transitions of the episodes in creation order: observation, action, reward, discount, next observation.
+/// Returns the transitions of the episodes in creation order: observation, action, reward, discount, next observation.
 fn written(n: usize, g: f32, episodes: &[&[TimeStep]]) -> Vec<(f32, i32, f32, f32, f32)> {
     let whole = written_by(n, g, episodes, false);
     assert_eq!(written_by(n, g, episodes, true), whole, "by adders that each go on after the one before");
     whole
 }
 
-/// The transitions of one adder, or of a new adder for each step, restored from the saved state of its predecessor.
+/// Returns the transitions of one adder, or of a new adder for each step, restored from the saved state of its
+/// predecessor.
 fn written_by(n: usize, g: f32, episodes: &[&[TimeStep]], each_anew: bool) -> Vec<(f32, i32, f32, f32, f32)> {
     let engine =
         Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));

@@ -19,7 +19,7 @@ type Row = (f32, i32, f32, f32, bool);
 
 const PADDING: Row = (0.0, 0, 0.0, 0.0, false);
 
-/// The rows of an episode of `steps` steps, all with different numbers.
+/// Returns the rows of an episode of `steps` steps, all with different numbers.
 fn rows(episode: usize, steps: usize) -> Vec<Row> {
     let number = |t: usize| f32::from(u16::try_from(100 * (episode + 1) + t).unwrap());
     let row = |t: usize| match t < steps {
@@ -95,8 +95,8 @@ fn sequence(sample: &Sample) -> Vec<Row> {
         .collect()
 }
 
-/// The sequences according to the rules: they end at rows number `length`, `length + period`, …; `end` determines the
-/// treatment of the remaining rows.
+/// Returns the sequences according to the rules: they end at rows number `length`, `length + period`, …; `end`
+/// determines the treatment of the remaining rows.
 fn expected(episodes: &[usize], length: usize, period: usize, end: EndOfEpisode) -> Vec<Vec<Row>> {
     let all: Vec<Vec<Row>> = episodes.iter().enumerate().map(|(e, steps)| rows(e, *steps)).collect();
     let ends = || (length..).step_by(period);

@@ -11,7 +11,7 @@ fn spec(environment: &str) -> EnvironmentSpec {
     relive_env::make(environment, 1).unwrap().spec().clone()
 }
 
-/// A file that numpy has written.
+/// Returns a file that numpy has written.
 fn written(name: &str) -> Vec<RecordedEpisode> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     recorded::load(&path, &spec("CartPole-v1")).unwrap()
@@ -47,7 +47,7 @@ fn given_next_observations_are_used() {
     assert_eq!(episodes[2], (vec![0], vec![2.5, 102.5], vec![(Last, 6.0, 1.0)]));
 }
 
-/// An array of float32 in numpy's format.
+/// Returns an array of float32 in numpy's format.
 fn array(shape: &str, values: &[f32]) -> Vec<u8> {
     typed("<f4", shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
 }
@@ -67,7 +67,7 @@ fn small(value: usize) -> [u8; 4] {
     u32::try_from(value).unwrap().to_le_bytes()
 }
 
-/// A zip archive of stored files.
+/// Returns a zip archive of stored files.
 fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for (name, file) in files {
@@ -92,7 +92,7 @@ fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     [bytes, directory, end.concat()].concat()
 }
 
-/// A file with transitions of a pendulum, with one array replaced or omitted.
+/// Returns a file with transitions of a pendulum, with one array replaced or omitted.
 fn pendulum(other: &str, with: Option<Vec<u8>>) -> Vec<u8> {
     let all = [
         ("observations", array("(2, 3)", &[0.5; 6])),
@@ -189,7 +189,7 @@ fn damaged_files_are_refused_without_out_of_bounds_reads() {
     }
 }
 
-/// An episode of a pendulum; `seen` replaces the first number of the observation after the first step.
+/// Returns an episode of a pendulum; `seen` replaces the first number of the observation after the first step.
 fn swung(seen: f32) -> RecordedEpisode {
     let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
     let mut episode = RecordedEpisode::play(&mut environment, |_, _, _| Ok(())).unwrap();

@@ -10,7 +10,7 @@ use relive_rl::plan::{Sequences, Transitions};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
-/// A batch of the items that an adder creates from an episode.
+/// Returns a batch of the items that an adder creates from an episode.
 fn batch<A: Adder>(make: impl Fn(&Client, &EnvironmentSpec) -> A) -> (EnvironmentSpec, SampleBatch) {
     let engine = Engine::builder().table(TableConfig::new("replay")).build().unwrap();
     let client = Client::in_process(engine).unwrap();

@@ -9,7 +9,7 @@ use tonic::Status;
 use super::role::Role;
 use super::tokens::{Holder, Tokens};
 
-/// The access rules of a listener.
+/// The access rules for a listener.
 #[derive(Debug, Clone)]
 pub enum Access {
     /// Every client that reaches the listener has this role.
@@ -56,7 +56,7 @@ impl Access {
     }
 }
 
-/// The token of a request.
+/// Returns a request's token.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;

@@ -73,7 +73,7 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
     }
 }
 
-/// The line of a token file for a token; it contains only the token's fingerprint.
+/// Returns the line of a token file for a token; it contains only the token's fingerprint.
 ///
 /// # Errors
 /// A name or a token that a token file cannot contain.

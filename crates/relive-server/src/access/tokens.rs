@@ -49,7 +49,7 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server accepts: a single token, or the tokens of a file that a running server reloads when it
+/// The tokens that a server accepts: a single token, or the tokens in a file that a running server reloads when it
 /// changes.
 #[derive(Debug)]
 pub struct Tokens {
@@ -92,7 +92,7 @@ impl Tokens {
         Ok(Self { path: Some(path), known })
     }
 
-    /// A single token, without a file.
+    /// Returns a single token, without a file.
     ///
     /// # Errors
     /// The token is too short or too long.
@@ -101,7 +101,7 @@ impl Tokens {
         Ok(Self { path: None, known: RwLock::new(Arc::new(KnownTokens { holders, version: None })) })
     }
 
-    /// The holder of a token.
+    /// Returns the holder of a token.
     pub(crate) fn holder(&self, token: &str) -> Option<Holder> {
         self.known().holders.get(&fingerprint(token)).cloned()
     }

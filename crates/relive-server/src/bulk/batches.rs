@@ -82,7 +82,7 @@ impl Sender {
         }
     }
 
-    /// The structure of `table`'s items, if the client has not received the structure yet.
+    /// Returns the structure of `table`'s items, if the client has not received the structure yet.
     fn take_update(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
         self.structure_tracker.take_update(table).map(|structure| structure::of_items(structure.as_deref()))
     }
@@ -97,7 +97,7 @@ impl Sender {
         self.slots.as_mut().is_some_and(|slots| slots.give_back(slot))
     }
 
-    /// Sends a batch of samples of `table`; returns its size in bytes.
+    /// Sends a batch of samples from `table`; returns its size in bytes.
     pub(super) async fn send(
         &mut self,
         frames: &Frames,
@@ -122,7 +122,7 @@ impl Sender {
         Ok(len)
     }
 
-    /// Sends samples one by one, as over gRPC. A client of the bulk path supports every codec.
+    /// Sends samples one by one, as over gRPC. A client on the bulk path supports every codec.
     pub(super) async fn send_individually(
         &mut self,
         frames: &Frames,
@@ -258,7 +258,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The connection's own memory.
+    /// Returns the connection's own memory.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
             // Zeroed pages that are never written use no memory: the places of columns that are sent directly from the
@@ -311,8 +311,8 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
 }
 
 impl Rows {
-    /// Batches of `samples` items with the layout of the newest item of `table`; `None` if its items, or that many at
-    /// once, cannot be copied.
+    /// Returns batches of `samples` items with the layout of the newest item of `table`; `None` if its items, or that
+    /// many at once, cannot be copied.
     pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
         let layouts = table.row_columns()?;
         let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();
@@ -366,7 +366,7 @@ impl Placement {
 }
 
 impl Plan {
-    /// The plan, or the samples if they do not form arrays.
+    /// Returns the plan, or the samples if they do not form arrays.
     fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
         let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
         match Placement::of(batch.columns(), batch.samples().len()) {
@@ -375,13 +375,13 @@ impl Plan {
         }
     }
 
-    /// The columns that can be sent from the store, with their numbers.
+    /// Returns the columns that can be sent from the store, with their numbers.
     fn stored_columns(&self) -> Vec<(usize, StoredColumn<'_>)> {
         let stored = |column| Some((column, self.batch.stored_column(column, MIN_STORED_PART_BYTES)?));
         (0..self.place.columns.len()).filter_map(stored).collect()
     }
 
-    /// The batch in order: pieces of `data`, with stored columns inserted at their places.
+    /// Returns the batch in order: pieces of `data`, with stored columns inserted at their places.
     fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, StoredColumn<'_>)]) -> Vec<&'a [u8]> {
         let (mut parts, mut passed) = (Vec::new(), 0);
         for (column, plain) in stored {
@@ -455,7 +455,7 @@ mod tests {
         }
     }
 
-    /// The number of items of the first part, and its bytes.
+    /// Returns the number of items of the first part, and its bytes.
     fn part(samples: &[Sampled], full_bytes: u64) -> (usize, usize, u64) {
         let (first, others, bytes) = first_part(samples, full_bytes);
         (first.len(), others.len(), bytes)

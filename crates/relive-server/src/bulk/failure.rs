@@ -40,12 +40,12 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// The failure for a frame that is not expected here.
+/// Returns the failure for a frame that is not expected here.
 pub(super) fn unexpected(kind: FrameKind) -> Failure {
     Status::invalid_argument(format!("unexpected frame {kind:?}")).into()
 }
 
-/// The failure for a head that cannot be decoded.
+/// Returns the failure for a head that cannot be decoded.
 pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
     Status::invalid_argument(format!("cannot read the head of a frame {kind:?}: {error}")).into()
 }

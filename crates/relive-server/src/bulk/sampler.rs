@@ -40,9 +40,9 @@ struct Reader {
     batch_size: usize,
     /// The number of samples that the current batch still needs.
     missing: usize,
-    /// Batches that the client has requested.
+    /// The number of batches that the client has requested.
     requested: u64,
-    /// Bytes that may be in flight.
+    /// The number of bytes that may be in flight.
     window_bytes: u64,
     in_flight_bytes: u64,
     sender: Sender,

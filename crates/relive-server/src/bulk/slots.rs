@@ -51,7 +51,7 @@ impl Slots {
         while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION
             || self.lent.len() + self.free.len() >= MAX_SHARED_PIECES_PER_CONNECTION
         {
-            // None of the free pieces fits, so one of them is dropped.
+            // None of the free pieces fits, so a free piece is dropped.
             let Some(&number) = self.free.keys().next() else { return Ok(None) };
             self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
             self.dropped.push(number);

@@ -89,7 +89,7 @@ impl Writer {
         }
     }
 
-    /// The next event. While a confirmation is pending, the absence of further data also counts as an event.
+    /// Returns the next event. While a confirmation is pending, the absence of further data also counts as an event.
     async fn event(&mut self, frames: &mut Frames, may_read: bool) -> Result<Event, Failure> {
         if self.unconfirmed > 0 && !may_read {
             return Ok(Event::Idle);

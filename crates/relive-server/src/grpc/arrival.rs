@@ -17,14 +17,14 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// Creates the body of a request of the connection.
+    /// Creates the body of a request on the connection.
     pub(super) fn new(body: Incoming, connection_budget: &ConnectionBudget) -> Self {
         let window = Arc::clone(connection_budget.window());
         window.enter();
         Self { body, window }
     }
 
-    /// The next piece of data.
+    /// Returns the next piece of data.
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| {

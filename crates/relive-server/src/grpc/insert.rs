@@ -72,8 +72,8 @@ impl InsertSession {
         cx.waker().wake_by_ref();
     }
 
-    /// The next request, once memory is available for it; the request is not decoded before. An idle stream does not
-    /// wait for memory.
+    /// Returns the next request, once memory is available for it; the request is not decoded before. An idle stream
+    /// does not wait for memory.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
             let size_bytes = match ready!(self.requests.poll_message_size(cx)) {

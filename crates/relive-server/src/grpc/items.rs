@@ -19,7 +19,7 @@ use tonic::Status;
 use super::replies;
 use crate::services::{Services, run_blocking, status};
 
-/// Items that are packed before the first of them is sent.
+/// The number of items that are packed before the first item is sent.
 const ITEMS_AT_ONCE: usize = 64;
 
 pub(super) async fn list(services: Services, request: ListItemsRequest) -> Result<ListItemsResponse, Status> {

@@ -14,13 +14,13 @@ use tonic::Status;
 use super::arrival::Arrival;
 use crate::services::status;
 
-/// Bytes before a message: a flag (1 if compressed) and the length in big endian.
+/// The number of bytes before a message: a flag (1 if compressed) and the length in big endian.
 const HEADER_BYTES: usize = 5;
 
 /// Validates an encoded message before it is decoded.
 pub(super) type Check = fn(&[u8]) -> Result<(), WireError>;
 
-/// The messages of one request.
+/// The messages in one request.
 #[derive(Debug)]
 pub(super) struct Messages<Q> {
     body: Arrival,
@@ -78,7 +78,7 @@ impl<Q: Message + Default> Messages<Q> {
         (self.partial.len() + self.frame.len()) as u64
     }
 
-    /// The next message, or `None` once the client has closed its side.
+    /// Returns the next message, or `None` once the client has closed its side.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Q, Status>>> {
         loop {
             if let Some(whole) = self.take_whole() {
@@ -92,7 +92,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// The next message, if it has arrived completely.
+    /// Returns the next message, if it has arrived completely.
     pub(super) fn take_whole(&mut self) -> Option<Result<Q, Status>> {
         match self.take_message() {
             Ok(message) => message.map(|message| self.decode(message)),
@@ -118,7 +118,7 @@ impl<Q: Message + Default> Messages<Q> {
         Poll::Ready(frame.map(|frame| frame.map_err(broken)))
     }
 
-    /// A complete message without its header, if there is one.
+    /// Returns a complete message without its header, if there is one.
     fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
         if self.partial.is_empty() {
             let Some(end) = self.end_of_message(&self.frame)? else { return Ok(self.set_aside(usize::MAX)) };
@@ -149,7 +149,7 @@ impl<Q: Message + Default> Messages<Q> {
         None
     }
 
-    /// The end of the first message in `bytes`; `None` if its header is incomplete.
+    /// Returns the end of the first message in `bytes`; `None` if its header is incomplete.
     fn end_of_message(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
         let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);

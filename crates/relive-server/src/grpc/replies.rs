@@ -13,7 +13,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
 
-/// The response with a stream of messages; an error of the stream becomes its status.
+/// Returns the response with a stream of messages; an error of the stream becomes its status.
 pub(super) fn of_stream<S, R>(stream: S) -> Response<Body>
 where
     S: Stream<Item = Result<R, Status>> + Send + Unpin + 'static,
@@ -22,12 +22,12 @@ where
     of_body(Replies { stream, is_over: false })
 }
 
-/// The response with one message or an error.
+/// Returns the response with one message or an error.
 pub(super) fn of_result<R: Message + Unpin + 'static>(result: Result<R, Status>) -> Response<Body> {
     of_stream(tokio_stream::once(result))
 }
 
-/// The response with the messages and status of `body`.
+/// Returns the response with the messages and status of `body`.
 pub(super) fn of_body<B>(body: B) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
@@ -37,7 +37,7 @@ where
     response
 }
 
-/// The headers that end a response.
+/// Returns the headers that end a response.
 pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if status.add_header(&mut trailers).is_err() {
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// A message with its header: a flag (0, not compressed) and the length in big endian.
+/// Returns a message with its header: a flag (0, not compressed) and the length in big endian.
 fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(length + 5);

@@ -24,7 +24,7 @@ pub(super) enum Rpc {
 }
 
 impl Rpc {
-    /// The call at `path`, if it exists.
+    /// Returns the call at `path`, if it exists.
     pub(super) fn from_path(path: &str) -> Option<Self> {
         match path.strip_prefix('/')?.split_once('/')? {
             ("deepmind.reverb.ReverbService", name) => Self::of_reverb(name),
@@ -61,7 +61,7 @@ impl Rpc {
         })
     }
 
-    /// The role that the call requires. There is no default, so each new call must choose one.
+    /// Returns the role that the call requires. There is no default, so each new call must choose one.
     pub(super) fn role(self) -> Role {
         match self {
             Self::SampleStream

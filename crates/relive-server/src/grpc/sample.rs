@@ -43,7 +43,7 @@ pub(super) struct SampleSession {
     is_taken_back: bool,
     structure_tracker: StructureTracker,
     work: Work,
-    /// Size of the previous batch; each may be twice as large.
+    /// The size of the previous batch; each may be twice as large.
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
@@ -137,7 +137,7 @@ impl SampleSession {
         (self.is_open, self.ahead, self.work) = (false, VecDeque::new(), Work::Ending(status));
     }
 
-    /// The next request; `None` once the client has closed its side.
+    /// Returns the next request; `None` once the client has closed its side.
     fn poll_request(&mut self) -> Poll<Option<SampleStreamRequest>> {
         match self.ahead.pop_front() {
             None if self.is_open => Poll::Pending,
@@ -249,17 +249,17 @@ impl SampleSession {
     }
 }
 
-/// The memory of a request that waits for its turn.
+/// Returns the memory of a request that waits for its turn.
 fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
 }
 
-/// Bytes of the chunks that the samples share.
+/// Returns the number of bytes of the chunks that the samples share.
 fn size_bytes(batch: &[Sampled]) -> u64 {
     batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
-/// Samples of one batch; except for the smallest items, the byte limit ends batches earlier.
+/// The number of samples in one batch; except for the smallest items, the byte limit ends batches earlier.
 const MAX_BATCH: usize = 1 << 16;
 
 impl http_body::Body for SampleSession {

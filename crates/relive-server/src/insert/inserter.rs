@@ -52,7 +52,7 @@ impl Inserter {
         }
     }
 
-    /// The items, and the keys to confirm.
+    /// Returns the items, and the keys to confirm.
     pub(crate) fn arrivals(&mut self) -> &mut ItemsInFlight {
         &mut self.arrivals
     }
@@ -160,8 +160,8 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Bytes of the chunks that the stream has sent and no table holds. Later items need these chunks, so they do not block
-/// their own stream.
+/// Returns the number of bytes of the chunks that the stream has sent and no table holds. Later items need these
+/// chunks, so they do not block their own stream.
 fn unheld_bytes(held: &HeldChunks) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)

@@ -38,12 +38,12 @@ impl ItemsInFlight {
         self.is_paused
     }
 
-    /// The keys of inserted items since the last call.
+    /// Returns the keys of inserted items since the last call.
     pub(crate) fn take_confirmed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.confirmed)
     }
 
-    /// Number of keys to confirm.
+    /// Returns the number of keys to confirm.
     pub(crate) fn num_confirmed(&self) -> usize {
         self.confirmed.len()
     }

@@ -1,4 +1,4 @@
-//! How the listener handles errors of `accept`.
+//! How the listener handles errors from `accept`.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Listening: binding a port, its TLS and access rules, and errors of `accept`.
+//! Listening: binding a port, its TLS and access rules, and errors from `accept`.
 
 mod accept_errors;
 mod bind;

@@ -37,7 +37,7 @@ pub(super) struct ConnectionSlot {
     leave: Arc<Notify>,
 }
 
-/// A request of a connection, until it is answered.
+/// A request on a connection, until it is answered.
 #[derive(Debug)]
 pub(super) struct InUse(Arc<ConnectionSlot>);
 

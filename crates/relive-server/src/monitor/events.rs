@@ -19,7 +19,7 @@ use super::overview::Overview;
 use super::view::View;
 use crate::limits::{EVENT_INTERVAL, MAX_EVENT_STREAMS};
 
-/// A stream that begins with the history and continues with the current facts, every second.
+/// Returns a stream that begins with the history and continues with the current facts, every second.
 pub(super) async fn events(State(view): State<View>) -> Response {
     let Ok(slot) = Arc::clone(&view.share.slots).try_acquire_owned() else {
         let text = format!("the limit of {MAX_EVENT_STREAMS} open dashboards is reached; close one\n");

@@ -28,7 +28,7 @@ pub(super) async fn plan(State(view): State<View>) -> Response {
     }
 }
 
-/// The plan of the run that owns the server's tables, if there is one.
+/// Returns the plan of the run that owns the server's tables, if there is one.
 pub(super) async fn of(monitor: &Monitor) -> Option<Value> {
     newest(monitor.services()?.engine()).await
 }

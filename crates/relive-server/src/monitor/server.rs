@@ -55,7 +55,7 @@ impl HttpServer {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// The address that it listens on.
+    /// Returns the address that the monitor listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -53,7 +53,7 @@ impl Default for Monitor {
 }
 
 impl Monitor {
-    /// The view of a server that has not started yet.
+    /// Returns the view of a server that has not started yet.
     #[must_use]
     pub fn new() -> Self {
         let state = Mutex::new(State { phase: Phase::Starting, services: None });

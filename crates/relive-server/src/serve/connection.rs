@@ -68,7 +68,7 @@ pub(crate) struct IncomingConnection {
     pub(crate) access: Access,
 }
 
-/// Serves the requests of one connection until either side ends it.
+/// Serves the requests on one connection until either side ends it.
 pub(crate) async fn serve(
     incoming: IncomingConnection,
     services: Services,
@@ -108,7 +108,7 @@ async fn serve_until_cut(
     Ok(connection.await?)
 }
 
-/// A connection with a known protocol.
+/// Opens a connection with a known protocol.
 async fn open(socket: Accepted) -> Result<(Socket, Greeting), ConnectionError> {
     let socket = socket.into_socket().await?;
     let greeting = tokio::time::timeout(PREFACE_TIMEOUT, read_greeting(&socket)).await;
@@ -138,10 +138,10 @@ enum Greeting {
     Bulk,
 }
 
-/// Bytes that begin every HTTP/2 connection.
+/// The number of bytes that begin every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 
-/// Time between two checks of an incomplete greeting. Nearly all are complete at the first check.
+/// The time between two checks on an incomplete greeting. Nearly all are complete at the first check.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
 /// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket for the connection to read.
@@ -198,7 +198,7 @@ mod tests {
     use crate::access::Role;
     use crate::services::LocalSocket;
 
-    /// Bytes of the only item: more than a socket can buffer.
+    /// The number of bytes of the only item: more than a socket can buffer.
     const ITEM_BYTES: u32 = 4 << 20;
 
     fn engine() -> Engine {

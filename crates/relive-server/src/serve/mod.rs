@@ -1,4 +1,4 @@
-//! Running a server: accepting, threads, connections, shutdown.
+//! Runs a server: accepts connections, starts threads, and shuts down.
 
 mod connection;
 mod one_connection;

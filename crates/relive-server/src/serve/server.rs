@@ -105,7 +105,7 @@ impl Listeners {
 
 type AcceptResult = io::Result<(TcpStream, SocketAddr)>;
 
-/// The next connection at any of `entrances`; pending forever if there are none.
+/// Returns the next connection at any of `entrances`; pending forever if there are none.
 async fn accept_any(entrances: &[Entrance]) -> (AcceptResult, &Entrance) {
     poll_fn(|cx| {
         for entrance in entrances {
@@ -123,7 +123,7 @@ fn by_tcp((socket, peer): (TcpStream, SocketAddr), entrance: &Entrance) -> io::R
     Ok(IncomingConnection { socket, peer: Arc::from(peer.to_string()), access: entrance.access.clone() })
 }
 
-/// The local socket for processes on this machine. Without this socket, such processes connect over TCP.
+/// Returns the local socket for processes on this machine. Without this socket, such processes connect over TCP.
 fn local() -> (LocalSocket, Option<LocalListener>) {
     match LocalSocket::listen() {
         Ok((local, listener)) => (local, Some(listener)),

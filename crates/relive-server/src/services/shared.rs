@@ -27,8 +27,8 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// Changes with every start, and when a table is added or dropped, so that clients notice when they must request
-    /// signatures again.
+    /// The number changes with every start, and when a table is added or dropped, so that clients notice when they must
+    /// request signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// The socket for processes on this machine.
@@ -91,7 +91,7 @@ impl Services {
         StreamCount::new(&self.shared.connections)
     }
 
-    /// The bytes in flight over all connections.
+    /// Returns the bytes in flight over all connections.
     pub(crate) fn traffic(&self) -> &Arc<Traffic> {
         &self.shared.traffic
     }
@@ -100,7 +100,7 @@ impl Services {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Connections that were refused because there were too many.
+    /// Returns the number of connections that were refused because there were too many.
     pub(crate) fn refused_connections(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
@@ -184,7 +184,7 @@ pub(crate) async fn run_blocking<R: Send + 'static>(
     done.map_err(|error| status::of_engine(&error))
 }
 
-/// A number that differs between starts. It does not have to be secret, because access is checked elsewhere.
+/// Returns a number that differs between starts. It does not have to be secret, because access is checked elsewhere.
 fn random_u64() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

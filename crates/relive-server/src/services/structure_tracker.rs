@@ -10,7 +10,7 @@ use relive_table::ItemStructure;
 pub(crate) struct StructureTracker(Option<Arc<ItemStructure>>);
 
 impl StructureTracker {
-    /// The structure of `table`'s items, if it is known; `None` if the reader has already received it.
+    /// Returns the structure of `table`'s items, if it is known; `None` if the reader has already received it.
     pub(crate) fn take_update(&mut self, table: &TableHandle) -> Option<Option<Arc<ItemStructure>>> {
         let structure = table.structure();
         let is_known = match (&self.0, &structure) {

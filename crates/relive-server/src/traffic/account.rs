@@ -38,8 +38,8 @@ struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
     hosts: Hosts,
-    /// The waiting streams: streams that have begun a request, ordered by stream number, and the others, in order of
-    /// arrival.
+    /// The waiting streams: streams that have begun a request, ordered by stream number, and the other streams, in
+    /// order of arrival.
     growing: BTreeMap<u64, Waker>,
     beginning: BTreeMap<u64, Waker>,
     /// The stream with the load that may exceed the bound.
@@ -71,7 +71,7 @@ pub(crate) struct TrafficStatus {
     pub(crate) bytes: u64,
     pub(crate) max_bytes: u64,
     pub(crate) waiting: u64,
-    /// Connections that were dropped because others waited for the memory that they held.
+    /// The number of connections that were dropped because others waited for the memory that they held.
     pub(crate) cut: u64,
 }
 
@@ -99,12 +99,12 @@ impl Traffic {
         }
     }
 
-    /// Bytes that clients have sent over HTTP/2 and that no stream has read.
+    /// Returns bytes that clients have sent over HTTP/2 and that no stream has read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.windows.bytes()
     }
 
-    /// The wasted time of the clients on the host of `peer`.
+    /// Returns the wasted time of the clients on the host of `peer`.
     pub(super) fn host_of(&self, peer: &str) -> Arc<Host> {
         let mut state = self.state.lock();
         let contended_since_ms = state.contention.since_ms;
@@ -175,7 +175,7 @@ impl Traffic {
             state.beyond = None;
             wakers.extend(self.next_beyond(&mut state));
         }
-        // Several streams are woken, because one of them may not be polled.
+        // Several streams are woken, because a woken stream may not be polled.
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
@@ -302,7 +302,7 @@ impl Traffic {
         stalled.cloned().collect()
     }
 
-    /// The beginning of the current contention; `None` if no stream waits for room or waited a short time ago.
+    /// Returns the beginning of the current contention; `None` if no stream waits for room or waited a short time ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
         (!contention.is_over(self.now_ms())).then_some(contention.since_ms)

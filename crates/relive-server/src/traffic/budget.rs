@@ -32,7 +32,7 @@ impl ConnectionBudget {
         Self { traffic, client, window }
     }
 
-    /// The unread bytes of the connection.
+    /// Returns the unread bytes of the connection.
     pub(crate) fn window(&self) -> &Arc<Window> {
         &self.window
     }
@@ -42,7 +42,7 @@ impl ConnectionBudget {
         self.client.is_cut().await;
     }
 
-    /// The account for one stream.
+    /// Returns the account for one stream.
     pub(crate) fn stream_budget(&self) -> StreamBudget {
         let traffic = Arc::clone(&self.traffic);
         let meter = traffic.register(&self.client);

@@ -14,7 +14,7 @@ use crate::limits::{MAX_CHARGED, MIN_CLIENT_BYTES_PER_SECOND};
 /// No time.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The time that `bytes` may take.
+/// Returns the time that `bytes` may take.
 pub(super) fn ms_for(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
 }
@@ -22,8 +22,8 @@ pub(super) fn ms_for(bytes: u64) -> u64 {
 /// The clients of one host.
 #[derive(Debug)]
 pub(super) struct Host {
-    /// Time that the clients have wasted with abandoned loads, and the beginning of the contention in which they wasted
-    /// it.
+    /// The time that the clients have wasted with abandoned loads, and the beginning of the contention in which they
+    /// wasted it.
     wasted_ms: AtomicU64,
     wasted_since_ms: AtomicU64,
 }
@@ -33,7 +33,7 @@ impl Host {
         Self { wasted_ms: AtomicU64::new(0), wasted_since_ms: AtomicU64::new(NEVER) }
     }
 
-    /// The time that a new load inherits.
+    /// Returns the time that a new load inherits.
     pub(super) fn wasted_ms(&self) -> u64 {
         self.wasted_ms.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ pub(super) struct Hosts {
 const FEW_HOSTS: usize = 64;
 
 impl Hosts {
-    /// The host of `peer`; `contended_since_ms` is the beginning of the current contention.
+    /// Returns the host of `peer`; `contended_since_ms` is the beginning of the current contention.
     pub(super) fn of(&mut self, peer: &str, contended_since_ms: u64) -> Arc<Host> {
         if self.known.len() >= 2 * self.kept.max(FEW_HOSTS) {
             self.known
@@ -85,7 +85,7 @@ impl Hosts {
     }
 }
 
-/// The identity of a host: its address or, for IPv6, the half of the address that identifies the network.
+/// Returns the identity of a host: its address or, for IPv6, the half of the address that identifies the network.
 fn address(peer: &str) -> Option<IpAddr> {
     let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
     Some(match address {

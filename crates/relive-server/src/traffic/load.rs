@@ -37,7 +37,7 @@ impl Load {
         })
     }
 
-    /// The counter of the bytes that the client has taken.
+    /// Returns the counter of the bytes that the client has taken.
     pub(crate) fn moved(&self) -> &Arc<AtomicU64> {
         self.account.meter.moved()
     }

@@ -22,7 +22,7 @@ pub(super) struct Client {
 pub(super) struct Meter {
     pub(super) id: u64,
     pub(super) client: Arc<Client>,
-    /// Bytes that the load holds.
+    /// The number of bytes that the load holds.
     bytes: AtomicU64,
     began_ms: AtomicU64,
     /// The bytes that the client has moved in all its loads, and this number when the current load began or others
@@ -32,7 +32,7 @@ pub(super) struct Meter {
     /// Time during which the load waited for room since it began, or since others began to wait.
     excused_ms: AtomicU64,
     waits_since_ms: AtomicU64,
-    /// Time that earlier loads of the same host have wasted.
+    /// The time that earlier loads of the same host have wasted.
     inherited_ms: AtomicU64,
     is_beyond: AtomicBool,
 }
@@ -96,7 +96,7 @@ impl Meter {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The counter of the bytes that the client moves.
+    /// Returns the counter of the bytes that the client moves.
     pub(super) fn moved(&self) -> &Arc<AtomicU64> {
         &self.moved
     }
@@ -146,7 +146,7 @@ impl Meter {
         self.bytes() > 0 && u128::from(self.wasted_ms(since_ms, now_ms)) > STALLED_AFTER.as_millis()
     }
 
-    /// The time that the client took beyond its allowance for the bytes that it moved.
+    /// Returns the time that the client took beyond its allowance for the bytes that it moved.
     fn wasted_ms(&self, since_ms: u64, now_ms: u64) -> u64 {
         let inherited = match self.client.host.is_charged_for(since_ms) {
             true => self.inherited_ms.load(Ordering::Relaxed),

@@ -12,11 +12,11 @@ use tokio::time::Sleep;
 
 use super::windows::Window;
 
-/// Bytes that begin every connection.
+/// The number of bytes that begin every connection.
 const PREFACE_BYTES: usize = 24;
 
-/// Bytes of a frame before its payload: three for the length, one for the kind, one for the flags, and four for the
-/// stream.
+/// The number of bytes in a frame before its payload: three for the length, one for the kind, one for the flags, and
+/// four for the stream.
 const HEADER_BYTES: usize = 9;
 
 /// Kinds of frames.
@@ -135,7 +135,7 @@ struct Scanner {
     /// Bytes left of the preface, or of a frame's payload.
     left: usize,
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that have arrived.
+    /// The number of bytes in the header that have arrived.
     begun: usize,
 }
 
@@ -200,7 +200,7 @@ mod tests {
         [&[high, middle, low, kind, flags, 0, 0, 0, stream][..], &vec![7; len]].concat()
     }
 
-    /// The number of unread bytes after `incoming` has arrived in pieces of `piece` bytes.
+    /// Returns the number of unread bytes after `incoming` has arrived in pieces of `piece` bytes.
     fn unread(incoming: &[u8], piece: usize) -> u64 {
         let traffic = Traffic::new(1 << 30);
         let connection_budget = traffic.enter(&Arc::from("a client"));

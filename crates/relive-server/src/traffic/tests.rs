@@ -31,7 +31,7 @@ async fn pass(time: Duration) {
     timeout(time, pending::<()>()).await.unwrap_err();
 }
 
-/// Waits for room, and then holds it.
+/// Waits for room, and then holds the room.
 fn waiting(connection_budget: &ConnectionBudget, bytes: u64) -> JoinHandle<Load> {
     let mut budget = connection_budget.stream_budget();
     tokio::spawn(async move { budget.take(bytes).await })

@@ -32,7 +32,7 @@ pub(super) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Ready once `attempt` succeeds; it is retried when there may be room. `growing_stream` is the stream of a load that has
+    /// Ready once `attempt` succeeds; it is retried when there may be room. `growing_stream` is a stream whose load has
     /// begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,

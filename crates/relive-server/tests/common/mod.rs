@@ -25,7 +25,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-/// Time within which every expected event must happen.
+/// The time within which every expected event must happen.
 pub const DUE: Duration = Duration::from_secs(20);
 
 pub struct TestServer {
@@ -98,7 +98,7 @@ impl Inserter {
         self.requests = None;
     }
 
-    /// The next confirmed keys, or `None` at the end.
+    /// Returns the next confirmed keys, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<u64>>, Status> {
         let message = tokio::time::timeout(DUE, self.responses.message()).await.expect("a response is due");
         Ok(message?.map(|response| response.keys))
@@ -176,7 +176,7 @@ impl Sampler {
     }
 }
 
-/// An encoded chunk of `values.len()` steps of one float32 column.
+/// Returns an encoded chunk of `values.len()` steps of one float32 column.
 pub fn chunk_of(key: u64, values: &[f32]) -> bytes::Bytes {
     chunk_under(Codec::Snappy, key, values)
 }
@@ -189,7 +189,7 @@ pub fn chunk_under(codec: Codec, key: u64, values: &[f32]) -> bytes::Bytes {
     chunk::encode(&Chunk::new(encode_chunk(key, range, &[rows], false, codec).unwrap()).unwrap())
 }
 
-/// An item with one column: the first `length` rows of each chunk.
+/// Returns an item with one column: the first `length` rows of each chunk.
 pub fn item_over(table: &str, key: u64, chunks: &[u64], length: i32) -> PrioritizedItem {
     let slice = |chunk_key: &u64| ChunkSlice { chunk_key: *chunk_key, offset: 0, length, index: 0 };
     let column = Column { chunk_slices: chunks.iter().map(slice).collect(), squeeze: false };
@@ -202,7 +202,7 @@ pub fn item_over(table: &str, key: u64, chunks: &[u64], length: i32) -> Prioriti
     }
 }
 
-/// A request with one chunk of one step and one item of this chunk, both with the key `key`.
+/// Returns a request with one chunk of one step and one item that refers to this chunk, both with the key `key`.
 pub fn step(table: &str, key: u64) -> InsertStreamRequest {
     InsertStreamRequest {
         chunks: vec![chunk_of(key, &[1.5])],

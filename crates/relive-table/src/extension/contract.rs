@@ -39,10 +39,10 @@ pub trait Extension: Send {
     }
 }
 
-/// A measurement of an extension.
+/// A measurement from an extension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Name in snake case, with the unit last, if it has one.
+    /// The name in snake case, with the unit last, if it has one.
     pub name: &'static str,
     /// Its value.
     pub value: f64,
@@ -59,7 +59,7 @@ pub struct Context<'a> {
 pub enum Effect {
     /// Insert an item, as a client would.
     InsertInto {
-        /// Name of the other table.
+        /// The name of the other table.
         table: Arc<str>,
         /// The item.
         item: NewItem,

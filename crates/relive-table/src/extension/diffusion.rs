@@ -52,7 +52,7 @@ struct Position {
 }
 
 impl Position {
-    /// The first row of the first column; an item has at least one.
+    /// Returns the first row of the first column; an item has at least one.
     fn of(item: &ItemData) -> Option<Self> {
         let column = item.trajectory.column(0)?;
         let first = column.slices().next()?;

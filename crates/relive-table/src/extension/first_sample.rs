@@ -1,4 +1,4 @@
-//! Copying items to another table when they are first sampled.
+//! Copies items to another table when they are first sampled.
 
 use std::sync::Arc;
 

@@ -14,9 +14,9 @@ pub enum Shortfall {
     },
     /// A sample waits for the table to grow.
     MinSize {
-        /// Items in the table.
+        /// The number of items in the table.
         size: i64,
-        /// Items that the table must hold.
+        /// The number of items that the table must hold.
         required: i64,
     },
     /// A sample waits for inserts: it would pull the cursor below the minimum.

@@ -61,7 +61,7 @@ pub trait Select {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
 
-    /// Has the same effect as a sequence of calls of [`update`](Self::update), possibly interleaved to be faster. All
+    /// Has the same effect as a sequence of calls to [`update`](Self::update), possibly interleaved to be faster. All
     /// slots must be in the set. For a repeated slot, the last rank counts.
     fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
         for (&slot, &rank) in slots.iter().zip(ranks) {
@@ -80,7 +80,7 @@ pub trait Select {
     /// is empty.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
-    /// Returns the sum of all weights: the probability of a pick is its weight divided by this. The default is the
+    /// Returns the sum of all weights: the probability of a pick is its weight divided by this sum. The default is the
     /// number of slots.
     fn total_weight(&self) -> f64 {
         self.len() as f64
@@ -93,7 +93,7 @@ pub trait Select {
         core::iter::empty()
     }
 
-    /// Appends to `picks` the results of `count` calls of [`pick`](Self::pick), possibly interleaved to be faster.
+    /// Appends to `picks` the results of `count` calls to [`pick`](Self::pick), possibly interleaved to be faster.
     /// Appends nothing if the set is empty.
     fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         picks.extend((0..count).map_while(|_| self.pick(rng)));

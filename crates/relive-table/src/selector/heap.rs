@@ -1,4 +1,4 @@
-//! The item of lowest or highest priority first.
+//! The item with the lowest or highest priority first.
 
 use rand_core::Rng;
 
@@ -27,8 +27,8 @@ struct Node {
     slot: Slot,
 }
 
-/// Picks the slot of lowest or highest priority, with probability 1. Of equal priorities, it picks the slot that was
-/// inserted or updated longest ago.
+/// Picks the slot with the lowest or highest priority, with probability 1. Of equal priorities, it picks the slot that
+/// was inserted or updated longest ago.
 ///
 /// It is an indexed heap: every change takes at most log4(len) steps. It needs 28 bytes per slot.
 #[derive(Clone, Debug)]

@@ -45,14 +45,14 @@ pub enum SelectorKind {
     /// Any item that was not chosen in this epoch, each with probability 1 / their number. A new epoch begins once all
     /// items were chosen. New items join the current epoch. As a remover, this kind is equivalent to `Uniform`.
     WithoutReplacement,
-    /// The item of lowest priority; of equal priorities, the item that was inserted or updated longest ago.
+    /// The item with the lowest priority; among equal priorities, the item that was inserted or updated longest ago.
     MinHeap,
-    /// The item of highest priority; of equal priorities, the item that was inserted or updated longest ago.
+    /// The item with the highest priority; among equal priorities, the item that was inserted or updated longest ago.
     MaxHeap,
     /// Any item, with probability proportional to `priority.powf(exponent)` (Schaul et al. 2015,
     /// <https://arxiv.org/abs/1511.05952>, equation 1).
     ///
-    /// The weight of priority 0 is 0, regardless of the exponent. An item of weight 0 is never chosen while another
+    /// The weight of priority 0 is 0, regardless of the exponent. An item with weight 0 is never chosen while another
     /// item has a positive weight. If all weights are 0, the choice is uniform.
     Prioritized {
         /// The power to which priorities are raised. It is finite and may be negative.

@@ -32,12 +32,12 @@ pub(crate) struct SumTree {
 }
 
 impl SumTree {
-    /// The sum of all weights.
+    /// Returns the sum of all weights.
     pub(crate) fn total(&self) -> f64 {
         self.levels.last().and_then(|top| top.first()).map_or(0.0, Group::sum)
     }
 
-    /// The weight at `index`; 0 beyond the end.
+    /// Returns the weight at `index`; 0 beyond the end.
     pub(crate) fn weight(&self, index: usize) -> f64 {
         let groups = self.levels.first();
         groups.and_then(|groups| groups.get(index / ARITY)).map_or(0.0, |group| group.0[index % ARITY])
@@ -102,7 +102,7 @@ impl SumTree {
     ///
     /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, even of the target up
     /// to the total, moves the border between two indices by a few units in the last place, and never selects an index
-    /// of weight 0.
+    /// with weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
         if self.total() == 0.0 {
             return None;

@@ -9,10 +9,10 @@ use crate::item::ItemData;
 use crate::selector::Slot;
 use crate::snapshot::StoredItem;
 
-/// Number of slots per word of the bit set.
+/// The number of slots per word of the bit set.
 const WORD: usize = u64::BITS as usize;
 
-/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) returns it. Drop it outside of any lock.
+/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) returns it. Drop it outside any lock.
 ///
 /// The capture walks over the slots in order. Before an operation changes an item that the walk has not reached, it
 /// saves the item, unless it is already saved. Items inserted after the cut are recognized by their sequence numbers.
@@ -22,7 +22,7 @@ const WORD: usize = u64::BITS as usize;
 pub struct Capture {
     /// Sequence number of the first item inserted after the cut.
     cut: u64,
-    /// Number of slots at the cut. Later slots were added afterwards.
+    /// The number of slots at the cut. Later slots were added afterwards.
     slots: usize,
     /// Where the walk continues. Items before it need not be saved.
     next: usize,

@@ -70,7 +70,7 @@ fn episodes_of(trajectory: &Trajectory) -> impl Iterator<Item = u64> {
 }
 
 impl References {
-    /// Adds a reference. Returns whether it is the first.
+    /// Adds a reference. Returns whether this is the first reference.
     fn add(&mut self, episode: u64) -> bool {
         let count = self.0.entry(episode).or_insert(0);
         *count += 1;

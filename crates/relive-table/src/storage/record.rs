@@ -34,7 +34,7 @@ pub(crate) struct Layouts {
 struct KnownLayout {
     layout: RowLayout,
     kind: KindId,
-    /// Number of records with this layout. If there are too many layouts, one without records is replaced.
+    /// The number of records with this layout. If there are too many layouts, one without records is replaced.
     records: u32,
 }
 
@@ -59,7 +59,7 @@ impl Layouts {
         self.known.get(id.0 as usize).map(|known| (&known.layout, known.kind))
     }
 
-    /// Returns the item as a row, if it is one.
+    /// Returns the item as a row, if the item is stored as one.
     fn row_of(&mut self, trajectory: &Trajectory) -> Option<(Row, LayoutId)> {
         let last = self.get(self.last).map(|(layout, _)| layout);
         let (row, other) = trajectory.row(last)?;

@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Sequence numbers of items. A reset does not change them.
     pub(crate) sequence: Sequence,
-    /// Whether items still have to be evicted after a change of the rules.
+    /// Whether items still have to be evicted after a change to the rules.
     pub(crate) is_shrinking: bool,
     /// Whether `max_times_sampled` was changed while the table was in use.
     pub(crate) is_limit_changed: bool,
@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) ledger: Arc<Ledger>,
 }
 
-/// Counters since the last reset, besides the rate limiter's.
+/// Counters since the last reset, in addition to the rate limiter's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) deleted_episodes: u64,

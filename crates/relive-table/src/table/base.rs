@@ -17,7 +17,7 @@ use crate::storage::{Common, Contents, Counters, Sequence, State};
 pub struct Table {
     pub(super) state: State,
     pub(super) extensions: Vec<Box<dyn Extension>>,
-    /// Requests of extensions that are not carried out yet.
+    /// Requests from extensions that have not been carried out yet.
     pub(super) requests: Requests,
 }
 
@@ -82,7 +82,8 @@ impl Table {
     /// Validates a priority without an item. The sum of all weights is only checked by the insert or update itself.
     ///
     /// # Errors
-    /// Same as [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the remover.
+    /// The errors of [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the
+    /// remover.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         self.state.config.sampler.check_priority(priority)?;
         self.state.config.remover.check_priority(priority)

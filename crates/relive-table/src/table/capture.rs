@@ -1,4 +1,4 @@
-//! Capturing a table in parts, between which it stays in use.
+//! Captures a table in parts, between which it stays in use.
 
 use std::sync::Arc;
 

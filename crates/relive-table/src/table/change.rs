@@ -1,4 +1,4 @@
-//! Changing the rules of a table in use.
+//! Changes the rules of a table in use.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::storage::Freed;
 use crate::table::Table;
 
 impl Table {
-    /// Changes the rules: all or none of them. Counters and the rate limiter's cursor do not change.
+    /// Changes either all or none of the given rules. Counters and the rate limiter's cursor do not change.
     ///
     /// If bounds shrink, excess items are still in the table afterwards. [`shrink`](Self::shrink) evicts them in
     /// portions.

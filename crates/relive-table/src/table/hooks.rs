@@ -1,4 +1,4 @@
-//! Running extensions and carrying out their requests.
+//! Runs extensions and carries out their requests.
 
 use crate::extension::{Context, Effect, Extension, Metric, PriorityRequest};
 use crate::item::ItemView;
@@ -7,12 +7,12 @@ use crate::storage::Record;
 use crate::table::Table;
 
 impl Table {
-    /// Takes the requests of extensions for other tables since the last call, in order.
+    /// Takes the requests from extensions for other tables since the last call, in order.
     pub fn drain_effects(&mut self) -> Vec<Effect> {
         core::mem::take(&mut self.requests.effects)
     }
 
-    /// Returns the measurements of the extensions.
+    /// Returns the measurements from the extensions.
     pub fn metrics(&self) -> Vec<Metric> {
         self.extensions.iter().flat_map(|extension| extension.metrics()).collect()
     }
@@ -65,7 +65,7 @@ impl Table {
         }
     }
 
-    /// Carries out the requests of extensions for this table. This runs no hooks, so requests cannot loop.
+    /// Carries out the requests from extensions for this table. This runs no hooks, so requests cannot loop.
     fn fulfil(&mut self) {
         let mut priorities = core::mem::take(&mut self.requests.priorities);
         for PriorityRequest { key, priority, only_raise } in priorities.drain(..) {

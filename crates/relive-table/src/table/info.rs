@@ -1,4 +1,4 @@
-//! Reading the state of a table.
+//! Reads the state of a table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ pub struct TableInfo {
     pub config: Arc<TableConfig>,
     /// Number of items.
     pub current_size: u64,
-    /// Number of episodes with data in the table.
+    /// The number of episodes with data in the table.
     pub num_episodes: u64,
-    /// Number of times that the last data of an episode left the table.
+    /// The number of times that the last data of an episode left the table.
     pub num_deleted_episodes: u64,
-    /// Number of items that have been sampled at least once.
+    /// The number of items that have been sampled at least once.
     pub num_unique_samples: u64,
-    /// Number of priority changes that extensions requested and a selector refused.
+    /// The number of priority changes that extensions requested and a selector refused.
     pub num_refused_requests: u64,
     /// Completed inserts of new items.
     pub inserts: i64,
     /// Completed samples.
     pub samples: i64,
-    /// Number of items that left the table, for any reason.
+    /// The number of items that left the table, for any reason.
     pub deletes: i64,
 }
 
@@ -76,7 +76,7 @@ impl Table {
     /// Iterates over all items in insertion order.
     ///
     /// This first sorts references to all items. A caller that holds a lock should collect
-    /// [`iter_unordered`](Self::iter_unordered) instead, and sort by [`sequence`](crate::ItemData::sequence) outside of
+    /// [`iter_unordered`](Self::iter_unordered) instead, and sort by [`sequence`](crate::ItemData::sequence) outside
     /// the lock.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ItemView<'_>> {
         let mut views: Vec<ItemView<'_>> = self.iter_unordered().collect();

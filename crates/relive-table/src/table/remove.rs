@@ -1,4 +1,4 @@
-//! Deleting one item, and all of them.
+//! Deletes one item, or all items.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ pub enum RestoreError {
         .inserts.saturating_sub(*.deletes)
     )]
     Counters {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The inserts counted.
         inserts: i64,
@@ -38,7 +38,7 @@ pub enum RestoreError {
     /// More items than the rules allow.
     #[error("table {table:?}: there are {items} items, but max_size is {limit}")]
     Full {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The items given.
         items: u64,
@@ -48,7 +48,7 @@ pub enum RestoreError {
     /// Two items have one key.
     #[error("table {table:?}: two items have the key {key}")]
     DuplicateKey {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// Their key.
         key: u64,
@@ -56,7 +56,7 @@ pub enum RestoreError {
     /// An item is not in the order of insertion.
     #[error("table {table:?}: item {key} is not in the order of insertion")]
     Order {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The item.
         key: u64,
@@ -64,7 +64,7 @@ pub enum RestoreError {
     /// A selector of the table refuses an item's priority.
     #[error("table {table:?}, item {key}: {source}")]
     Priority {
-        /// Name of the table.
+        /// The name of the table.
         table: String,
         /// The item.
         key: u64,
@@ -74,7 +74,7 @@ pub enum RestoreError {
 }
 
 impl Table {
-    /// Returns rules, counters and items. The items are in no particular order: call [`TableSnapshot::sort`] outside of
+    /// Returns rules, counters and items. The items are in no particular order: call [`TableSnapshot::sort`] outside
     /// the lock.
     pub fn snapshot(&self) -> TableSnapshot {
         let State { config, contents, .. } = &self.state;

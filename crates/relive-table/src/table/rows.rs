@@ -1,4 +1,4 @@
-//! Sampling small items by copying their columns.
+//! Samples small items by copying their columns.
 //!
 //! A sampled item is shared: its reference count is incremented and decremented, and reading it follows pointers to its
 //! data and its chunks. For an item of a few hundred bytes, that is most of the cost. For batches, the columns of such

@@ -30,7 +30,7 @@ impl Table {
     /// Samples up to `limit` items, as many as the rate limiter allows, and appends them to `out`. Returns their
     /// number.
     ///
-    /// This is equivalent to a sequence of calls of [`sample`](Self::sample).
+    /// This is equivalent to a sequence of calls to [`sample`](Self::sample).
     pub fn sample_many<R: Rng + ?Sized>(
         &mut self,
         limit: usize,

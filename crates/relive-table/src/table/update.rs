@@ -1,4 +1,4 @@
-//! Changing the priority of items.
+//! Changes the priorities of items.
 
 use smallvec::SmallVec;
 
@@ -32,7 +32,7 @@ impl Table {
 
     /// Changes the priorities of items by key. Unknown keys are ignored.
     ///
-    /// This is equivalent to a sequence of calls of [`update_priority`](Self::update_priority), up to the first refused
+    /// This is equivalent to a sequence of calls to [`update_priority`](Self::update_priority), up to the first refused
     /// one.
     ///
     /// # Errors

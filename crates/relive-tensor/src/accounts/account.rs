@@ -29,9 +29,9 @@ pub struct Account {
 pub struct AccountSnapshot {
     /// Distinct chunks.
     pub chunks: u64,
-    /// Bytes of their frames.
+    /// The number of bytes of their frames.
     pub encoded_bytes: u64,
-    /// Bytes of their content once decoded.
+    /// The number of bytes of their content once decoded.
     pub raw_bytes: u64,
     /// The part of the encoded bytes that another account also holds.
     pub shared_bytes: u64,

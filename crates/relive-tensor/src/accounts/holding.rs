@@ -1,4 +1,4 @@
-//! Counting the holders of a chunk, and where its frame is.
+//! Counts the holders of a chunk, and records where the chunk's frame is.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,7 +25,7 @@ pub(crate) fn hold<'a>(
     }
 }
 
-/// Counts one item fewer of `account` that refers to this chunk.
+/// Counts one item fewer in `account` that refers to this chunk.
 pub(crate) fn release<'a>(
     state: &ChunkState,
     account: &Account,
@@ -60,7 +60,7 @@ impl ChunkState {
 }
 
 impl Counted<'_> {
-    /// All changes of the list, and of whether there is one, are made under its lock. The state that was read before
+    /// All changes to the list, and of whether there is one, are made under its lock. The state that was read before
     /// the lock may have changed.
     fn hold_among_several(&self, holders_ledger: &Ledger, account: &Account) {
         let mut lists = holders_ledger.lists();
@@ -125,7 +125,7 @@ impl Counted<'_> {
     /// holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change
-    /// together. Holders change the word without the lock; each change of the word counts the state that it finds, so
+    /// together. Holders change the word without the lock; each change to the word counts the state that it finds, so
     /// the sums do not depend on the order.
     pub(crate) fn note_moved(
         &self,

@@ -39,10 +39,10 @@ pub struct Ledger {
     movable: bool,
 }
 
-/// Numbers are unique in the process, so a chunk is never counted in an account of another ledger.
+/// Numbers are unique in the process, so a chunk is never counted in an account in another ledger.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
-/// The accounts of a ledger, and the chunks that several of them hold.
+/// The accounts of a ledger, and the chunks that several accounts hold.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     pub(super) open: HashMap<u32, Weak<Account>>,
@@ -55,13 +55,13 @@ pub(super) struct Lists {
 pub struct LedgerSnapshot {
     /// Live chunks.
     pub chunks: u64,
-    /// Bytes of their frames.
+    /// The number of bytes of their frames.
     pub encoded_bytes: u64,
-    /// Bytes of their content once decoded.
+    /// The number of bytes of their content once decoded.
     pub raw_bytes: u64,
-    /// Bytes of the frames that are on disk and not in memory.
+    /// The number of bytes of the frames that are on disk and not in memory.
     pub spilled_bytes: u64,
-    /// Bytes of the frames that several accounts hold. Each chunk counts once.
+    /// The number of bytes of the frames that several accounts hold. Each chunk counts once.
     pub shared_bytes: u64,
 }
 

@@ -106,11 +106,11 @@ impl ChunkState {
 pub(crate) struct Counted<'a> {
     /// Its mutable state.
     pub(crate) state: &'a ChunkState,
-    /// Its address, which no client can choose, unlike its key.
+    /// The chunk's address, which no client can choose, unlike the chunk's key.
     pub(crate) address: usize,
-    /// Bytes of its frame.
+    /// The number of bytes of its frame.
     pub(crate) encoded_bytes: u64,
-    /// Bytes of its content once decoded.
+    /// The number of bytes of its content once decoded.
     pub(crate) raw_bytes: u64,
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Bytes of a chunk, which stay accessible while this is alive, even if the chunk's bytes are moved in the meantime.
+/// Bytes of a chunk, which stay accessible while this value is alive, even if the chunk's bytes are moved in the
+/// meantime.
 #[derive(Clone)]
 pub struct ChunkBytes<'a>(Access<'a>);
 

@@ -39,7 +39,7 @@ pub fn encode_chunk(
 /// A frame and its headers.
 pub(crate) type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Encodes payloads of columns of these types and shapes. `encode` appends the payload of a column and returns its
+/// Encodes payloads of columns with these types and shapes. `encode` appends the payload of a column and returns its
 /// codec.
 pub(crate) fn encode_payloads<'a>(
     key: u64,

@@ -13,11 +13,11 @@ use crate::tensor::{check_bytes, to_u64};
 /// Unlike a [`Chunk`], it is not validated: decoding fails if the payload is broken.
 #[derive(Clone, Debug)]
 pub struct EncodedTensor<'a> {
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: DType,
     /// Compression of the payload.
     pub codec: Codec,
-    /// Shape of the whole tensor; the leading dimension is the number of rows.
+    /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: &'a Shape,
     /// Whether delta coding was applied, if it applies to the tensor.
     pub delta_encoded: bool,

@@ -10,7 +10,7 @@ use crate::tensor::TensorError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("chunk {key}{}: {fault}", .column.map(|c| format!(", column {c}")).unwrap_or_default())]
 pub struct ChunkError {
-    /// Key of the chunk.
+    /// The key of the chunk.
     pub key: u64,
     /// The column; `None` for the chunk as a whole.
     pub column: Option<usize>,

@@ -23,11 +23,11 @@ pub struct SequenceRange {
 /// Type, shape and location of one tensor of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnHeader {
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: DType,
     /// Compression of the payload; [`Codec::Raw`] for strings, which have their own format.
     pub codec: Codec,
-    /// Shape of the whole tensor; the leading dimension is the number of rows.
+    /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: Shape,
     /// The range of the payload in the chunk's frame, in bytes.
     pub span: Range<u32>,

@@ -1,4 +1,4 @@
-//! Sharing of headers, which are mostly equal for the chunks of a writer.
+//! Shares headers, which are mostly equal for the chunks from one writer.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl SharedHeaders {
 }
 
 impl Chunk {
-    /// Returns whether the headers of both chunks are equal, as far as that can be checked quickly: for one column, or
-    /// for several with [shared](SharedHeaders::share) headers.
+    /// Returns whether a quick check shows that the headers of both chunks are equal. The check is possible for one
+    /// column, or for several with [shared](SharedHeaders::share) headers.
     #[must_use]
     pub fn is_clearly_like(&self, other: &Self) -> bool {
         let is_same = match (self.headers(), other.headers()) {

@@ -23,7 +23,7 @@ pub struct ChunkParts {
     pub key: u64,
     /// Episode and steps covered.
     pub range: SequenceRange,
-    /// Its tensors, one per column.
+    /// The chunk's tensors, one per column.
     pub columns: SmallVec<[ColumnHeader; 1]>,
     /// Whether, before compression, delta coding was applied to the columns to which it is applicable.
     pub delta_encoded: bool,
@@ -35,8 +35,8 @@ pub struct ChunkParts {
 
 /// Consecutive steps of one or more columns, encoded and immutable.
 ///
-/// The payloads of every `Chunk` can be decoded: [`Chunk::new`] has validated each of them. Memory besides the frame is
-/// small (see the test of its size), since servers hold millions of chunks of a few hundred bytes.
+/// The payloads of every `Chunk` can be decoded: [`Chunk::new`] has validated each of them. Memory in addition to the
+/// frame is small (see the test of its size), since servers hold millions of chunks of a few hundred bytes.
 ///
 /// The fields are laid out in this order: readers' fields come first, in as few cache lines as possible.
 #[repr(C)]
@@ -175,7 +175,7 @@ impl Chunk {
         self.plain
     }
 
-    /// The bytes that the columns' spans point into.
+    /// Returns the bytes that the columns' spans point into.
     #[must_use]
     pub fn frame(&self) -> ChunkBytes<'_> {
         if self.is_movable() {
@@ -264,7 +264,7 @@ impl Chunk {
         accounts::hold(&self.state, account, || (self.counted(), self.holders_ledger()));
     }
 
-    /// Counts one item fewer of `account` that refers to this chunk.
+    /// Counts one item fewer in `account` that refers to this chunk.
     pub fn release(&self, account: &Account) {
         accounts::release(&self.state, account, || (self.counted(), self.holders_ledger()));
     }

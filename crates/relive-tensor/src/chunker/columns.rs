@@ -17,13 +17,13 @@ use crate::tensor::{Tensor, TensorError};
 /// The location of rows of a column after their chunk is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlacedRows {
-    /// Number of the column in its chunker.
+    /// The number of the column in its chunker.
     pub column: usize,
-    /// Key of the chunk, which is known as soon as the chunk has a row.
+    /// The key of the chunk, which is known as soon as the chunk has a row.
     pub chunk_key: u64,
-    /// Index of the tensor in the chunk.
+    /// The index of the tensor in the chunk.
     pub index: u32,
-    /// Row in that tensor.
+    /// The row in that tensor.
     pub offset: u32,
     /// The index, among the given rows, of the first row at this location. The other rows follow it.
     pub first: u32,
@@ -276,7 +276,7 @@ impl Chunker {
         }
     }
 
-    /// Records that items were created from the rows appended so far. `is_awaited` is whether one of them needs the
+    /// Records that items were created from the rows appended so far. `is_awaited` states whether an item needs the
     /// open chunk. Returns whether that chunk should be [cut](Self::flush) now. Has no effect with a constant length.
     pub fn note_items(&mut self, is_awaited: bool) -> bool {
         let length = self.max_chunk_length();

@@ -32,7 +32,7 @@ impl<'a> Cut<'a> {
         self.range
     }
 
-    /// Returns its columns, in the order of the chunk.
+    /// Returns the columns in the order in which the chunk has them.
     #[must_use]
     pub fn columns(&self) -> &[CutColumn<'a>] {
         &self.columns

@@ -30,7 +30,7 @@ pub enum ChunkerError {
     /// A cell that exceeds [`MAX_CELL_BYTES`].
     #[error("a cell has {size} bytes; the limit is {MAX_CELL_BYTES}")]
     CellSize { size: u64 },
-    /// A cell of another episode while cells of the previous episode are buffered.
+    /// A cell belongs to another episode while cells from the previous episode are buffered.
     #[error(
         "got a step of episode {given}, but episode {buffered} still has buffered steps; flush at the end of an episode"
     )]

@@ -14,16 +14,16 @@ use super::ChunkerError;
 pub enum ChunkLength {
     /// A constant length.
     Constant {
-        /// Steps of a chunk, `1..=num_keep_alive_refs`.
+        /// The number of steps in a chunk, `1..=num_keep_alive_refs`.
         max_chunk_length: u32,
-        /// Number of newest cells of the column that items can refer to, at least 1.
+        /// The number of newest cells of the column that items can refer to, at least 1.
         num_keep_alive_refs: u32,
     },
     /// A length that is tuned while writing. Small chunks end where items end, so items do not wait for further steps.
     /// If items are created at every step, the length with the least cost is chosen; see
     /// [`AutoTuner`](super::AutoTuner).
     AutoTuned {
-        /// Number of newest cells of the column that items can refer to, at least 1; no chunk has more steps.
+        /// The number of newest cells of the column that items can refer to, at least 1; no chunk has more steps.
         num_keep_alive_refs: u32,
         /// The weight of the bytes sent per step of an item relative to the bytes stored per step. Usually 1.
         throughput_weight: f64,

@@ -7,11 +7,11 @@ use crate::chunk::SequenceRange;
 pub(super) struct Open {
     pub(super) key: u64,
     pub(super) range: SequenceRange,
-    /// Number of steps for which a column has a row.
+    /// The number of steps for which a column has a row.
     pub(super) steps: u32,
     pub(super) columns: u32,
     pub(super) size_bytes: u64,
-    /// Whether an item needs it.
+    /// Whether an item needs the open chunk.
     pub(super) is_awaited: bool,
 }
 

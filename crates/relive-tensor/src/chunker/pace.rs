@@ -9,9 +9,9 @@ use crate::limits::PACED_CHUNK_BYTES;
 /// steps as there are between the last two items, and the rows of one call need not be divided among chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// Number of steps since the last item.
+    /// The number of steps since the last item.
     steps: u32,
-    /// Number of steps between the last two items.
+    /// The number of steps between the last two items.
     gap: u32,
 }
 

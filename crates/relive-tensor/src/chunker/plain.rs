@@ -18,7 +18,7 @@ pub struct PlainCut<'a> {
     key: u64,
     range: SequenceRange,
     columns: SmallVec<[PlainColumn<'a>; 8]>,
-    /// Bytes of all payloads.
+    /// The number of bytes of all payloads.
     size: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> PlainCut<'a> {
         self.range
     }
 
-    /// Returns its columns, in the order of the chunk.
+    /// Returns the columns in the order in which the chunk has them.
     #[must_use]
     pub fn columns(&self) -> &[PlainColumn<'a>] {
         &self.columns
@@ -74,7 +74,7 @@ impl<'a> PlainCut<'a> {
         let mut headers = SmallVec::with_capacity(self.columns.len());
         let mut start = 0_u32;
         for column in &self.columns {
-            // The sum of the lengths is within the limit of a chunk.
+            // The sum of the lengths is within the limit for a chunk.
             let end = start + u32::try_from(column.len()).unwrap_or(0);
             let (dtype, codec, shape) = (column.dtype(), column.codec, column.shape.clone());
             headers.push(ColumnHeader { dtype, codec, shape, span: start..end });
@@ -104,7 +104,7 @@ impl PlainColumn<'_> {
         self.column.dtype
     }
 
-    /// Returns the codec that decodes it.
+    /// Returns the codec that decodes the result.
     #[must_use]
     pub fn codec(&self) -> Codec {
         self.codec

@@ -52,8 +52,8 @@ impl<'a> Rows<'a> {
     /// Returns `rows` values of shape `cell_dims`, from little-endian, row-major bytes.
     ///
     /// # Errors
-    /// [`TensorError`] if the length does not match type and shape, if a bool byte is neither 0 nor 1, or if `dtype` is
-    /// [`DType::String`].
+    /// [`TensorError`] if the length does not match the type and shape, if a bool byte is neither 0 nor 1, or if
+    /// `dtype` is [`DType::String`].
     pub fn of_bytes(
         dtype: DType,
         cell_dims: &'a [u32],

@@ -1,10 +1,10 @@
-//! Finding a good chunk length while writing.
+//! Finds a good chunk length during writing.
 
 use std::collections::VecDeque;
 
-/// Number of items for a score.
+/// The number of items for a score.
 const ITEMS: usize = 10;
-/// Number of chunks for a score.
+/// The number of chunks for a score.
 const CHUNKS: usize = 5;
 /// The increment of the length.
 const GROW: u32 = 2;
@@ -16,11 +16,11 @@ const TOLERANCE: f64 = 0.25;
 /// Facts about a chunk of an item, for an [`AutoTuner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkStatistic {
-    /// Key of the chunk.
+    /// The key of the chunk.
     pub key: u64,
-    /// Rows of the chunk, at least 1.
+    /// The number of rows in the chunk, at least 1.
     pub rows: u32,
-    /// Size of the chunk's message on the wire, in bytes.
+    /// The size of the chunk's message on the wire, in bytes.
     pub size_bytes: u64,
 }
 

@@ -19,7 +19,7 @@ pub enum CodecError {
     /// The data is too long for one payload.
     #[error("{codec} cannot encode {len} bytes in one payload; use shorter chunks")]
     TooLong { codec: Codec, len: u64 },
-    /// The list of string lengths ends early, or one of them is not a 32-bit varint.
+    /// The list of string lengths ends early, or a length is not a 32-bit varint.
     #[error("length of string {element} of {count} is truncated, or not a 32-bit varint")]
     StringLength { element: u64, count: u64 },
     /// The characters after the string lengths do not match the lengths.

@@ -51,7 +51,7 @@ pub fn validate(src: &[u8], count: u64) -> Result<u64, CodecError> {
 /// Decodes the `count` strings of a payload. They share one copy of the characters.
 ///
 /// # Errors
-/// Same as [`validate`]. All errors are detected before anything is allocated.
+/// The errors of [`validate`]. All errors are detected before anything is allocated.
 pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     let total = validate(src, count)?;
     let (mut lengths, characters) =

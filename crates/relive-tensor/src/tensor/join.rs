@@ -1,4 +1,4 @@
-//! Joining and reshaping tensors.
+//! Joins and reshapes tensors.
 
 use bytes::Bytes;
 

@@ -167,7 +167,7 @@ impl Tensor {
     /// Returns a copy of the elements.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor has elements of another type.
+    /// [`TensorError::DType`] if the tensor has elements with another type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         let mut values = vec![T::zeroed(); self.num_elements()];
@@ -178,8 +178,8 @@ impl Tensor {
     /// Returns the elements without a copy.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor has elements of another type; [`TensorError::Misaligned`] if the bytes are
-    /// not aligned for `T`, which happens for a part of a larger buffer.
+    /// [`TensorError::DType`] if the tensor has elements with another type; [`TensorError::Misaligned`] if the bytes
+    /// are not aligned for `T`, which happens for a part of a larger buffer.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         if bytes.is_empty() {
@@ -245,7 +245,7 @@ fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     at(range.start)..at(range.end)
 }
 
-/// Returns the number of elements of `shape`, checked against the limits of a tensor.
+/// Returns the number of elements of `shape`, checked against the limits for a tensor.
 fn element_count(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     if shape.rank() > MAX_RANK {
         return Err(TensorError::Rank { rank: shape.rank() });

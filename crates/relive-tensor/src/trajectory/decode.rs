@@ -32,7 +32,7 @@ impl Trajectory {
     /// Decodes one column.
     ///
     /// # Errors
-    /// Same as [`decode`](Self::decode); also if there is no such column.
+    /// The errors of [`decode`](Self::decode), or there is no such column.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, TrajectoryError> {
         let columns = self.num_columns();
         let column = self.column(index).ok_or(TrajectoryError::NoSuchColumn { column: index, columns })?;
@@ -51,7 +51,7 @@ struct Sources<'a> {
 
 #[derive(Clone, Default)]
 struct Source {
-    /// Number of slices that refer to the tensor.
+    /// The number of slices that refer to the tensor.
     uses: usize,
     /// The tensor, kept if more than one slice needs it.
     decoded: Option<Tensor>,

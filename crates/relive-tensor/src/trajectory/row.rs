@@ -39,7 +39,7 @@ pub struct RowLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RowColumn {
     layout: ColumnLayout,
-    /// Offset in bytes from the origin, for an item whose first row in the chunk is row 0.
+    /// The offset in bytes from the origin, for an item whose first row in the chunk is row 0.
     start: i64,
     /// Distance in bytes between consecutive rows of the chunk.
     stride: u32,
@@ -64,7 +64,7 @@ impl RowLayout {
         self.columns.iter().map(|column| &column.layout)
     }
 
-    /// Bytes of all columns.
+    /// Returns the bytes of all columns.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.bytes as usize).sum()
@@ -208,7 +208,7 @@ mod tests {
         Chunk::new(encode_chunk(key, range, columns, false, codec).unwrap()).unwrap()
     }
 
-    /// Columns of three rows each, of different sizes.
+    /// Returns columns with three rows each, which differ in size.
     fn columns() -> [Tensor; 3] {
         [
             Tensor::from_slice(&[0.1_f32, 7.2, -2.3, 3.4e9, 4.5, -5.6e-7], [3, 2]).unwrap(),
@@ -217,7 +217,8 @@ mod tests {
         ]
     }
 
-    /// An item of slices of chunks. Each column is a list of pieces: chunk, first row, number of rows and tensor.
+    /// Returns an item of slices of chunks. Each column is a list of pieces: chunk, first row, number of rows and
+    /// tensor.
     fn item(chunks: &[Chunk], columns: &[&[(u32, u32, u32, u32)]]) -> Trajectory {
         let mut builder = TrajectoryBuilder::new();
         for chunk in chunks {

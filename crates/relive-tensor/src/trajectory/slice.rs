@@ -11,9 +11,9 @@ pub struct Slice {
     pub chunk: u32,
     /// First row.
     pub offset: u32,
-    /// Number of rows, at least 1.
+    /// The number of rows, at least 1.
     pub length: u32,
-    /// Index of the tensor in the chunk.
+    /// The index of the tensor in the chunk.
     pub index: u32,
 }
 
@@ -21,7 +21,7 @@ pub struct Slice {
 /// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnSpan {
-    /// End of the column's slices, exclusive.
+    /// The end of the column's slices, exclusive.
     pub slices_end: u32,
     /// Whether to drop the leading dimension, which is then 1.
     pub squeeze: bool,
@@ -32,9 +32,9 @@ pub struct ColumnSpan {
 pub struct OnlySlice<'a> {
     /// The chunk.
     pub chunk: &'a Arc<Chunk>,
-    /// Its position in [`Trajectory::chunks`](super::Trajectory::chunks).
+    /// The chunk's position in [`Trajectory::chunks`](super::Trajectory::chunks).
     pub chunk_number: u32,
-    /// Index of the tensor in the chunk.
+    /// The index of the tensor in the chunk.
     pub index: usize,
     /// First row.
     pub offset: u32,

@@ -13,7 +13,7 @@ use crate::shape::Shape;
 /// The data of an item: for every column, slices of chunks to be concatenated.
 /// [`TrajectoryBuilder`](super::TrajectoryBuilder) creates it and checks that every slice exists.
 ///
-/// An item of one column and one slice needs no additional heap memory, and items of one builder share their slicing
+/// An item with one column and one slice needs no additional heap memory, and items of one builder share their slicing
 /// patterns.
 #[derive(Clone, Debug)]
 pub struct Trajectory {
@@ -147,7 +147,7 @@ impl<'a> Column<'a> {
         self.squeeze
     }
 
-    /// The slices to be concatenated, at least one.
+    /// Returns the slices to be concatenated, at least one.
     pub fn slices(&self) -> impl ExactSizeIterator<Item = Slice> + Clone + 'a {
         let first = self.first;
         self.slices.iter().map(move |slice| {
@@ -156,26 +156,26 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Number of rows of all slices together, before squeezing.
+    /// Returns the number of rows of all slices together, before squeezing.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.slices.iter().fold(0, |rows: u32, slice| rows.saturating_add(slice.length))
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         // A column without slices cannot be built, so the default is never returned.
         self.header().map_or(DType::UInt8, |header| header.dtype)
     }
 
-    /// Sizes of the dimensions of one row.
+    /// Returns the sizes of the dimensions of one row.
     #[must_use]
     pub fn cell_shape(&self) -> &'a [u32] {
         self.header().map(ColumnHeader::cell_dims).unwrap_or_default()
     }
 
-    /// Shape of the decoded column: `[rows, *cell]`, or the shape of the cell if the column is squeezed.
+    /// Returns the shape of the decoded column: `[rows, *cell]`, or the shape of the cell if the column is squeezed.
     #[must_use]
     pub fn shape(&self) -> Shape {
         if self.squeeze {
@@ -185,7 +185,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The chunk that contains a slice of this column.
+    /// Returns the chunk that contains a slice of this column.
     #[must_use]
     pub fn chunk_of(&self, slice: &Slice) -> Option<&'a Arc<Chunk>> {
         self.chunks.get(usize::try_from(slice.chunk).ok()?)
@@ -205,7 +205,7 @@ impl<'a> Column<'a> {
         self.chunk_of(slice)?.column(usize::try_from(slice.index).ok()?)
     }
 
-    /// Returns the header of the first slice's tensor. All slices agree in type and shape of a row.
+    /// Returns the header of the first slice's tensor. All slices agree in the type and shape of a row.
     pub(super) fn header(&self) -> Option<&'a ColumnHeader> {
         self.header_of(&self.slices().next()?)
     }

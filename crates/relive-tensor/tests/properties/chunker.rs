@@ -11,7 +11,7 @@ use relive_tensor::{
 
 use crate::strategies::{dtypes, tensor_of};
 
-/// A chunker of one column.
+/// Returns a chunker of one column.
 fn chunker(max_chunk_length: u32) -> Chunker {
     chunker_of(1, ChunkLength::constant(max_chunk_length, 100).expect("valid"), false)
 }
@@ -57,7 +57,7 @@ impl ChunkSink for ChunkerOutput {
 }
 
 impl ChunkerOutput {
-    /// The row at a location: as it was cut, and as it is decoded.
+    /// Returns the row at a location: as it was cut, and as it is decoded.
     fn rows(&self, placed: &PlacedRows, row: u32) -> [Tensor; 2] {
         let (_, tensors, chunk) = &self.chunks[&placed.chunk_key];
         let index = placed.index as usize;

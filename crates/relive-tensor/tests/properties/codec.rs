@@ -13,7 +13,7 @@ fn snap_decodes(block: &[u8], len: usize) -> bool {
     snap::raw::Decoder::new().decompress(block, &mut out) == Ok(len)
 }
 
-/// A naive Snappy decoder that follows the format's description, for blocks without the leading length.
+/// Returns a naive Snappy decoder that follows the format's description, for blocks without the leading length.
 fn naive_snappy(mut src: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while let Some((&tag, after)) = src.split_first() {
@@ -43,7 +43,7 @@ fn naive_snappy(mut src: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Elements of all kinds, mostly valid, so that walks are long.
+/// Returns elements of all kinds, mostly valid, so that walks are long.
 fn snappy_elements() -> impl Strategy<Value = Vec<u8>> {
     let literal = vec(any::<u8>(), 1..70).prop_flat_map(|text| {
         let len = u32::try_from(text.len() - 1).expect("short");

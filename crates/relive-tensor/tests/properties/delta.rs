@@ -6,7 +6,7 @@ use relive_tensor::codec::delta;
 
 use crate::strategies::batches;
 
-/// The elements of an integer tensor as wide numbers.
+/// Returns the elements of an integer tensor as wide numbers.
 fn numbers(bytes: &[u8], size: usize) -> Vec<u128> {
     let number = |element: &[u8]| element.iter().rev().fold(0, |n, &byte| n << 8 | u128::from(byte));
     bytes.chunks(size).map(number).collect()

@@ -16,7 +16,7 @@ pub(crate) fn codecs() -> impl Strategy<Value = Codec> {
     proptest::sample::select(Codec::ALL.to_vec())
 }
 
-/// Bytes with and without repetitions, so that literals and copies both occur.
+/// Returns bytes with and without repetitions, so that literals and copies both occur.
 pub(crate) fn data() -> impl Strategy<Value = Vec<u8>> {
     let runs = vec((any::<u8>(), 1..80_usize), 0..40).prop_map(|runs| {
         runs.iter().flat_map(|&(byte, len)| std::iter::repeat_n(byte, len)).collect::<Vec<_>>()
@@ -25,7 +25,7 @@ pub(crate) fn data() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..600), runs, repeated]
 }
 
-/// Any tensor of the given type and shape.
+/// Returns any tensor with the given type and shape.
 pub(crate) fn tensor_of(dtype: DType, shape: Shape) -> BoxedStrategy<Tensor> {
     let count = usize::try_from(shape.num_elements().expect("small shapes")).expect("small shapes");
     let Some(size) = dtype.size_bytes() else {
@@ -51,7 +51,7 @@ pub(crate) fn batches() -> impl Strategy<Value = Tensor> {
     (dtypes(), shapes).prop_flat_map(|(dtype, shape)| tensor_of(dtype, shape))
 }
 
-/// A chunk of the given columns.
+/// Returns a chunk of the given columns.
 pub(crate) fn chunk(key: u64, columns: &[Tensor], delta: bool, codec: Codec) -> Arc<Chunk> {
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: true };
     let parts = encode_chunk(key, range, columns, delta, codec).expect("small columns");

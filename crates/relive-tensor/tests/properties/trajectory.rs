@@ -13,14 +13,14 @@ use crate::strategies::{chunk, codecs, dtypes, tensor_of};
 /// The requested slices of a column, to be clamped to the rows of the chunks, and whether to squeeze it.
 type RequestedSlices = (Vec<(usize, u32, u32)>, bool);
 
-/// Tensors of one type and row shape but differing numbers of rows.
+/// Returns tensors of one type and row shape but differing numbers of rows.
 fn sources() -> impl Strategy<Value = Vec<Tensor>> {
     (dtypes(), vec(0..3_u32, 0..3), vec(1..6_u32, 1..5)).prop_flat_map(|(dtype, cell, rows)| {
         rows.into_iter().map(|rows| tensor_of(dtype, Shape::batched(rows, &cell))).collect::<Vec<_>>()
     })
 }
 
-/// A trajectory over the sources, and the tensors that it must decode to.
+/// Returns a trajectory over the sources, and the tensors that it must decode to.
 fn trajectory(
     sources: &[Tensor],
     per_chunk: usize,
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// A chunk of consecutive numbers from 0 on.
+/// Returns a chunk of consecutive numbers from 0 on.
 fn numbers(key: u64, rows: i32) -> Arc<Chunk> {
     let values: Vec<_> = (0..rows).collect();
     let tensor = Tensor::from_slice(&values, [u32::try_from(rows).expect("not negative")]).expect("as many");
@@ -108,7 +108,7 @@ fn slice(chunk: u32, offset: u32, length: u32, index: u32) -> Slice {
     Slice { chunk, offset, length, index }
 }
 
-/// The error for one column of the given slices over a chunk of three rows with key 5.
+/// Returns the error for one column of the given slices over a chunk with three rows and key 5.
 fn refusal(squeeze: bool, slices: &[Slice]) -> TrajectoryError {
     let mut builder = TrajectoryBuilder::new();
     builder.chunk(numbers(5, 3));

@@ -6,7 +6,7 @@ use relive_table::{Select, SelectorKind, Slot};
 
 use super::NaiveSelector;
 
-/// Every kind of selector, including extreme exponents.
+/// Returns every kind of selector, including extreme exponents.
 pub fn kinds() -> Vec<SelectorKind> {
     let exponents = [0.0, 0.6, 1.0, 3.0, -1.5];
     let prioritized = exponents.map(|exponent| SelectorKind::Prioritized { exponent });

@@ -75,7 +75,7 @@ impl NaiveSelector {
         self.picked.retain(|picked| *picked != id);
     }
 
-    /// The probability that each member is picked next, in insertion order.
+    /// Returns the probability that each member is picked next, in insertion order.
     pub fn probabilities(&self) -> Vec<(u64, f64)> {
         let only = |best: Option<&Member>| best.map(|member| (member.id, 1.0)).into_iter().collect();
         match self.kind {

@@ -93,7 +93,7 @@ fn changes() -> impl Strategy<Value = TableChange> {
     ]
 }
 
-/// Histories of up to 120 operations over a few keys, so that keys recur.
+/// Returns histories of up to 120 operations over a few keys, so that keys recur.
 pub fn histories() -> impl Strategy<Value = Vec<Op>> {
     vec(ops(), 1..120)
 }
@@ -155,7 +155,7 @@ fn step(
 ) -> Vec<Sampled> {
     let mut sampled = Vec::new();
     match *op {
-        // A blocked insert waits outside of the table.
+        // A blocked insert waits outside the table.
         Op::Insert { .. } if !model.can_insert(1) => {}
         Op::Insert { key, priority, times_sampled, ref chunks } => {
             let chunks: Vec<_> =

@@ -131,7 +131,7 @@ impl NaiveTable {
             || self.config.max_bytes.is_some_and(|limit| self.bytes() > limit)
     }
 
-    /// Bytes of all chunks, each counted once.
+    /// Returns the bytes of all chunks, each counted once.
     fn bytes(&self) -> u64 {
         self.chunks().values().map(|(_, size)| size).sum()
     }
@@ -170,7 +170,7 @@ impl NaiveTable {
         }
     }
 
-    /// Replays a change of a priority; `None` is a refusal.
+    /// Replays a change to a priority; `None` is a refusal.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -226,7 +226,7 @@ impl NaiveTable {
         self.chunks().values().map(|(episode, _)| *episode).collect()
     }
 
-    /// Replays a change of the rules that was made or refused, and the evictions that it caused.
+    /// Replays a change to the rules that was made or refused, and the evictions that it caused.
     ///
     /// # Panics
     /// If the outcome is wrong, or different items should have been evicted.
@@ -241,7 +241,7 @@ impl NaiveTable {
         }
     }
 
-    /// The keys of all items.
+    /// Returns the keys of all items.
     pub fn keys(&self) -> Vec<u64> {
         self.items.iter().map(|item| item.key).collect()
     }

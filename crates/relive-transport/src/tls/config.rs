@@ -135,7 +135,7 @@ impl ServerTls {
     /// Like [`new`](Self::new), but with the clients' authorities, if any, in a file.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new); also if the file cannot be read.
+    /// The errors of [`new`](Self::new), or the file cannot be read.
     pub fn with_files(identity: Identity, client_authorities: Option<&Path>) -> Result<Self, TlsError> {
         let Some(path) = client_authorities else { return Self::new(identity, None) };
         Self::new(identity, Some(&file(path)?)).map_err(in_file(path))
@@ -148,7 +148,7 @@ pub struct ClientTls {
     pub(super) http2: Arc<ClientConfig>,
     pub(super) bulk: Arc<ClientConfig>,
     pub(super) certificate_requested: CertificateRequested,
-    /// The name that the server's certificate must have, if it is not the one in the address.
+    /// The name that the server's certificate must have, if that name is not in the address.
     name: Option<ServerName<'static>>,
 }
 
@@ -184,7 +184,7 @@ impl ClientTls {
     /// Like [`new`](Self::new), but with the authorities in a file.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new); also if the file cannot be read.
+    /// The errors of [`new`](Self::new), or the file cannot be read.
     pub fn with_files(authorities: Option<&Path>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let Some(path) = authorities else { return Self::new(None, identity) };
         Self::new(Some(&file(path)?), identity).map_err(in_file(path))

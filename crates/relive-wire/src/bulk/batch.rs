@@ -12,9 +12,9 @@ use crate::{WireError, dtype};
 /// The layout of a batch's data. All ranges are within the data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchView {
-    /// Number of samples, at least one.
+    /// The number of samples, at least one.
     pub samples: usize,
-    /// Bytes of the data.
+    /// The number of bytes of the data.
     pub data_bytes: usize,
     /// Its columns.
     pub columns: Vec<ColumnView>,

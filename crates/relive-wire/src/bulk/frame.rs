@@ -2,7 +2,7 @@
 
 use crate::limits::{MAX_BULK_BODY_BYTES, MAX_BULK_HEAD_BYTES};
 
-/// Bytes of a header.
+/// The number of bytes in a header.
 pub const HEADER_BYTES: usize = 16;
 
 /// The kind of a frame.

@@ -1,6 +1,6 @@
-//! The beginning of a connection of the bulk path.
+//! The beginning of a connection on the bulk path.
 
-/// The first bytes of a connection of the bulk path, with its version. They differ from HTTP/2 and from every other
+/// The first bytes of a connection on the bulk path, with its version. They differ from HTTP/2 and from every other
 /// version. If a server is replaced by another version, its old clients are therefore refused, and negotiate again.
 pub const MAGIC: &[u8; 8] = b"RELIVE2\n";
 

@@ -13,7 +13,7 @@ pub struct BatchInfo {
     pub probability: f64,
     /// Its priority.
     pub priority: f64,
-    /// Number of items in the table at that moment.
+    /// The number of items in the table at that moment.
     pub table_size: u64,
     /// When it was inserted, in nanoseconds since 1970.
     pub inserted_at: i64,

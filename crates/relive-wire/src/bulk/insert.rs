@@ -1,4 +1,4 @@
-//! Encoding of insert frames.
+//! Encodes insert frames.
 
 use bytes::Bytes;
 use prost::Message;
@@ -26,7 +26,7 @@ impl InsertFrame {
     /// Builds the frame of `request`, and takes ownership of its chunks.
     ///
     /// # Errors
-    /// The request exceeds the limit of a frame.
+    /// The request exceeds the limit for a frame.
     pub fn fill(&mut self, mut request: InsertItems) -> Result<(), FrameError> {
         self.copied.clear();
         self.large.clear();

@@ -1,4 +1,4 @@
-//! Reassembles samples from the messages of a response stream, which are parsed in place.
+//! Reassembles samples from the messages on a response stream, which are parsed in place.
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ pub struct ReceivedSlice<N> {
     pub offset: N,
     /// Number of rows.
     pub length: N,
-    /// Index of the tensor in the chunk.
+    /// The index of the tensor in the chunk.
     pub index: N,
 }
 

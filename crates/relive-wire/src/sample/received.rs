@@ -31,7 +31,7 @@ pub struct ReceivedInfo {
     pub times_sampled: i32,
     /// The probability with which it was sampled.
     pub probability: f64,
-    /// Number of items in the table.
+    /// The number of items in the table.
     pub table_size: i64,
     /// Whether the rate limiter held the sample back.
     pub rate_limited: bool,

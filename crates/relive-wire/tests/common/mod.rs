@@ -1,4 +1,4 @@
-//! Recorded requests of the real dm-reverb client; see `fixtures/README.md`.
+//! Recorded requests from the real dm-reverb client; see `fixtures/README.md`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use relive_tensor::{Chunk, Trajectory};
 use relive_wire::reverb::{InsertStreamRequest, PrioritizedItem};
 use relive_wire::{Message, chunk, item};
 
-/// The messages of a fixture: each is preceded by its length in four bytes.
+/// Returns the messages of a fixture: each is preceded by its length in four bytes.
 pub fn recorded<M: Message + Default>(name: &str) -> Vec<M> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

@@ -34,7 +34,7 @@ pub(crate) struct Encoder {
 pub(crate) enum ChunkForm {
     /// Messages for a server.
     Messages,
-    /// Chunks that tables of this process share, counted in their ledger.
+    /// Chunks that tables in this process share, counted in their ledger.
     Shared(Arc<Ledger>),
 }
 
@@ -92,8 +92,8 @@ impl Encoder {
 }
 
 impl ChunkForm {
-    /// The encoding of uncompressed columns. Messages may reach readers that only support Snappy; tables of this
-    /// process recode chunks for them.
+    /// Returns the encoding of uncompressed columns. Messages may reach readers that only support Snappy; tables in
+    /// this process recode chunks for them.
     fn plain(&self) -> Encoding {
         match self {
             ChunkForm::Messages => Encoding::Stored,
@@ -120,7 +120,7 @@ fn choose(
 }
 
 impl EncodedChunk {
-    /// The number of bytes that are sent or stored.
+    /// Returns the number of bytes that are sent or stored.
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
             EncodedChunk::Message(message) => message.len(),
@@ -130,7 +130,7 @@ impl EncodedChunk {
 }
 
 /// The largest number of chunks stored uncompressed between two attempts, after repeated failures. An attempt costs
-/// several times as much as storing a chunk uncompressed, but a change of a column's content should be detected soon.
+/// several times as much as storing a chunk uncompressed, but a change to a column's content should be detected soon.
 const MAX_PAUSE: u32 = 64;
 
 /// Tracks whether attempts to compress paid off. Pauses between attempts grow as long as they do not.

@@ -25,14 +25,14 @@ pub(crate) struct ChunkSlot {
     /// Holds the rows until the chunk is cut. When a chunk is cut, the chunker is locked before the rows leave it and
     /// until the slot is filled.
     chunker: Arc<Mutex<Chunker>>,
-    /// Number of history cells, columns and queued items that may still need the server to hold the chunk for the
+    /// The number of history cells, columns and queued items that may still need the server to hold the chunk for the
     /// stream.
     needed: AtomicU32,
-    /// Number of items, queued or unconfirmed, that refer to the chunk.
+    /// The number of items, queued or unconfirmed, that refer to the chunk.
     pending_items: AtomicU32,
     /// The stream on which the chunk was sent last.
     sent_on: AtomicU64,
-    /// Bytes that the outbox currently counts for the chunk.
+    /// The number of bytes that the outbox currently counts for the chunk.
     counted_bytes: AtomicUsize,
 }
 
@@ -80,7 +80,7 @@ impl ChunkSlot {
         self.content.get().is_some()
     }
 
-    /// The encoded `ChunkData`, once the chunk is cut.
+    /// Returns the encoded `ChunkData`, once the chunk is cut.
     pub(crate) fn message(&self) -> Option<&Bytes> {
         match &self.content.get()?.encoded {
             EncodedChunk::Message(message) => Some(message),
@@ -88,7 +88,7 @@ impl ChunkSlot {
         }
     }
 
-    /// The chunk that is shared with tables of this process, once it is cut.
+    /// Returns the chunk that is shared with tables in this process, once it is cut.
     pub(crate) fn shared(&self) -> Option<&Arc<Chunk>> {
         match &self.content.get()?.encoded {
             EncodedChunk::Message(_) => None,
@@ -106,7 +106,7 @@ impl ChunkSlot {
         let _ = self.content.set(Content { encoded, rows });
     }
 
-    /// The statistic for the tuner of chunk lengths, once the chunk is cut.
+    /// Returns the statistic for the tuner of chunk lengths, once the chunk is cut.
     pub(crate) fn statistic(&self) -> Option<ChunkStatistic> {
         self.content.get().map(|content| ChunkStatistic {
             key: self.key,
@@ -150,7 +150,7 @@ impl ChunkSlot {
         self.pending_items.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts one more item. Returns whether it is the first.
+    /// Counts one more item. Returns whether this is the chunk's first item.
     pub(crate) fn add_pending_item(&self) -> bool {
         self.pending_items.fetch_add(1, Ordering::Relaxed) == 0
     }
@@ -218,7 +218,7 @@ impl ChunkRef {
         &self.slot
     }
 
-    /// The index of the tensor in the chunk.
+    /// Returns the index of the tensor in the chunk.
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     impl ChunkSlot {
-        /// A slot with a chunk that never has rows.
+        /// Returns a slot with a chunk that never has rows.
         pub(crate) fn unfilled(key: u64) -> ChunkSlot {
             let length = ChunkLength::constant(1, 1).expect("both are 1");
             let chunker = Chunker::new(length, false).expect("the length is valid");

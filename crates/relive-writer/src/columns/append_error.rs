@@ -11,10 +11,10 @@ use thiserror::Error;
 #[error("column {column} (path {path:?}) {fault}")]
 #[non_exhaustive]
 pub struct AppendMismatch {
-    /// Number of the column, in the order of first appearance; in a [`StructuredWriter`](crate::StructuredWriter), the
-    /// number of the leaf in the flattened step.
+    /// The number of the column, in the order of first appearance; in a [`StructuredWriter`](crate::StructuredWriter),
+    /// the number of the leaf in the flattened step.
     pub column: usize,
-    /// Path of the column in the step, joined by `/`.
+    /// The path of the column in the step, joined by `/`.
     pub path: String,
     /// The fault.
     pub fault: AppendFault,
@@ -50,13 +50,13 @@ pub enum AppendFault {
     /// More dimensions than a chunk can hold.
     #[error("has {rank} dimensions, but must have fewer than {MAX_RANK}")]
     Rank {
-        /// Dimensions of the value.
+        /// The number of dimensions of the value.
         rank: usize,
     },
     /// More bytes than a chunk can hold.
     #[error("has {size_bytes} bytes in one step; the limit is {MAX_CELL_BYTES}")]
     Size {
-        /// Bytes of the value.
+        /// The number of bytes of the value.
         size_bytes: u64,
     },
     /// A sequence without a leading dimension.
@@ -67,7 +67,7 @@ pub enum AppendFault {
         "has {got} steps, but other columns have {expected}; all columns of a sequence must have the same length"
     )]
     Steps {
-        /// Steps of this column.
+        /// The number of steps of this column.
         got: u32,
         /// The number of steps of the first column.
         expected: u32,

@@ -12,9 +12,9 @@ use crate::chunks::ChunkRef;
 pub(crate) struct KeptCells {
     stretches: VecDeque<Stretch>,
     kept: u64,
-    /// Number of cells that were ever appended to the column.
+    /// The number of cells that were ever appended to the column.
     appended: u64,
-    /// Position of the column's first cell since the history was cleared.
+    /// The position of the column's first cell since the history was cleared.
     first: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ struct Stretch {
     start: u64,
     length: u32,
     chunk: ChunkRef,
-    /// Row of the first cell in its chunk.
+    /// The row of the first cell in its chunk.
     offset: u32,
 }
 

@@ -33,9 +33,9 @@ pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u
 pub(crate) struct CellSpec {
     /// The writer that the column belongs to.
     pub(crate) writer_id: u64,
-    /// Its number in that writer.
+    /// The column's number in that writer.
     pub(crate) index: usize,
-    /// Path of the column in the step, joined by `/`.
+    /// The path of the column in the step, joined by `/`.
     pub(crate) path: Arc<str>,
     pub(crate) dtype: DType,
     pub(crate) shape: Shape,
@@ -106,8 +106,8 @@ impl Column {
     /// The parts may be of different columns of one writer if their types and cell shapes are equal.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, parts of several writers, parts of different types or shapes, and more than
-    /// one step to squeeze.
+    /// `InvalidArgument` for an empty list, parts from several writers, parts with different types or shapes, and more
+    /// than one step to squeeze.
     pub fn concat(parts: &[Column], squeeze: bool) -> Result<Column> {
         let Some(first) = parts.first() else {
             return Err(Error::invalid("a column needs at least one step"));

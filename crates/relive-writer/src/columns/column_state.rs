@@ -34,7 +34,7 @@ pub(crate) struct Membership {
 pub(crate) struct ColumnName {
     /// The number that callers use.
     pub(crate) number: usize,
-    /// Its path in the step.
+    /// The column's path in the step.
     pub(crate) path: Arc<str>,
 }
 
@@ -109,7 +109,7 @@ impl ColumnState {
         self.name.check_size(rows)
     }
 
-    /// Records type and shape from the first value.
+    /// Records the type and shape from the first value.
     pub(crate) fn learn(&mut self, writer_id: u64, index: usize, rows: &Rows<'_>) {
         if self.spec.is_none() {
             let (dtype, shape) = (rows.dtype(), Shape::from(rows.cell_dims()));

@@ -42,10 +42,10 @@ pub(crate) struct ChunkGroup {
     /// The chunk that rows are being added to. Its slot is not filled yet.
     open: Option<ChunkRef>,
     length: ChunkLength,
-    /// Its columns, by their numbers in the writer.
+    /// The group's columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
     compressibilities: SmallVec<[Compressibility; 1]>,
-    /// Bytes of one step of the group's columns; `None` if no other column may join.
+    /// The number of bytes in one step of the group's columns; `None` if no other column may join.
     shared_bytes: Option<u64>,
 }
 
@@ -114,17 +114,17 @@ impl ChunkGroup {
         sink.result
     }
 
-    /// The chunk that is being filled.
+    /// Returns the chunk that is being filled.
     pub(crate) fn open(&self) -> Option<&Arc<ChunkSlot>> {
         self.open.as_ref().map(ChunkRef::slot)
     }
 
-    /// Returns the number of rows of a column that are buffered.
+    /// Returns the number of buffered rows of a column.
     pub(crate) fn buffered_rows(&self, place: usize) -> u32 {
         self.lock().buffered_rows(place)
     }
 
-    /// Records that items were created. Returns whether any of them needs the open chunk.
+    /// Records that items were created. Returns whether any of these items needs the open chunk.
     pub(crate) fn note_items(&self) -> bool {
         let is_awaited = self.open().is_some_and(|slot| slot.has_pending_items());
         self.lock().note_items(is_awaited)

@@ -66,7 +66,7 @@ impl Recorder {
         &self.columns
     }
 
-    /// Returns the total size in bytes of the history's chunks that no table of this process holds.
+    /// Returns the total size in bytes of the history's chunks that no table in this process holds.
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());

@@ -107,7 +107,7 @@ struct ColumnEnd {
 /// Consecutive rows of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CellRun {
-    /// Position in the item's list of chunks.
+    /// The position in the item's list of chunks.
     chunk: u32,
     /// The index of the tensor in the chunk.
     index: u32,
@@ -145,7 +145,7 @@ impl PendingItem {
         self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }
 
-    /// The slices of each column, and whether it is squeezed.
+    /// Returns the slices of each column, and whether it is squeezed.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (&[CellRun], bool)> {
         let mut start = 0;
         self.columns.iter().map(move |column| {
@@ -178,7 +178,7 @@ impl PendingItem {
     }
 }
 
-/// The distinct chunks of `items` that are not cut.
+/// Returns the distinct chunks of `items` that are not cut.
 pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Vec<Arc<ChunkSlot>> {
     let mut uncut: Vec<Arc<ChunkSlot>> = Vec::new();
     for chunk in items.flat_map(PendingItem::chunks).filter(|chunk| !chunk.is_cut()) {
@@ -190,7 +190,7 @@ pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> 
 }
 
 impl PendingItem {
-    /// Builds the item for a table of this process. `builder` reuses state from earlier items. All chunks must be cut
+    /// Builds the item for a table in this process. `builder` reuses state from earlier items. All chunks must be cut
     /// and shared.
     pub(crate) fn to_new_item(&self, builder: &mut TrajectoryBuilder) -> Result<NewItem> {
         builder.clear();
@@ -317,7 +317,7 @@ mod tests {
     use crate::columns::Recorder;
     use crate::history::{ColumnHistory, History};
 
-    /// A request for steps of a column with `len` steps.
+    /// A request for steps from a column that has `len` steps.
     #[derive(Debug, Clone)]
     enum StepSelection {
         Rows(Vec<i64>),
@@ -334,7 +334,7 @@ mod tests {
             }
         }
 
-        /// The naive model: positions in a list of `len` values; `None` if one of the values is not kept.
+        /// Returns the naive model: positions in a list of `len` values; `None` if one of the values is not kept.
         fn expected(&self, len: i64, kept: i64) -> Option<Vec<i64>> {
             let absolute = |at: i64| if at < 0 { at + len } else { at };
             let positions: Vec<i64> = match self {
@@ -371,7 +371,7 @@ mod tests {
         recorder
     }
 
-    /// The data that a reader of the item gets for its only column.
+    /// Returns the data that a reader of the item gets for its only column.
     fn read(item: &PendingItem) -> Tensor {
         let chunks: Vec<Arc<Chunk>> = item
             .chunks()

@@ -27,7 +27,7 @@ pub(crate) struct Outbox {
     in_flight: InFlight,
     /// Chunks that the server holds for the current stream.
     held: Vec<Arc<ChunkSlot>>,
-    /// Number of the current stream; the first is 1.
+    /// The number of the current stream; the first is 1.
     stream: u64,
     pending_bytes: usize,
 }
@@ -114,7 +114,7 @@ impl Outbox {
         self.stream
     }
 
-    /// Returns the next request of the current stream; `None` while the oldest item waits for a chunk to be cut.
+    /// Returns the next request for the current stream; `None` while the oldest item waits for a chunk to be cut.
     pub(crate) fn next_request<R: Request>(&mut self) -> Option<R> {
         let mut request = R::default();
         let (mut bytes, mut chunks, mut items) = (0, 0, 0);
@@ -141,7 +141,7 @@ impl Outbox {
         (chunks + items > 0).then_some(request)
     }
 
-    /// Adds those chunks of the oldest item that have not been sent yet. Returns whether all of them fit.
+    /// Adds those chunks of the oldest item that have not been sent yet. Returns whether all of these chunks fit.
     fn add_chunks(&mut self, request: &mut impl Request, bytes: &mut usize) -> bool {
         let Some(item) = self.queue.front() else { return false };
         for chunk in item.chunks() {

@@ -42,7 +42,7 @@ impl Destination {
         Destination::Many { fleet, silent: HashMap::new() }
     }
 
-    /// The backend, if it is one server.
+    /// Returns the backend, if the destination is a single server.
     pub(super) fn backend(&self) -> Option<&Backend> {
         match self {
             Destination::One { backend, .. } => Some(backend),

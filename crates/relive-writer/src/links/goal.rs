@@ -26,7 +26,7 @@ pub(crate) struct Limits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) items: usize,
-    /// Number of unconfirmed items that have not been sent yet.
+    /// The number of unconfirmed items that have not been sent yet.
     pub(crate) queued: usize,
     pub(crate) bytes: usize,
 }
@@ -107,7 +107,7 @@ impl Goal {
     }
 }
 
-/// The error of every call after the writer was closed.
+/// Returns the error of every call after the writer was closed.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "TrajectoryWriter::Close has been called.")
 }

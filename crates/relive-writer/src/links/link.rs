@@ -35,7 +35,7 @@ pub(crate) enum Link {
         runtime: Handle,
         task: JoinHandle<()>,
     },
-    /// A link to tables of this process: the calls that create items also insert them.
+    /// A link to tables in this process: the calls that create items also insert them.
     Local(Box<LocalLink>),
 }
 
@@ -77,7 +77,7 @@ impl Link {
     }
 
     /// Returns whether items may be pushed now without waiting. `own_bytes` is the size of the writer's chunks that are
-    /// in no table of this process.
+    /// in no table in this process.
     pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),

@@ -1,4 +1,4 @@
-//! Inserting items into tables of this process.
+//! Inserts items into tables in this process.
 //!
 //! There is no task: the call that creates an item, or that cuts the chunk that an item waits for, inserts the item. If
 //! the rate limiter holds an insert back, the table performs it when its turn comes, and reports it through
@@ -60,7 +60,7 @@ struct Unsettled {
     queue: VecDeque<PendingItem>,
     /// Items with inserts that wait in their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
-    /// Bytes of the chunks and messages of queued and deferred items. A chunk counts once.
+    /// The number of bytes of the chunks and messages of queued and deferred items. A chunk counts once.
     pending_bytes: usize,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,

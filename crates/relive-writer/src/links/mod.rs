@@ -1,7 +1,7 @@
-//! Links carry items from a writer to their tables: over a stream to a server, or by calls into tables of this process.
+//! Links carry items from a writer to their tables: over a stream to a server, or by calls into tables in this process.
 //!
 //! For a server, the writer and the task that keeps a stream open share a [`RemoteLink`](remote::RemoteLink). The task
-//! opens and reopens streams and receives confirmations. For tables of this process, the writer's own calls insert the
+//! opens and reopens streams and receives confirmations. For tables in this process, the writer's own calls insert the
 //! items.
 
 mod bulk;

@@ -27,7 +27,8 @@ const LINGER_BYTES: usize = 16 << 10;
 pub(crate) struct RemoteLink {
     limits: Limits,
     state: Mutex<Queue>,
-    /// Notifies the writer of progress. There is at most one waiter, because writers are used through `&mut`.
+    /// Notifies the writer when there is progress. There is at most one waiter, because writers are used through
+    /// `&mut`.
     progress: Notify,
     /// Notifies the stream task of work.
     work: Notify,
@@ -45,7 +46,7 @@ struct Queue {
     idle_stream: Option<Waker>,
     /// Whether the idle stream checks the queue again within a millisecond, without being woken.
     lingering: bool,
-    /// Number of reasons not to send yet.
+    /// The number of reasons not to send yet.
     holds: usize,
     waiting_for: Option<Goal>,
     /// How many items the server has confirmed.
@@ -246,8 +247,8 @@ impl RemoteLink {
         state.outbox.start_stream()
     }
 
-    /// Returns the next request of stream number `stream`; `None` ends it. With `lingering`, the caller polls again
-    /// within a millisecond, or earlier if it is woken.
+    /// Returns the next request for the stream with number `stream`; `None` ends it. With `lingering`, the caller polls
+    /// again within a millisecond, or earlier if it is woken.
     pub(crate) fn poll_request<R: Request>(
         &self,
         stream: u64,

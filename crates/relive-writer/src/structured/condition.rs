@@ -48,7 +48,7 @@ pub(crate) enum Operand {
     IsEndEpisode,
     /// The newest value of a column: one integer or bool. In a step without this value, the condition does not hold.
     Data {
-        /// Number of the column in the flattened step.
+        /// The number of the column in the flattened step.
         source: u32,
     },
 }

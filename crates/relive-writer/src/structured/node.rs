@@ -39,7 +39,7 @@ impl PatternNode {
         matches!(self.steps, Steps::One { .. })
     }
 
-    /// The ages of the selected steps, oldest first; 1 is the newest step.
+    /// Returns the ages of the selected steps, oldest first; 1 is the newest step.
     pub(crate) fn ages(&self) -> impl Iterator<Item = u32> + use<> {
         let (first, stop, stride) = match self.steps {
             Steps::One { age } => (age, age - 1, 1),
@@ -61,7 +61,7 @@ impl SourceColumn {
         SourceColumn(source)
     }
 
-    /// Number of the column in the flattened step.
+    /// Returns the number of the column in the flattened step.
     pub fn source(self) -> u32 {
         self.0
     }

@@ -20,7 +20,7 @@ use crate::columns::{Column, Runs, push_run};
 use crate::trajectory::TrajectoryWriter;
 use crate::trajectory::TrajectoryWriterOptions;
 
-/// Options of a [`StructuredWriter`](crate::StructuredWriter).
+/// Options for a [`StructuredWriter`](crate::StructuredWriter).
 #[derive(Debug, Clone, Copy)]
 pub struct StructuredWriterOptions {
     pub(crate) codec: Option<Codec>,
@@ -85,8 +85,8 @@ impl StructuredWriterOptions {
 ///
 /// # When patterns apply
 ///
-/// The writer tries the patterns in order after every append, including partial ones, and once more when the episode
-/// ends. Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
+/// The writer tries the patterns in order after every append, including partial ones, and again when the episode ends.
+/// Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ impl StructuredWriter {
         })
     }
 
-    /// Appends one step and creates the items that are due. Waits first while the limit of unconfirmed items is
+    /// Appends one step and creates the items that are due. Waits first while the limit on unconfirmed items is
     /// reached.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl StructuredWriter {
     /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// Same as [`append`](Self::append); also `FailedPrecondition` if a leaf was already set in this step.
+    /// The errors of [`append`](Self::append), and `FailedPrecondition` if a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, true)
@@ -174,7 +174,7 @@ impl StructuredWriter {
     /// [`make_way`](Self::make_way) waits for room.
     ///
     /// # Errors
-    /// Same as [`append`](Self::append), except `Timeout`.
+    /// The errors of [`append`](Self::append), except `Timeout`.
     pub fn try_append(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, false)
     }
@@ -182,7 +182,7 @@ impl StructuredWriter {
     /// Like [`append_partial`](Self::append_partial), but does not wait; see [`try_append`](Self::try_append).
     ///
     /// # Errors
-    /// Same as [`append_partial`](Self::append_partial), except `Timeout`.
+    /// The errors of [`append_partial`](Self::append_partial), except `Timeout`.
     pub fn try_append_partial(&mut self, step: &Nest<Tensor>) -> Result<bool> {
         self.try_append_part(step, true)
     }
@@ -359,7 +359,7 @@ impl StructuredWriter {
     /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
-    /// Same as [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
+    /// The errors of [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
         if let Some(step) = steps.checked_sub(1) {

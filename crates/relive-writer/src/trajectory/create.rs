@@ -76,11 +76,11 @@ impl<'a> Windows<'a> {
 
 impl TrajectoryWriter {
     /// Creates an item for `table` from `trajectory` and returns its key. `trajectory` is a column, or an array, vector
-    /// or nest of columns, of this writer's history. Waits while the limit of unconfirmed items is reached.
+    /// or nest of columns, of this writer's history. Waits while the limit on unconfirmed items is reached.
     ///
     /// # Errors
-    /// * `InvalidArgument` for no columns, columns of another writer and a NaN priority. If items are validated, also
-    ///   for columns that the table's signature does not allow, or with
+    /// * `InvalidArgument` for no columns, columns from another writer, and a NaN priority. If items are validated,
+    ///   also for columns that the table's signature does not allow, or with
     ///   [names](crate::TrajectoryWriterOptions::check_names) that differ from the names of the table's signature or
     ///   first writer.
     /// * `NotFound` for an unknown table.
@@ -106,7 +106,7 @@ impl TrajectoryWriter {
     /// signature.
     ///
     /// # Errors
-    /// Same as [`create_item`](Self::create_item), except `Timeout`.
+    /// The errors of [`create_item`](Self::create_item), except `Timeout`.
     pub fn try_create_item(
         &mut self,
         table: &str,
@@ -153,8 +153,8 @@ impl TrajectoryWriter {
     /// their keys. Creates all items or none. Together, they count as one item toward the writer's limits.
     ///
     /// # Errors
-    /// Same as [`create_item`](Self::create_item); also `InvalidArgument` if the numbers of priorities and trajectories
-    /// differ.
+    /// The errors of [`create_item`](Self::create_item), and `InvalidArgument` if the numbers of priorities and
+    /// trajectories differ.
     pub async fn create_items(
         &mut self,
         table: &str,
@@ -172,7 +172,7 @@ impl TrajectoryWriter {
     /// Like [`create_items`](Self::create_items), but does not wait; see [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// Same as [`create_items`](Self::create_items), except `Timeout`.
+    /// The errors of [`create_items`](Self::create_items), except `Timeout`.
     pub fn try_create_items(
         &mut self,
         table: &str,
@@ -231,8 +231,8 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// Same as [`create_items`](Self::create_items); also `InvalidArgument` for windows without steps, or with steps
-    /// that are outside the history, no longer kept, or without a value of one of the columns.
+    /// The errors of [`create_items`](Self::create_items), and `InvalidArgument` for windows without steps, or with
+    /// steps that are outside the history, no longer kept, or without a value of one of the columns.
     pub async fn create_window_items(
         &mut self,
         table: &str,
@@ -251,7 +251,7 @@ impl TrajectoryWriter {
     /// [`try_create_item`](Self::try_create_item).
     ///
     /// # Errors
-    /// Same as [`create_window_items`](Self::create_window_items), except `Timeout`.
+    /// The errors of [`create_window_items`](Self::create_window_items), except `Timeout`.
     pub fn try_create_window_items(
         &mut self,
         table: &str,
@@ -347,7 +347,7 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Returns type and shape of the columns of each window.
+    /// Returns the type and shape of each window's columns.
     fn window_layout(
         &self,
         windows: Windows<'_>,

@@ -189,7 +189,7 @@ impl KnownTable {
         }
     }
 
-    /// Checks that items with columns of these types and shapes match the table.
+    /// Checks that items with columns with these types and shapes match the table.
     pub(crate) fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         self.signature.as_ref().map_or(Ok(()), |signature| signature.check_layout(columns))
     }

@@ -1,4 +1,4 @@
-//! The public writer of steps and items.
+//! The public writer for steps and items.
 
 mod create;
 mod insert;

@@ -20,7 +20,7 @@ impl TrajectoryWriter {
     /// that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the table.
     ///
     /// # Errors
-    /// `InvalidArgument` if the table has different names; `NotFound` for an unknown table of this process.
+    /// `InvalidArgument` if the table has different names; `NotFound` for an unknown table in this process.
     pub fn agree_on_columns<T>(&mut self, table: &str, structure: &Nest<T>) -> Result<bool> {
         let checked = self.tables.check_names(table, structure, &self.backend)?;
         if checked == Some(NamesCheck::Unsent) {
@@ -83,7 +83,7 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Declares the structure of this writer's items of `table`, for callers that flatten items themselves. The leaves
+    /// Declares the structure of this writer's items in `table`, for callers that flatten items themselves. The leaves
     /// of `structure` are the columns in order. [`create_item`](Self::create_item) does this for a nest of columns.
     ///
     /// Only the first call for a table has an effect, and only if no other writer of this client has declared the

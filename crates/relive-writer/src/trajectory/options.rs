@@ -1,4 +1,4 @@
-//! Options of a trajectory writer.
+//! Options for a trajectory writer.
 
 use relive_connection::{Error, Result};
 use relive_tensor::{ChunkLength, Codec};
@@ -6,7 +6,7 @@ use relive_tensor::{ChunkLength, Codec};
 /// The weight of sent bytes relative to stored bytes when chunk lengths are tuned, as in dm-reverb.
 const THROUGHPUT_WEIGHT: f64 = 1.0;
 
-/// Options of a [`TrajectoryWriter`](crate::TrajectoryWriter).
+/// Options for a [`TrajectoryWriter`](crate::TrajectoryWriter).
 ///
 /// | Option | Default | Unit |
 /// |---|---|---|
@@ -63,10 +63,10 @@ impl TrajectoryWriterOptions {
     /// Default of [`max_pending_items`](Self::max_pending_items).
     pub const DEFAULT_MAX_PENDING_ITEMS: usize = 10_000;
 
-    /// Default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.
+    /// The default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.
     pub const DEFAULT_MAX_PENDING_BYTES: usize = 256 << 20;
 
-    /// Creates options of a writer that keeps the newest `num_keep_alive_refs` steps (at least 1) of every column for
+    /// Creates options for a writer that keeps the newest `num_keep_alive_refs` steps (at least 1) of every column for
     /// items to refer to.
     pub fn new(num_keep_alive_refs: u32) -> TrajectoryWriterOptions {
         TrajectoryWriterOptions {

@@ -125,7 +125,7 @@ impl TrajectoryWriter {
     /// Appends a part of a step. The step stays open: the next append adds to it.
     ///
     /// # Errors
-    /// Same as [`append`](Self::append); also `InvalidArgument` if a leaf was already set in this step.
+    /// The errors of [`append`](Self::append), and `InvalidArgument` if a leaf was already set in this step.
     pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, true)
     }
@@ -145,7 +145,7 @@ impl TrajectoryWriter {
     /// ```
     ///
     /// # Errors
-    /// Same as [`append`](Self::append); also `InvalidArgument` for leaves without a leading dimension or with
+    /// The errors of [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with
     /// different leading dimensions. Then nothing is stored.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
@@ -324,7 +324,7 @@ impl TrajectoryWriter {
     /// old one.
     ///
     /// # Errors
-    /// Same as [`flush`](Self::flush). The episode then continues, and the call can be repeated.
+    /// The errors of [`flush`](Self::flush). The episode then continues, and the call can be repeated.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.link.check()?;
         let finished = self.recorder.finish_all();
@@ -353,7 +353,7 @@ impl TrajectoryWriter {
     /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
-    /// Same as [`flush`](Self::flush). The writer is then not closed, and the call can be repeated.
+    /// The errors of [`flush`](Self::flush). The writer is then not closed, and the call can be repeated.
     pub async fn close(&mut self) -> Result<()> {
         self.close_with_timeout(self.backend.timeout()).await
     }

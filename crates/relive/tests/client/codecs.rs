@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::common::{LONG, TestServer, client, dict, leaf};
 
-/// A table in which sixteen samples of sixteen items return each item once.
+/// Returns a table in which sixteen samples of sixteen items return each item once.
 fn table() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::WithoutReplacement)
 }
@@ -37,7 +37,7 @@ async fn write(client: &Client, options: TrajectoryWriterOptions, steps: std::op
     writer.close().await.unwrap();
 }
 
-/// The codecs of the chunks of the table's items.
+/// Returns the codecs of the chunks of the table's items.
 async fn stored(server: &TestServer) -> CodecSet {
     let keys: Vec<u64> =
         server.client().items("t", 0, 1000).await.unwrap().items.iter().map(|item| item.key).collect();
@@ -113,8 +113,8 @@ async fn the_default_codec_is_readable_by_dm_reverb() {
     server.stop().await;
 }
 
-/// A server that only supports Snappy, and answers a request for its description in one of two ways: with an empty
-/// description, or with the error that the call is unknown.
+/// Returns a server that only supports Snappy, and answers a request for its description in one of two ways: with an
+/// empty description, or with the error that the call is unknown.
 async fn old_server(describes: bool) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -41,12 +41,12 @@ impl TestServer {
         client(self.address, LONG)
     }
 
-    /// A client of the same tables that does not use the network.
+    /// Returns a client for the same tables that does not use the network.
     pub(crate) fn client_in_process(&self) -> Client {
         Client::in_process_with(self.server.engine().clone(), ClientOptions::default().timeout(LONG))
     }
 
-    /// Clients with every transport, and one in process.
+    /// Returns clients with every transport, and one in process.
     pub(crate) fn every_client(&self) -> Vec<Client> {
         let remote = WAYS.into_iter().map(|way| client_by(way, self.address, LONG));
         remote.chain([self.client_in_process()]).collect()
@@ -65,7 +65,7 @@ impl TestServer {
 pub(crate) const WAYS: [TransportChoice; 3] =
     [TransportChoice::Tcp, TransportChoice::Unix, TransportChoice::SharedMemory];
 
-/// A client with the fastest available transport.
+/// Returns a client with the fastest available transport.
 pub(crate) fn client(address: SocketAddr, timeout: Duration) -> Client {
     client_by(TransportChoice::Auto, address, timeout)
 }
@@ -111,7 +111,7 @@ impl Proxy {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// A client whose connections all use this proxy.
+    /// Returns a client whose connections all use this proxy.
     pub(crate) fn client(&self) -> Client {
         client_by(TransportChoice::Tcp, self.address, LONG)
     }
@@ -155,7 +155,7 @@ pub(crate) fn dict(fields: &[(&str, Nest<Tensor>)]) -> Nest<Tensor> {
     Nest::Dict(fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect())
 }
 
-/// The only column of each sample, as i64.
+/// Returns the only column of each sample, as i64.
 pub(crate) fn values(samples: &[Sample]) -> Vec<Vec<i64>> {
     samples.iter().map(|sample| sample.columns().unwrap()[0].to_vec().unwrap()).collect()
 }

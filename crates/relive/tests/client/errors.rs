@@ -210,7 +210,7 @@ fn the_blocking_client_needs_no_runtime() {
     drop(stop);
 }
 
-/// A server on a runtime that lives as long as the returned value.
+/// Returns a server on a runtime that lives as long as the returned value.
 fn start_in_thread() -> (std::net::SocketAddr, tokio::runtime::Runtime) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(TestServer::start([TableConfig::new("t")]));

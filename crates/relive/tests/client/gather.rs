@@ -21,14 +21,14 @@ async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
     }
 }
 
-/// The next batch of a client that does not prefetch, from the table with the name of its transport.
+/// Returns the next batch of a client that does not prefetch, from the table with the name of its transport.
 async fn batch(client: &Client, size: usize) -> SampleBatch {
     let table = client.negotiate().await.unwrap().to_string();
     let mut batches = client.batches(&table, BatchOptions::new(size).prefetch(0)).unwrap();
     batches.next().await.unwrap().unwrap()
 }
 
-/// The expected result of gathering: the samples' own tensors, concatenated.
+/// Returns the expected result of gathering: the samples' own tensors, concatenated.
 fn expected(batch: &SampleBatch, column: usize) -> Vec<u8> {
     let tensors = batch.samples().iter().map(|sample| sample.columns().unwrap()[column].clone());
     tensors.flat_map(|tensor| tensor.bytes().unwrap().to_vec()).collect()
@@ -284,7 +284,7 @@ async fn incompatible_samples_are_named() {
     }
 }
 
-/// Numbers that do not compress; each seed gives a different array.
+/// Returns numbers that do not compress; each seed gives a different array.
 fn noise(seed: u64, len: u32) -> Tensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! A client of tables in the same process.
+//! A client for tables in the same process.
 
 use relive::{
     Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,

@@ -13,7 +13,7 @@ fn fifo() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)
 }
 
-/// A writer with the numbers from 0 to `steps` in column `x`, and their negatives in column `y`.
+/// Returns a writer with the numbers from 0 to `steps` in column `x`, and their negatives in column `y`.
 fn writer_of(place: &Place, options: TrajectoryWriterOptions, steps: i64) -> TrajectoryWriter {
     let mut writer = place.client.trajectory_writer(options).unwrap();
     for i in 0..steps {
@@ -253,7 +253,7 @@ async fn tuned_chunks_in_bulk() {
     }
 }
 
-/// Chunks end where items end: an item of many steps has few chunks, and no item waits for later steps.
+/// Chunks end where items end: an item with many steps has few chunks, and no item waits for later steps.
 #[tokio::test]
 async fn chunk_boundaries_follow_item_boundaries() {
     for place in Place::every(&[fifo()]).await {

@@ -9,7 +9,7 @@ use relive::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A table that accepts one item and then waits for a sample.
+/// Returns a table that accepts one item and then waits for a sample.
 fn narrow() -> TableConfig {
     TableConfig::new("t").rate_limiter(RateLimiterConfig {
         samples_per_insert: 1.0,

@@ -30,7 +30,7 @@ impl Fleet {
         Fleet { servers, client }
     }
 
-    /// A client of only the server with this index.
+    /// Returns a client for only the server with this index.
     fn one(&self, place: usize) -> Client {
         self.servers[place].client()
     }
@@ -122,7 +122,7 @@ async fn inserts_are_spread_over_servers_and_reported_as_one_table() {
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 
-/// The sum of (observed - expected)^2 / expected over equally likely items.
+/// Returns the sum of (observed - expected)^2 / expected over equally likely items.
 fn chi_square(counts: &HashMap<i64, u32>, expected: impl Fn(i64) -> f64, items: i64) -> f64 {
     let of = |value: i64| f64::from(counts.get(&value).copied().unwrap_or(0));
     (0..items).map(|value| (of(value) - expected(value)).powi(2) / expected(value)).sum()

@@ -33,7 +33,7 @@ fn newest(writer: &TrajectoryWriter, path: &str) -> Column {
     writer.history().column(path).unwrap().step(-1).unwrap()
 }
 
-/// Creates an item of two columns with these names.
+/// Creates an item with two columns that have these names.
 async fn add(writer: &mut TrajectoryWriter, table: &str, names: [&str; 2]) {
     writer.append(&step(7)).unwrap();
     let item = names.into_iter().zip(["reward", "action/1"]).map(|(name, path)| (name, newest(writer, path)));

@@ -8,7 +8,7 @@ use relive_table::Sampled;
 
 use crate::common::{LONG, TestServer, WAYS, client_by};
 
-/// Tables and a client of them.
+/// Tables and a client for them.
 pub(crate) struct Place {
     pub(crate) client: Client,
     pub(crate) engine: Engine,
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place for each transport to a server of these tables, and one for tables in process.
+    /// Returns a place for each transport to a server of these tables, and one for tables in process.
     pub(crate) async fn every(tables: &[TableConfig]) -> Vec<Place> {
         let mut places = vec![Place::local(tables)];
         for way in WAYS {
@@ -38,7 +38,7 @@ impl Place {
         Place { client: Client::in_process_with(engine.clone(), options), engine, server: None }
     }
 
-    /// Another client of the same tables, with its own timeout.
+    /// Another client for the same tables, with its own timeout.
     pub(crate) fn client_with(&self, timeout: Duration) -> Client {
         match &self.server {
             Some((server, way)) => client_by(*way, server.address, timeout),
@@ -78,7 +78,7 @@ impl Place {
         self.sample(table, 1).await.remove(0)
     }
 
-    /// The only column of each sample, as i64.
+    /// Returns the only column of each sample, as i64.
     pub(crate) async fn read_values(&self, table: &str, samples: usize) -> Vec<Vec<i64>> {
         let read = self.read(table, samples).await;
         read.iter().map(|columns| columns[0].to_vec().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Writers behave the same for tables of a server and for tables in the same process.
+//! Writers behave the same for tables on a server and for tables in the same process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1)
 }
 
-/// A table that accepts one item and then waits for a sample.
+/// Returns a table that accepts one item and then waits for a sample.
 fn narrow() -> TableConfig {
     fifo("t").rate_limiter(RateLimiterConfig {
         samples_per_insert: 1.0,
@@ -358,8 +358,8 @@ async fn a_structured_append_without_room_stores_nothing() {
     writer.close_now();
 }
 
-/// A step that passes the checks, but cannot be encoded completely: `kept` has its own chunk, while the empty columns
-/// share one that would have more columns than a chunk may have.
+/// Returns a step that passes the checks, but cannot be encoded completely: `kept` has its own chunk, while the empty
+/// columns share one that would have more columns than a chunk may have.
 fn half_storable(value: f32) -> Nest<Tensor> {
     let empty = Tensor::from_slice::<f32>(&[], [0]).unwrap();
     let mut columns: BTreeMap<String, Nest<Tensor>> =

@@ -1,1 +1,1 @@
-"""An empty module: `import acme` requires a module of this name, but does not use it here."""
+"""An empty module: `import acme` requires a module with this name, but does not use it here."""

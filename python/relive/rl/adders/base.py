@@ -166,12 +166,12 @@ class EpisodeWriter:
 
 
 def as_extras_spec(extras_spec: Any) -> Any:
-    """The specs of extras."""
+    """Returns the specs of extras."""
     return nest.map_structure(lambda leaf: ArraySpec(leaf.shape, leaf.dtype, getattr(leaf, "name", None)), extras_spec)
 
 
 def single_precision(spec: EnvironmentSpec) -> tuple[Any, Any]:
-    """The specs of rewards and discounts as stored."""
+    """Returns the specs of rewards and discounts as stored."""
     rewards, discounts = (
         nest.map_structure(lambda leaf: ArraySpec(leaf.shape, np.float32, leaf.name), part) for part in spec[2:]
     )

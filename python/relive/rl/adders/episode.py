@@ -16,7 +16,7 @@ class EpisodeAdder:
     """Writes one item with all rows for each episode, in the layout of :class:`relive.rl.adders.SequenceAdder`.
 
     Args:
-      client: the client of the server.
+      client: the client for the server.
       max_sequence_length: the largest number of rows; an episode of T steps has T + 1.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
       max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.

@@ -40,7 +40,7 @@ class NStepTransitionAdder:
     :func:`n_step_return` computes rewards and discounts.
 
     Args:
-      client: the client of the server.
+      client: the client for the server.
       n_step: the number of steps that a transition covers.
       discount: the agent's own discount, g.
       priority_fns: for each table a function from an item's values to its priority, or ``None`` for 1. The default is

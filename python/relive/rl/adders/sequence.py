@@ -39,7 +39,7 @@ class SequenceAdder:
     the observation starts an episode. In the row of an episode's last observation, all later values are zeros.
 
     Args:
-      client: the client of the server.
+      client: the client for the server.
       sequence_length: the number of rows in a sequence.
       period: the number of rows from the end of one sequence to the end of the next.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
@@ -91,7 +91,7 @@ class SequenceAdder:
         self._rows.flush()
 
     def _rows_missing(self) -> int:
-        """The number of rows until a sequence is complete."""
+        """Returns the number of rows until a sequence is complete."""
         missing = self._length - self._rows.rows
         return missing if missing >= 0 else missing % self._period
 
@@ -116,7 +116,7 @@ class SequenceAdder:
     def signature(
         cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
     ) -> Any:
-        """Returns the signature of a table for these items, with sequences of any length by default."""
+        """Returns the signature of a table for these items, by default with sequences of any length."""
         return row_signature(environment_spec, extras_spec, sequence_length)
 
 

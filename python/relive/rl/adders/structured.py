@@ -20,7 +20,7 @@ class StructuredAdder:
     """Writes rows, and creates items from them according to patterns. The priority of all items is 1.
 
     Args:
-      client: the client of the server.
+      client: the client for the server.
       configs: configurations from :func:`create_sequence_config` or :func:`create_n_step_transition_config`, or your
         own on the fields of :func:`create_step_spec`.
       max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.

@@ -23,7 +23,7 @@ class Adam(torch.optim.Adam):
     optimizer, are moved back at the next step.
 
     Args:
-      parameters: parameters of one device and one type, such as ``module.parameters()``.
+      parameters: parameters on one device and of one type, such as ``module.parameters()``.
       lr: the step size.
       betas: the decay rates of the moments.
       eps: the constant that is added to the root of the second moment.
@@ -31,7 +31,7 @@ class Adam(torch.optim.Adam):
 
     Raises:
       TypeError: groups of parameters, or values that are not tensors.
-      ValueError: no parameters, parameters of several devices or types, or parameters that need no gradient.
+      ValueError: no parameters, parameters on several devices or of several types, or parameters that need no gradient.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Adam(torch.optim.Adam):
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, in the form of ``torch.optim.Adam`` with these parameters."""
+        """Returns the state, in the form of ``torch.optim.Adam`` with these parameters."""
         state = super().state_dict()
         (group,) = state["param_groups"]
         group["params"] = list(range(len(self.parts)))
@@ -91,7 +91,7 @@ class Adam(torch.optim.Adam):
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Loads the state of an Adam, this one or PyTorch's.
+        """Loads the state of this optimizer, or of PyTorch's Adam.
 
         Raises:
           ValueError: the state belongs to other parameters.

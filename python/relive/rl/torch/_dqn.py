@@ -37,7 +37,7 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
 
     Args:
       module: returns the values ``[B, actions]`` of observations.
-      target: an earlier copy of it.
+      target: an earlier copy of ``module``.
       data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
       huber: the error above which the loss is linear.
     """
@@ -64,8 +64,8 @@ class DQN:
         priorities. The default is :func:`double_q_loss`.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     batch_size: int = DQNConfig.batch_size

@@ -1,4 +1,4 @@
-"""Handling of the functions that are passed to the PyTorch agents."""
+"""Handles the functions that are passed to the PyTorch agents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> N
 
 
 def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
-    """The module that a function creates."""
+    """Returns the module that a function creates."""
     module = given(spec)
     if not isinstance(module, Module):
         raise TypeError(f"{name} returned {type(module).__name__}, but it must return a torch.nn.Module")
@@ -42,19 +42,19 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
 
 
 def num_inputs(spec: EnvironmentSpec, agent: str) -> int:
-    """The number of elements of an observation, which is one array."""
+    """Returns the number of elements of an observation, which is one array."""
     if not isinstance(spec.observations, ArraySpec):
         raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} requires a network= that takes them")
     return math.prod(shape_of(spec.observations))
 
 
 def shape_of(spec: ArraySpec) -> tuple[int, ...]:
-    """The shape of an array of fixed size."""
+    """Returns the shape of an array of fixed size."""
     return tuple(size or 0 for size in spec.shape or ())
 
 
 def layers(sizes: Sequence[int], outputs: int) -> torch.nn.Sequential:
-    """Layers of these sizes with ReLUs between them."""
+    """Returns layers with these sizes, with ReLUs between them."""
     made: list[Module] = []
     for before, after in zip(sizes, sizes[1:], strict=False):
         made += [torch.nn.Linear(before, after), torch.nn.ReLU()]

@@ -34,7 +34,7 @@ class _Shared:
 
     @classmethod
     def of(cls, value: Any) -> npt.NDArray[Any]:
-        """The array itself, if it is writable."""
+        """Returns the array itself, if it is writable."""
         array = np.asarray(value)
         return array if array.flags.writeable else np.asarray(cls(array))
 
@@ -127,7 +127,7 @@ class Policy(Stateful):
 
 
 class Learner(Stateful):
-    """A learner that publishes the weights of the module ``module``. A subclass implements ``learn``."""
+    """A learner that publishes the weights of ``module``. A subclass implements ``learn``."""
 
     module: torch.nn.Module
 

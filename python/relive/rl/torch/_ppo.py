@@ -70,8 +70,8 @@ class PPO:
     action.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     num_envs: int = PPOConfig.num_envs

@@ -62,8 +62,8 @@ class SAC:
         of each transition, ``[B]``. The default is :func:`squared_critic_loss`.
 
     Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+      TypeError: a setting has the wrong type.
+      ValueError: a setting that is out of range.
     """
 
     batch_size: int = SACConfig.batch_size
@@ -133,7 +133,7 @@ class _Normal(nn.Module):
 
 
 class _Critics(nn.Module):
-    """Two values of an action."""
+    """Two values for an action."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()

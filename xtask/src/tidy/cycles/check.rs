@@ -11,7 +11,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     roots(sources).iter().flat_map(|root| check_crate(root, &Tree::read(root, sources))).collect()
 }
 
-/// The folders of the crates' `lib.rs` and `main.rs`, with a trailing `/`.
+/// Returns the folders of the crates' `lib.rs` and `main.rs`, with a trailing `/`.
 fn roots(sources: &[Source]) -> BTreeSet<String> {
     let ends = ["lib.rs", "main.rs"];
     let of = |source: &Source| ends.iter().find_map(|end| source.path.strip_suffix(end).map(str::to_owned));
@@ -65,7 +65,7 @@ fn files(needs: &[Need]) -> Graph<Module> {
     graph
 }
 
-/// The dependencies between the files and folders directly in `folder`, including all contents of the folders.
+/// Returns the dependencies between the files and folders directly in `folder`, including all contents of the folders.
 fn dependencies_in(folder: &[String], needs: &[Need]) -> Graph<Module> {
     let below = |module: &Module| {
         (module.len() > folder.len() && module.starts_with(folder)).then(|| module[..=folder.len()].to_vec())

@@ -13,7 +13,7 @@ pub(super) struct Path {
     pub(super) public: bool,
 }
 
-/// The paths in the code of a file, without its tests.
+/// Returns the paths in the code of a file, without its tests.
 pub(super) fn paths(lexemes: &[Lexeme]) -> Vec<Path> {
     let code: Vec<&Lexeme> = lexemes.iter().filter(|lexeme| !lexeme.test).collect();
     let mut paths = Vec::new();

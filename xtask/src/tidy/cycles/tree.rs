@@ -8,7 +8,7 @@ use crate::tidy::source::{Lexeme, Source};
 /// For example, `["table", "insert"]`; the crate's root is empty.
 pub(super) type Module = Vec<String>;
 
-/// Maximum length of a chain of re-exports; no chain is longer in code that compiles.
+/// The maximum length of a chain of re-exports; no chain is longer in code that compiles.
 const MAX_DEPTH: usize = 16;
 
 pub(super) struct Tree {
@@ -23,7 +23,7 @@ pub(super) struct File {
 }
 
 impl Tree {
-    /// The modules below `root`, the folder of a `lib.rs` or `main.rs`.
+    /// Returns the modules below `root`, the folder of a `lib.rs` or `main.rs`.
     pub(super) fn read(root: &str, sources: &[Source]) -> Self {
         let mut modules = BTreeMap::new();
         for source in sources.iter().filter(|source| source.lexemes.iter().any(|lexeme| !lexeme.test)) {
@@ -43,7 +43,7 @@ impl Tree {
         &self.modules[module]
     }
 
-    /// The module whose code `path` in `from` refers to; `None` if it is outside the crate.
+    /// Returns the module whose code `path` in `from` refers to; `None` if it is outside the crate.
     pub(super) fn target(&self, from: &Module, path: &Path) -> Option<Module> {
         self.resolve(from, &path.segments, 0).map(|place| place.module)
     }
@@ -73,7 +73,7 @@ impl Tree {
         Some(place)
     }
 
-    /// The meaning of `name` in `module`: a module below it, a definition, or an import.
+    /// Returns the meaning of `name` in `module`: a module below it, a definition, or an import.
     fn step(&self, module: &[String], name: &str, depth: usize) -> Option<Place> {
         let child = [module, &[name.to_owned()]].concat();
         if self.modules.contains_key(&child) {
@@ -91,7 +91,7 @@ impl Tree {
             .or_else(|| file.imports("*").find_map(|path| self.step_into_all(module, path, name, depth + 1)))
     }
 
-    /// The meaning of `name` in a module that `path` glob-imports.
+    /// Returns the meaning of `name` in a module that `path` glob-imports.
     fn step_into_all(&self, module: &[String], path: &Path, name: &str, depth: usize) -> Option<Place> {
         let all = self.resolve(module, &path.segments, depth).filter(|place| place.is_module)?;
         (all.module != module).then(|| self.step(&all.module, name, depth)).flatten()

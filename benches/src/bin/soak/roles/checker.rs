@@ -11,7 +11,7 @@ use relive_benches::Outcome;
 
 use crate::content;
 
-/// Number of items that remain when the oldest ones are deleted after a listing.
+/// The number of items that remain when the oldest ones are deleted after a listing.
 pub(crate) const CAPACITY: usize = 20_000;
 
 const PAGE: usize = 5_000;

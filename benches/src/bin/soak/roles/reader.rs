@@ -13,7 +13,7 @@ use crate::content;
 
 const BATCH: usize = 32;
 
-/// Number of batches of a stream before it is reopened.
+/// The number of batches of a stream before it is reopened.
 const BATCHES: usize = 500;
 
 /// Pause between two reads, so that writers and readers share the machine.

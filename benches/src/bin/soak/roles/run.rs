@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::world::World;
 use relive_benches::Outcome;
 
-/// Runs the roles for the requested time, then lists the whole table once more.
+/// Runs the roles for the requested time, then lists the whole table one more time.
 pub(crate) async fn run(world: &Arc<World>, arguments: &Arguments) -> Outcome {
     let started = Instant::now();
     let mut seeds = 0..;

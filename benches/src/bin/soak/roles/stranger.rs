@@ -16,7 +16,7 @@ use relive_benches::Outcome;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Number of connections that are kept open but send nothing more.
+/// The number of connections that are kept open but send nothing more.
 const SILENT: usize = 50;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -39,7 +39,7 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
     }
 }
 
-/// The beginning of a valid message, then random bytes.
+/// Returns the beginning of a valid message, then random bytes.
 fn message(rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut noise = vec![0; usize::try_from(rng.next_u64() % 5_000).unwrap_or(0)];
     rng.fill_bytes(&mut noise);

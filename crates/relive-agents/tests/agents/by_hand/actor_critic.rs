@@ -34,7 +34,7 @@ impl PolicyTerms {
         self.actions.push([loss, entropy, ratio - 1.0 - (log_p - old), f64::from(u8::from(beyond))]);
     }
 
-    /// Losses of policy and value, entropy, divergence, and the share outside the clip range.
+    /// Returns the losses of the policy and the value, entropy, divergence, and the share outside the clip range.
     pub(crate) fn found(self, of_values: f64) -> [f64; 5] {
         let of = |place: usize| mean(self.actions.iter().map(|action| action[place]));
         [of(0) - self.entropy_cost * of(1), of_values, of(1), of(2), of(3)]

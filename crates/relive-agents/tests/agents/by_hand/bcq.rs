@@ -8,7 +8,7 @@ use super::numbers::{Learned, ParamsView, Rule, best, huber, log_softmax, mean, 
 use super::seen::{Experience, Transition, choices, width};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// Networks with these names, with a logit or a value for each action.
+/// Returns networks with these names, with a logit or a value for each action.
 fn learned(spec: &EnvironmentSpec, names: &[&str], hidden: &[usize], key: Key, rate: f32) -> Learned {
     let mut layout = Layout::new();
     for name in names {

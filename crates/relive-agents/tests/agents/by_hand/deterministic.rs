@@ -127,7 +127,7 @@ impl Deterministic {
         }
     }
 
-    /// The target of the critics.
+    /// Returns the target of the critics.
     fn goal(&mut self, step: &Transition) -> Vec<f64> {
         let Settings { returns, critics, noise: [noise, bound], .. } = self.settings;
         let mut next = action(self.policy.at(&self.target_policy), &step.next);
@@ -140,7 +140,8 @@ impl Deterministic {
         returns.target(step.reward, self.settings.discount * step.discount, &[least])
     }
 
-    /// The loss of the policy and its gradient: actions ascend the slope of the first critic, clipped to its bound.
+    /// Returns the loss of the policy and its gradient: actions ascend the slope of the first critic, clipped to its
+    /// bound.
     fn climb(&self, batch: &[Transition]) -> (f64, Vec<f64>) {
         let Settings { returns, is_of_acme, alpha, bound_of_slope, .. } = self.settings;
         let seen = |step: &Transition| if is_of_acme { step.next.clone() } else { step.seen.clone() };

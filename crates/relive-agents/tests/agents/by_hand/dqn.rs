@@ -40,7 +40,7 @@ impl Dqn {
         }
     }
 
-    /// The outputs for each action: its value, its atoms, or its quantiles at fractions.
+    /// Returns the outputs for each action: its value, its atoms, or its quantiles at fractions.
     fn outputs(&self, at: ParamsView<'_>, seen: &[f64], fractions: &[f64]) -> Vec<Vec<f64>> {
         if self.config.loss == DqnLoss::ImplicitQuantile {
             return self.quantiles(at, seen, fractions);
@@ -82,7 +82,7 @@ impl Dqn {
         Atoms::new(self.config.value_range, self.config.atoms)
     }
 
-    /// The action with the greatest value.
+    /// Returns the action with the greatest value.
     fn chosen(&self, outputs: &[Vec<f64>]) -> usize {
         let value = |numbers: &Vec<f64>| match self.config.loss {
             DqnLoss::Categorical => self.atoms().mean(numbers),
@@ -119,7 +119,7 @@ impl Dqn {
         }
     }
 
-    /// The loss of a transition, and the error that determines its priority.
+    /// Returns the loss of a transition, and the error that determines its priority.
     fn loss(&self, outputs: &[f64], goal: &[f64], fractions: &[f64]) -> (f64, f64) {
         let error = goal[0] - outputs[0];
         match self.config.loss {
@@ -141,7 +141,7 @@ impl Dqn {
         }
     }
 
-    /// Fractions in single precision, since cosines depend on the rounding.
+    /// Returns the fractions in single precision, since cosines depend on the rounding.
     #[expect(clippy::cast_possible_truncation, reason = "fractions are float32")]
     fn draw(&mut self, batch: usize) -> [Vec<f64>; 2] {
         let each = match self.config.loss {
@@ -214,8 +214,8 @@ fn middles(count: usize) -> Vec<f64> {
     (0..count).map(|index| (index as f64 + 0.5) / count as f64).collect()
 }
 
-/// The factors of the standard deviations, and the positions of factors and standard deviations: f(εᵢ)·f(εⱼ) for
-/// weights and f(εⱼ) for biases (Fortunato et al. 2018).
+/// Returns the factors of the standard deviations, and the positions of factors and standard deviations: f(εᵢ)·f(εⱼ)
+/// for weights and f(εⱼ) for biases (Fortunato et al. 2018).
 fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     let mut root = || {
         let number = stream.normal();
@@ -251,7 +251,7 @@ fn perturbed(values: &[f64], factors: Option<&[(usize, usize, f64)]>) -> Vec<f64
     noisy
 }
 
-/// The initial parameters of the network.
+/// Returns the initial parameters of the network.
 fn begun(config: &DqnConfig, inputs: usize, actions: usize, key: Key) -> Params {
     let DqnConfig { hidden, duelling, .. } = config;
     let (mut layout, last) = (Layout::new(), *hidden.last().unwrap());

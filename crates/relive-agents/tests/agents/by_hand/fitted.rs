@@ -11,8 +11,8 @@ use super::policies::{
 use super::seen::{Experience, Transition};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// The policy in a state: a normal distribution with a mean that is squashed by tanh, and a standard deviation of at
-/// least 0.03.
+/// Returns the policy in a state: a normal distribution with a mean that is squashed by tanh, and a standard deviation
+/// of at least 0.03.
 fn policy(at: ParamsView<'_>, seen: &[f64]) -> Normal {
     Normal::by(&at.layers("policy", seen, relu), 0.5, 0.03, true)
 }
@@ -95,8 +95,8 @@ impl Crr {
         (policy.mean + policy.stddev * self.stream.normal()).clamp(-1.0, 1.0)
     }
 
-    /// The weight of each action, as a function of its advantage over the policy's actions (Wang et al. 2020, equations
-    /// 2 and 3).
+    /// Returns the weight of each action, as a function of its advantage over the policy's actions (Wang et al. 2020,
+    /// equations 2 and 3).
     fn weights(&mut self, batch: &[Transition]) -> Vec<f64> {
         let mut drawn = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {

@@ -38,7 +38,7 @@ pub(crate) trait Hand: Send {
     /// Learns from a batch. Returns the expected report of the learner.
     fn learn(&mut self, experience: &Experience<'_>) -> ExpectedReport;
 
-    /// The parameters with which policies act.
+    /// Returns the parameters with which policies act.
     fn acting(&self) -> Vec<&Learned>;
 }
 
@@ -66,11 +66,11 @@ pub(crate) struct ByHand {
     pub(crate) hand: MakeHand,
 }
 
-/// Steps of the learner: enough that target networks are updated, and that the optimizer's steps reveal the magnitudes
-/// of gradients.
+/// The number of steps of the learner: enough that target networks are updated, and that the optimizer's steps reveal
+/// the magnitudes of gradients.
 const LEARNER_STEPS: u64 = 8;
 
-/// Steps of a learner that is only observed through reports: it makes a report after this many steps.
+/// The number of steps of a learner that is only observed through reports: it reports after this many steps.
 const STEPS_TO_REPORT: u64 = 100;
 
 /// The tolerance for single precision, relative to the magnitudes of losses.

@@ -13,7 +13,7 @@ use super::returns::{Atoms, Returns};
 use super::seen::{Experience, Transition};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// The settings of both agents.
+/// The settings that both agents share.
 #[derive(Clone)]
 struct Settings {
     /// The learning rates of policy, critic and dual variables.
@@ -107,9 +107,9 @@ impl Mpo {
         Normal::by(&at.layers("policy", seen, relu), self.settings.begin, 1e-6, false)
     }
 
-    /// The joint losses of policy and dual variables (Abdolmaleki et al. 2018, with the penalty and the bounds of
-    /// Hoffman et al. 2020), as functions of the policy and of the dual variables `[η, η of the penalty, α of means, α
-    /// of standard deviations]`.
+    /// The joint losses of the policy and the dual variables (Abdolmaleki et al. 2018, with the penalty and the bounds
+    /// of Hoffman et al. 2020), as functions of the policy and of the dual variables `[η, η of the penalty, α of means,
+    /// α of standard deviations]`.
     fn losses(&self, policy: ParamsView<'_>, duals: [f64; 4], states: &[State]) -> [f64; 2] {
         let [eta, penalty, alpha_mean, alpha_stddev] =
             self.duals.values[..].try_into().map(positive).unwrap();

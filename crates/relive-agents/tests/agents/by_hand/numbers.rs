@@ -12,13 +12,13 @@ pub(crate) struct ParamsView<'a> {
 }
 
 impl<'a> ParamsView<'a> {
-    /// The numbers of a leaf; none if there is no such leaf.
+    /// Returns the numbers of a leaf; none if there is no such leaf.
     pub(crate) fn find(self, name: &str) -> Option<&'a [f64]> {
         let (_, range) = self.leaves.iter().find(|(own, _)| own == name)?;
         Some(&self.values[range.clone()])
     }
 
-    /// The numbers of an existing leaf.
+    /// Returns the numbers of an existing leaf.
     pub(crate) fn leaf(self, name: &str) -> &'a [f64] {
         self.find(name).unwrap_or_else(|| panic!("there is no leaf {name} among {:?}", self.leaves))
     }
@@ -82,7 +82,7 @@ pub(crate) fn huber(x: f64) -> f64 {
     if x.abs() <= 1.0 { 0.5 * x * x } else { x.abs() - 0.5 }
 }
 
-/// The mean of numbers.
+/// Returns the mean of numbers.
 pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0_u32);
     numbers.for_each(|number| (sum, count) = (sum + number, count + 1));
@@ -95,13 +95,13 @@ pub(crate) fn log_sum_exp(numbers: &[f64]) -> f64 {
     most + numbers.iter().map(|number| (number - most).exp()).sum::<f64>().ln()
 }
 
-/// Logarithms of the probabilities of logits.
+/// Returns the logarithms of the probabilities of logits.
 pub(crate) fn log_softmax(logits: &[f64]) -> Vec<f64> {
     let total = log_sum_exp(logits);
     logits.iter().map(|logit| logit - total).collect()
 }
 
-/// The index of the first greatest number.
+/// Returns the index of the first greatest number.
 pub(crate) fn best(numbers: &[f64]) -> usize {
     (0..numbers.len()).fold(0, |best, place| if numbers[place] > numbers[best] { place } else { best })
 }
@@ -182,7 +182,7 @@ impl Learned {
         (loss(self.now()), gradient)
     }
 
-    /// Makes a step against a gradient.
+    /// Takes a step against a gradient.
     #[expect(clippy::cast_precision_loss, reason = "steps of a test")]
     pub(crate) fn go(&mut self, gradient: &[f64]) {
         self.steps += 1;
@@ -212,19 +212,19 @@ impl Learned {
         others.iter_mut().zip(&self.values).for_each(|(other, own)| *other += share * (own - *other));
     }
 
-    /// The approximate maximum size of a step.
+    /// Returns the approximate maximum size of a step.
     pub(crate) fn rate(&self) -> f64 {
         match self.rule {
             Rule::Adam { rate, .. } | Rule::RmsProp { rate, .. } => f64::from(rate),
         }
     }
 
-    /// The positions of each leaf's numbers.
+    /// Returns the positions of each leaf's numbers.
     pub(crate) fn places(&self) -> Vec<(String, Range<usize>)> {
         self.leaves.clone()
     }
 
-    /// All numbers by the names of their leaves.
+    /// Returns all numbers by the names of their leaves.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &[f64])> {
         self.leaves.iter().map(|(name, range)| (&name[..], &self.values[range.clone()]))
     }

@@ -21,7 +21,7 @@ pub(crate) enum LastLayerInit {
     NearZero,
 }
 
-/// A network of one hidden layer.
+/// A network with one hidden layer.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape<'a> {
     pub(crate) body: Body,
@@ -52,7 +52,7 @@ pub(crate) struct EnvironmentSpaces {
 }
 
 impl EnvironmentSpaces {
-    /// The world of an environment with one bounded number as action.
+    /// Returns the world of an environment with one bounded number as action.
     pub(crate) fn of(spec: &EnvironmentSpec) -> EnvironmentSpaces {
         let Nest::Leaf(leaf) = &spec.actions else { panic!("several actions") };
         let (low, high) = leaf.bounds(0);
@@ -85,7 +85,7 @@ impl EnvironmentSpaces {
         Learned::new(&layout.init(key.child("value")), Rule::adam(rate))
     }
 
-    /// A batch with actions in −1..1 and normalized observations.
+    /// Returns a batch with actions in −1..1 and normalized observations.
     pub(crate) fn transitions(
         &self,
         experience: &Experience<'_>,
@@ -103,13 +103,13 @@ impl EnvironmentSpaces {
     }
 }
 
-/// The outputs of the critic with this number for an action.
+/// Returns the outputs of the critic with this number for an action.
 pub(crate) fn critic_outputs(at: ParamsView<'_>, number: usize, seen: &[f64], action: f64) -> Vec<f64> {
     let row = [seen, &[action]].concat();
     at.layers(&format!("critic_{number}"), &row, f64_relu)
 }
 
-/// The output of a critic that represents returns by their mean.
+/// Returns the output of a critic that represents returns by their mean.
 pub(crate) fn value_of(at: ParamsView<'_>, number: usize, seen: &[f64], action: f64) -> f64 {
     critic_outputs(at, number, seen, action)[0]
 }
@@ -146,8 +146,8 @@ pub(crate) struct Normal {
 }
 
 impl Normal {
-    /// A distribution with the standard deviation `softplus(raw)·begin/ln 2 + least`, and a mean that is squashed by
-    /// tanh if `is_squashed`.
+    /// Returns a distribution with the standard deviation `softplus(raw)·begin/ln 2 + least`, and a mean that is
+    /// squashed by tanh if `is_squashed`.
     pub(crate) fn by(outputs: &[f64], begin: f32, least: f32, is_squashed: bool) -> Normal {
         let stddev = softplus(outputs[1]) * f64::from(begin) / std::f64::consts::LN_2 + f64::from(least);
         Normal { mean: if is_squashed { outputs[0].tanh() } else { outputs[0] }, stddev }

@@ -84,8 +84,8 @@ impl R2d2 {
         R2d2 { target: learned.values.clone(), learned, config: config.clone() }
     }
 
-    /// The values of all actions in each row. Gradients stop at the first row to learn from: earlier rows use the
-    /// parameters `before`.
+    /// Returns the values of all actions in each row. Gradients stop at the first row to learn from: earlier rows use
+    /// the parameters `before`.
     fn values(&self, before: ParamsView<'_>, at: ParamsView<'_>, sequence: &Sequence) -> Vec<Vec<f64>> {
         let mut state = sequence.state.clone();
         let mut row = |row: usize| {
@@ -110,7 +110,7 @@ impl R2d2 {
         advantages.iter().map(|advantage| value + advantage - center).collect()
     }
 
-    /// The targets of the values of actions (Kapturowski et al. 2019, section 2.3), row by row.
+    /// Returns the targets of the values of actions (Kapturowski et al. 2019, section 2.3), row by row.
     fn goals(&self, sequence: &Sequence) -> Vec<f64> {
         let [online, target] = [&self.learned.values, &self.target].map(|values| self.learned.at(values));
         let (online, target) = (self.values(online, online, sequence), self.values(target, target, sequence));
@@ -138,7 +138,7 @@ fn scaled(x: f64) -> f64 {
     x.signum() * ((x.abs() + 1.0).sqrt() - 1.0) + 1e-3 * x
 }
 
-/// The inverse of h, by bisection.
+/// Returns the inverse of h, by bisection.
 fn unscaled(y: f64) -> f64 {
     let (mut less, mut more) = (-1e6, 1e6);
     for _ in 0..100 {
@@ -185,7 +185,7 @@ impl Hand for R2d2 {
     }
 }
 
-/// The extras of a policy with a recurrent memory.
+/// Returns the extras of a policy with a recurrent memory.
 fn extras(units: usize) -> Nest<ArraySpec> {
     let leaf = |name| Nest::Leaf(ArraySpec::new(name, DType::Float32, [u32::try_from(units).unwrap()]));
     Nest::dict([("cell", leaf("cell")), ("hidden", leaf("hidden"))])

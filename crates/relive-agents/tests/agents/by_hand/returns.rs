@@ -21,13 +21,13 @@ impl Atoms {
         (0..self.count).map(|atom| self.least + atom as f64 * apart).collect()
     }
 
-    /// The mean of a distribution, from its logits.
+    /// Returns the mean of a distribution, from its logits.
     pub(crate) fn mean(self, logits: &[f64]) -> f64 {
         log_softmax(logits).iter().zip(self.places()).map(|(log_p, place)| log_p.exp() * place).sum()
     }
 
-    /// The distribution of r + γ·Z, projected onto the atoms (Bellemare et al. 2017, equation 7): each atom gets a
-    /// share of the mass within one atom's distance.
+    /// Returns the distribution of r + γ·Z, projected onto the atoms (Bellemare et al. 2017, equation 7): each atom
+    /// gets a share of the mass within one atom's distance.
     pub(crate) fn projected(self, reward: f64, discount: f64, masses: &[f64]) -> Vec<f64> {
         let places = self.places();
         let apart = places[1] - places[0];
@@ -68,7 +68,7 @@ impl Returns {
         }
     }
 
-    /// The target of the critic, from its outputs for one next action, or for several.
+    /// Returns the target of the critic, from its outputs for one next action, or for several.
     pub(crate) fn target(self, reward: f64, discount: f64, next: &[Vec<f64>]) -> Vec<f64> {
         match self {
             Returns::Value => vec![reward + discount * mean(next.iter().map(|outputs| outputs[0]))],

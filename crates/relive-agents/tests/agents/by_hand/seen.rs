@@ -25,7 +25,7 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
-    /// The number of a discrete action.
+    /// Returns the number of a discrete action.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
     pub(crate) fn choice(&self) -> usize {
         self.done[0] as usize
@@ -49,14 +49,14 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// The cells from which the agent can learn.
+    /// Returns the cells from which the agent can learn.
     pub(crate) fn learnable(&self) -> Vec<usize> {
         (0..self.first.len()).filter(|cell| !self.first[*cell]).collect()
     }
 }
 
 impl Experience<'_> {
-    /// A batch of transitions, as numbers.
+    /// Returns a batch of transitions, as numbers.
     pub(crate) fn transitions(&self) -> Vec<Transition> {
         self.transitions_with(&Nest::None)
     }
@@ -82,7 +82,7 @@ impl Experience<'_> {
         (0..count).map(transition).collect()
     }
 
-    /// A batch of sequences with these extras; their discounts are the environment's.
+    /// Returns a batch of sequences with these extras; their discounts are the environment's.
     pub(crate) fn sequences(&self, extras: &Nest<ArraySpec>) -> Sequences {
         let LearnerInput::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
         let mut all = Sequences::new(self.spec, extras, 1.0).unwrap();
@@ -121,12 +121,12 @@ pub(crate) fn rows_of(numbers: &[f32], width: usize) -> Vec<Vec<f64>> {
     numbers.chunks_exact(width).map(|row| row.iter().copied().map(f64::from).collect()).collect()
 }
 
-/// The number of values in an observation.
+/// Returns the number of values in an observation.
 pub(crate) fn width(spec: &EnvironmentSpec) -> usize {
     Features::of(&spec.observations).unwrap().width()
 }
 
-/// The number of discrete actions; `None` if actions are of another kind.
+/// Returns the number of discrete actions; `None` if actions are of another kind.
 pub(crate) fn choices(spec: &EnvironmentSpec) -> Option<usize> {
     let Nest::Leaf(leaf) = &spec.actions else { return None };
     leaf.num_values().map(|count| usize::try_from(count).unwrap())

@@ -9,7 +9,7 @@ use super::policies::{Body, EnvironmentSpaces, LastLayerInit, ObservationNormali
 use super::seen::{Experience, Transition};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// The action tanh(μ + σ·z), and its ln π (Haarnoja et al. 2018, appendix C).
+/// Returns the action tanh(μ + σ·z), and its ln π (Haarnoja et al. 2018, appendix C).
 fn squashed(at: ParamsView<'_>, seen: &[f64], z: f64) -> (f64, f64) {
     let outputs = at.layers("policy", seen, relu);
     let stddev = outputs[1].clamp(-20.0, 2.0).exp();
@@ -68,7 +68,7 @@ impl Sac {
         }
     }
 
-    /// The critics that determine the targets of a batch.
+    /// Returns the critics that determine the targets of a batch.
     fn counted(&mut self) -> Vec<usize> {
         let SacConfig { critics, critics_of_target, .. } = self.config;
         let mut all: Vec<usize> = (1..=critics).collect();
@@ -159,8 +159,8 @@ impl Cql {
         }
     }
 
-    /// Actions for each state of a batch, with the logarithms of their densities: uniform ones, actions of the policy
-    /// in the state, and actions of the policy in the next state.
+    /// Returns actions for each state of a batch, with the logarithms of their densities: uniform ones, actions of the
+    /// policy in the state, and actions of the policy in the next state.
     fn sampled(&mut self, batch: &[Transition]) -> Vec<Vec<(f64, f64)>> {
         let mut all = vec![Vec::new(); batch.len()];
         for _ in 0..self.config.samples {
@@ -177,7 +177,7 @@ impl Cql {
         all
     }
 
-    /// The loss of the policy in a state.
+    /// Returns the loss of the policy in a state.
     fn of_policy(&self, at: ParamsView<'_>, step: &Transition, z: Option<f64>) -> f64 {
         let Some(z) = z else {
             let outputs = at.layers("policy", &step.seen, relu);

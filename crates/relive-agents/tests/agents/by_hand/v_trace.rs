@@ -10,7 +10,7 @@ use super::r2d2::Remembered;
 use super::seen::{Cells, Experience, choices, width};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// The settings of both agents.
+/// The settings that both agents share.
 #[derive(Clone)]
 struct Settings {
     rate: f32,
@@ -92,7 +92,7 @@ impl VTrace {
         VTrace { settings: settings.clone(), choices, learned }
     }
 
-    /// The outputs for all cells: the parameters of the action distribution, followed by the value.
+    /// Returns the outputs for all cells: the parameters of the action distribution, followed by the value.
     fn outputs(&self, at: ParamsView<'_>, cells: &Cells) -> Vec<Vec<f64>> {
         let mut outputs = vec![Vec::new(); cells.seen.len()];
         let memory = usize::from(self.choices.is_none());

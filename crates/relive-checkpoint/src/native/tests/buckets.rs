@@ -1,4 +1,4 @@
-//! Checkpoints in a bucket whose service fails, loses its answer, or becomes unreachable, at each request in turn.
+//! Checkpoints in a bucket whose service fails, loses its answer, or becomes unreachable, at one request after another.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::simulated_disk::{Crash, DiskFailure, SimulatedDisk};
 
-/// A disk with a checkpoint, and the checkpoint's contents.
+/// Returns a disk with a checkpoint, and the checkpoint's contents.
 fn saved_once() -> (SimulatedDisk, String) {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap();

@@ -11,7 +11,7 @@ use crate::simulated_disk::SimulatedDisk;
 use crate::storage::LocalStorage;
 use crate::{Catalog, ErrorKind, LoadOptions, Loaded};
 
-/// A disk with two checkpoints that share segments, and the contents of the newer one.
+/// Returns a disk with two checkpoints that share segments, and the contents of the newer one.
 fn two() -> (SimulatedDisk, Snapshot) {
     let disk = SimulatedDisk::new();
     let store = store(&disk).unwrap();

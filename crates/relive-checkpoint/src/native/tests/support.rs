@@ -32,7 +32,7 @@ pub(super) fn save(store: &Store, snapshot: &Snapshot) -> Result<u64, Error> {
     store.save(snapshot.clone(), &CheckpointProgress::default()).map(|saved| saved.written_bytes)
 }
 
-/// A chunk with different content for each number.
+/// Returns a chunk with different content for each number.
 pub(super) fn chunk(number: u64) -> Arc<Chunk> {
     let mut state = number;
     let mut next = || {
@@ -96,7 +96,7 @@ pub(super) fn later(before: &Snapshot, stay: impl Fn(u64) -> bool, new: std::ops
     after
 }
 
-/// Everything that a checkpoint preserves, as text.
+/// Returns everything that a checkpoint preserves, as text.
 pub(super) fn describe(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for table in &snapshot.tables {
@@ -106,7 +106,7 @@ pub(super) fn describe(snapshot: &Snapshot) -> String {
     text
 }
 
-/// An item as text, without its table's properties.
+/// Returns an item as text, without its table's properties.
 pub(super) fn describe_item(item: &StoredItem) -> String {
     let data = &item.data;
     let describe = |column: Column<'_>| (column.squeeze(), column.slices().collect::<Vec<_>>());

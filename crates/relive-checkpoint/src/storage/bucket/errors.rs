@@ -1,4 +1,4 @@
-//! A service's answers as actionable errors.
+//! Converts a service's answers to actionable errors.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
@@ -7,10 +7,10 @@ use object_store::Error;
 
 use super::location::Location;
 
-/// Limit on the characters that are quoted from a service's message.
+/// The limit on the characters that are quoted from a service's message.
 const MAX_WORDS: usize = 300;
 
-/// The error of a request. It names neither file nor URL; the caller adds the file.
+/// Returns the error of a request. It names neither file nor URL; the caller adds the file.
 pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     let whole = error.to_string();
     let (kind, advice) = match &error {
@@ -40,10 +40,11 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     io::Error::new(kind, AdvisedError { text: format!("{}{advice}", words(&error)), source: error })
 }
 
-/// Answers of services if the bucket does not exist.
+/// Error codes with which services answer if the bucket does not exist.
 const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
 
-/// Answers of services to insufficient credentials that the error kind does not indicate.
+/// Error codes with which services answer if the credentials are insufficient, where the error kind does not indicate
+/// that.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
 /// Requests for the machine's own role, which are made last, and fail if the machine has no role.
@@ -58,14 +59,14 @@ fn denied(location: &Location) -> String {
     format!("; the credentials do not permit it: {}", location.service.credentials())
 }
 
-/// The number of retries.
+/// Returns the number of retries.
 fn retries(text: &str) -> String {
     let count = text.split_once(", after ").and_then(|(_, rest)| rest.split_once(" retries"));
     let count = count.map(|(count, _)| count).filter(|count| *count != "0");
     count.map_or_else(String::new, |count| format!(" (after {count} retries)"))
 }
 
-/// The core of an error: code and message of the service, or the innermost cause.
+/// Returns the core of an error: the code and the message from the service, or the innermost cause.
 fn words(error: &Error) -> String {
     let mut innermost: &dyn StdError = error;
     while let Some(source) = innermost.source() {
@@ -83,7 +84,7 @@ fn words(error: &Error) -> String {
     message
 }
 
-/// The text of an XML element without nested elements.
+/// Returns the text of an XML element without nested elements.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(content, _)| content)

@@ -35,7 +35,7 @@ pub(crate) const SLOW: Tuning = Tuning {
     part_bytes: 1000,
 };
 
-/// The place `name` in a store.
+/// Returns the place `name` in a store.
 pub(crate) fn at(store: &Faulty, name: &str, tuning: Tuning) -> BucketStorage {
     let location = Location::parse(&format!("s3://bucket/{name}")).unwrap().unwrap();
     BucketStorage::on(Arc::new(store.clone()), location, tuning).unwrap()

@@ -23,7 +23,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// The object of a file.
+    /// Returns the object of a file.
     pub(super) fn path(&self, name: &str) -> Path {
         self.location
             .prefix

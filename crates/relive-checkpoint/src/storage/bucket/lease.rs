@@ -1,9 +1,9 @@
 //! A lock for places without locks: an object that its owner rewrites regularly.
 //!
-//! Every write is conditional, on the absence of the object or on its being unchanged since it was read, so that only
-//! one of several contenders gets the lock. A contender that finds the lock held watches the object. If the object is
-//! rewritten in time, its owner is alive; otherwise, the lock has expired and may be taken. Clocks of different
-//! machines are never compared.
+//! Every write is conditional: the object must be absent, or unchanged since it was read, so that only one of several
+//! contenders gets the lock. A contender that finds the lock held watches the object. If the object is rewritten in
+//! time, its owner is alive; otherwise, the lock has expired and may be taken. Clocks of different machines are never
+//! compared.
 //!
 //! An owner that could not renew the lock in time must not act as its owner ([`Lease::confirm`]), and notices when
 //! another process has taken the lock.
@@ -29,7 +29,7 @@ use super::tuning::Tuning;
 pub(super) enum Refusal {
     /// The named owner holds it.
     Held(String),
-    /// The object is not a lock of Relive.
+    /// The object is not one of Relive's locks.
     Foreign,
     /// The service refused.
     Failed(Error),
@@ -169,8 +169,8 @@ impl Lease {
         }
     }
 
-    /// The current contents of the object if this process owns the lock; otherwise the lock's owner. `None` if it
-    /// cannot be read.
+    /// Returns the current contents of the object if this process owns the lock; otherwise the lock's owner. `None` if
+    /// it cannot be read.
     async fn read_own(&self) -> Option<Result<WrittenLock, String>> {
         match timeout(self.tuning.renew_every, self.object.read()).await {
             Ok(Ok(Some(LockContent { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
@@ -295,7 +295,7 @@ impl Object {
     }
 }
 
-/// The time since a Unix time; zero for a future time.
+/// Returns the time since a Unix time; zero for a future time.
 fn age(seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::now().duration_since(then).unwrap_or_default()

@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-/// Size of the parts of an upload. All parts except the last have this size, because some services require equal sizes.
-/// S3 accepts 10,000 parts of at least 5 MiB each; with this size, a file can have 80 GB.
+/// The size of the parts of an upload. All parts except the last have this size, because some services require equal
+/// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with this size, a file can have 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
-/// Limit on the parts of an upload: S3's limit.
+/// The limit on the parts of an upload: S3's limit.
 pub(super) const MAX_PARTS: usize = 10_000;
 
 /// Parts, or ranges of a read, in flight for one file: a single connection to S3 transfers 50 to 90 MB/s. Together with
 /// the part that is being filled, an upload takes 40 MiB of memory.
 pub(super) const IN_FLIGHT: usize = 4;
 
-/// Bytes per request of a large read.
+/// The number of bytes per request of a large read.
 pub(super) const RANGE_BYTES: u64 = 8 << 20;
 
-/// Minimum bytes of a smaller read; the following ones in the file are served from memory, because even a small request
-/// takes about 30 ms. Each read that continues where the previous one ended transfers twice as many, up to
+/// The minimum bytes of a smaller read; the following ones in the file are served from memory, because even a small
+/// request takes about 30 ms. Each read that continues where the previous one ended transfers twice as many, up to
 /// [`RANGE_BYTES`], so that a file read from start to end needs few requests.
 pub(super) const LEAST_READ_BYTES: u64 = 128 << 10;
 
-/// Timeout of one attempt of a request including its body: 8 MiB at 1 Mbit/s take 64 s.
+/// Timeout for one attempt at a request, including its body: 8 MiB at 1 Mbit/s take 64 s.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Timeout of connecting to the service.
+/// Timeout for connecting to the service.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of retries, on 5xx, 429, and broken connections.
+/// The number of retries, on 5xx, 429, and broken connections.
 pub(super) const MAX_RETRIES: usize = 8;
 
 /// The first pause before a retry; each is up to twice as long as the previous one, with jitter.
@@ -42,7 +42,7 @@ pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 /// How long an aborting caller waits until its parts are removed: long enough for a healthy service.
 pub(super) const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit on the bytes read of a lock object. Relive's lock objects have fewer than 400 bytes.
+/// The limit on the bytes read of a lock object. Relive's lock objects have fewer than 400 bytes.
 pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 
 /// How often the owner of a lock rewrites it: 8,640 requests a day, which cost a few cents.

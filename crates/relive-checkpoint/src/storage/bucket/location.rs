@@ -21,7 +21,7 @@ pub(super) enum Service {
 }
 
 impl Service {
-    /// Its schemes in URLs.
+    /// Returns the service for a URL scheme.
     fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" => Some(Self::S3),
@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// The source of its credentials, for the message about refused credentials.
+    /// Returns the source of its credentials, for the message about refused credentials.
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::S3 => {
@@ -79,7 +79,7 @@ impl Location {
         Ok(Some(Self { service, bucket: bucket.to_owned(), prefix, url }))
     }
 
-    /// The client, with credentials and endpoint from environment variables.
+    /// Returns the client, with credentials and endpoint from environment variables.
     pub(super) fn client(&self) -> Result<Arc<dyn ObjectStore>, Error> {
         let built = match self.service {
             Service::S3 => self.s3(AmazonS3Builder::from_env()),

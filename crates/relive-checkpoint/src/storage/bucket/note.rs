@@ -18,7 +18,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// `None` if the object is not a lock of Relive.
+    /// `None` if the object is not one of Relive's locks.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         (lines.next() == Some(TITLE)).then_some(())?;
@@ -41,7 +41,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// A description of this process for others.
+/// Returns a description of this process for others.
 pub(super) fn own_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();

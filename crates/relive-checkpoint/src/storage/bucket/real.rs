@@ -25,12 +25,12 @@ impl Server {
         bucket.map(|bucket| Self { bucket })
     }
 
-    /// A place in its bucket.
+    /// Returns a place in its bucket.
     pub(crate) fn at(&self, place: &str, tuning: Tuning) -> BucketStorage {
         self.with(&format!("{}/{place}", self.bucket), tuning, |client| client)
     }
 
-    /// A place with any URL, reached by a client that ignores the environment variables.
+    /// Returns a place with any URL, reached by a client that ignores the environment variables.
     pub(crate) fn with(
         &self,
         url: &str,

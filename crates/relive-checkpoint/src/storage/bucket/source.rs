@@ -36,7 +36,7 @@ impl ReadAhead {
         self.bytes.get(start..end)
     }
 
-    /// The range to request from the service for a read of `range`.
+    /// Returns the range to request from the service for a read of `range`.
     fn next(&self, range: &Range<u64>, size_bytes: u64) -> Range<u64> {
         let end = self.offset + self.bytes.len() as u64;
         // A small unwanted gap may be between the last read and this one.

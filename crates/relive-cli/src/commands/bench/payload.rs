@@ -4,20 +4,20 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_client::{Nest, Tensor};
 
-/// Number of different steps that a client writes in turn, so that caches do not hold a single step.
+/// Number of different steps that a client writes cyclically; a single step would stay in the caches.
 const STEPS: u32 = 64;
 
 /// Memory limit for all steps together. A single step may exceed it.
 const POOL_BYTES: u32 = 16 << 20;
 
-/// Random steps, used in turn.
+/// Random steps, used cyclically.
 #[derive(Debug)]
 pub(super) struct Payload {
     steps: Vec<Nest<Tensor>>,
 }
 
 impl Payload {
-    /// Steps of one column, `bytes` random bytes each.
+    /// Returns steps with one column, `bytes` random bytes each.
     pub(super) fn new(bytes: u32) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(u64::from(bytes));
         let steps = (POOL_BYTES / bytes.max(1)).clamp(1, STEPS);

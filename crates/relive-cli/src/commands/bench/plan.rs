@@ -21,7 +21,7 @@ pub(super) struct Plan {
     pub(super) end: Instant,
 }
 
-/// The table to load.
+/// Returns the table to load.
 ///
 /// # Errors
 /// The table does not exist; there are several and none is named; or the structure of its items differs from the

@@ -61,13 +61,13 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The report as JSON, in one line or indented.
+    /// Returns the report as JSON, in one line or indented.
     pub(super) fn json(&self, in_one_line: bool) -> String {
         let text = if in_one_line { serde_json::to_string(self) } else { serde_json::to_string_pretty(self) };
         text.expect("strings and numbers")
     }
 
-    /// A line for each kind of client.
+    /// Returns a line for each kind of client.
     pub(super) fn summary(&self) -> Vec<String> {
         let parts = [("insert", "flush", &self.insert), ("sample", "batch", &self.sample)];
         parts

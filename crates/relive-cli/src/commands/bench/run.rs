@@ -1,4 +1,4 @@
-//! The command: choose a table, connect, fill, measure, report.
+//! The command: chooses a table, connects, fills the table, measures, and reports.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ impl Tally {
         self.latency_us.add(other.latency_us).expect("both have the same bounds");
     }
 
-    /// The quantile `share` of the latency of batches, in milliseconds; `None` if there were no batches.
+    /// Returns the quantile `share` of the latency of batches, in milliseconds; `None` if there were no batches.
     pub(super) fn latency_ms(&self, share: f64) -> Option<f64> {
         let is_known = !self.latency_us.is_empty();
         is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)

@@ -16,7 +16,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The folder or bucket of a command, which must exist; `does` describes the command.
+/// Returns the folder or bucket of a command, which must exist; `does` describes the command.
 pub(super) fn root_of(location: &str, does: &str) -> Result<String> {
     match relive_checkpoint::locate(location)? {
         Location::Root(root) => Ok(root),

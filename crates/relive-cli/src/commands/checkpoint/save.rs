@@ -81,7 +81,7 @@ async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     }
 }
 
-/// The server's report on the checkpoint at `location`, unless a later checkpoint replaced it.
+/// Returns the server's report on the checkpoint at `location`, unless a later checkpoint replaced it.
 fn details<'a>(
     status: &'a CheckpointStatus,
     location: &str,

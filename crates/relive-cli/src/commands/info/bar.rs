@@ -3,7 +3,7 @@
 /// Number of positions of the cursor on the bar.
 const WIDTH: usize = 24;
 
-/// The cursor as a mark between its bounds. At the left end, samples wait; at the right end, inserts wait.
+/// Returns the cursor as a mark between its bounds. At the left end, samples wait; at the right end, inserts wait.
 pub(in crate::commands) fn bar(cursor: f64, min: f64, max: f64) -> String {
     let share = if max > min { ((cursor - min) / (max - min)).clamp(0.0, 1.0) } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and WIDTH - 1")]

@@ -74,7 +74,7 @@ fn millis(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }
 
-/// The same for programs.
+/// A server's checkpoints as fields, for programs.
 #[derive(Serialize)]
 pub(in crate::commands) struct CheckpointFields<'a> {
     enabled: bool,

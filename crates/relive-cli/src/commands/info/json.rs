@@ -10,12 +10,12 @@ use super::snapshot::{Details, Server, Snapshot, Table};
 use super::waiters::{WaiterFields, waiter_fields};
 use crate::rules::{ColumnFields, bounds, columns};
 
-/// The report over several lines.
+/// Returns the report over several lines.
 pub(super) fn pretty(address: &str, before: &Snapshot, now: &Snapshot) -> String {
     serde_json::to_string_pretty(&report(address, before, now)).expect("strings, numbers and lists of them")
 }
 
-/// The report in one line.
+/// Returns the report in one line.
 pub(super) fn line(address: &str, before: &Snapshot, now: &Snapshot) -> String {
     serde_json::to_string(&report(address, before, now)).expect("strings, numbers and lists of them")
 }
@@ -90,7 +90,7 @@ struct DetailFields<'a> {
     waiters_not_listed: u64,
 }
 
-/// A change of a table in use.
+/// A change to a table in use.
 #[derive(Serialize)]
 struct ChangeFields<'a> {
     /// Seconds since 1970.

@@ -7,7 +7,7 @@ use super::snapshot::Table;
 use super::waiters::{WaiterFields, waiter_fields};
 use crate::units::bytes;
 
-/// The line about the memory of a server; its waiters are listed below.
+/// Returns the line about the memory of a server; its waiters are listed below.
 pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
     let mut parts = vec![format!("{} of chunks", bytes(chunks.resident_bytes()))];
     if let Some(limit) = memory.max_bytes {
@@ -25,8 +25,8 @@ pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> 
     format!("memory: {}{}{}", parts.join(", "), process.unwrap_or_default(), stuck.unwrap_or_default())
 }
 
-/// The bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables; `None` if the server
-/// does not report them.
+/// Returns the bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables; `None` if the
+/// server does not report them.
 pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
     let chunks = &table.details.as_ref()?.chunks;
     let mut text = bytes(chunks.encoded_bytes);

@@ -1,4 +1,4 @@
-//! `relive info`: shows what a server holds, the state of its limiters, and its waiters.
+//! `relive info`: shows the contents of a server, the state of its limiters, and its waiters.
 
 pub(super) mod bar;
 pub(super) mod checkpoints;

@@ -10,7 +10,7 @@ pub(in crate::commands) struct Rates {
 }
 
 impl Rates {
-    /// The rates of `table`, which is one of `now`.
+    /// Returns the rates of `table`, which belongs to `now`.
     pub(in crate::commands) fn between(before: &Snapshot, now: &Snapshot, table: &Table) -> Self {
         let seconds = now.taken_at.saturating_duration_since(before.taken_at).as_secs_f64();
         let earlier = before.table(&table.info.config.name).map(|table| &table.info);

@@ -67,7 +67,7 @@ impl Snapshot {
         }
     }
 
-    /// The table of this name.
+    /// Returns the table with this name.
     pub(in crate::commands) fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }

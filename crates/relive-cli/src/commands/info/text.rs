@@ -14,10 +14,10 @@ use crate::units::{bytes, count, counted, number, plural, rate, time, utc};
 /// Maximum number of lines about the waiters of a table.
 const SHOWN_GROUPS: usize = 10;
 
-/// Maximum number of lines about changes of tables in use.
+/// Maximum number of lines about changes to tables in use.
 const SHOWN_CHANGES: usize = 5;
 
-/// The report: a paragraph for the server, and one for each table.
+/// Returns the report: a paragraph for the server, and one for each table.
 pub(in crate::commands) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String {
     let mut lines = server(address, &now.server);
     for table in &now.tables {
@@ -66,7 +66,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
     }
 }
 
-/// The latest changes to tables in use, newest first.
+/// Returns the latest changes to tables in use, newest first.
 fn changes(changes: &[LoggedChange]) -> impl Iterator<Item = String> {
     changes.iter().rev().take(SHOWN_CHANGES).map(|change| {
         let LoggedChange { at, who, table, what, old, new } = change;
@@ -152,7 +152,7 @@ pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
 
-/// The cursor and its bounds, at least one of which exists. A bar is drawn only if the cursor is on it.
+/// Returns the cursor and its bounds, at least one of which exists. A bar is drawn only if the cursor is on it.
 fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
     let at = number(cursor);
     let range = match (min.map(number), max.map(number)) {

@@ -35,9 +35,9 @@ pub(super) struct JobAccess {
 
 /// A job that was found.
 pub(super) struct FoundJob {
-    /// Its name on this machine.
+    /// The job's name on this machine.
     pub(super) name: String,
-    /// Its record on this machine.
+    /// The job's record on this machine.
     pub(super) record: Option<Record>,
     pub(super) client: Client,
     timeout: Duration,
@@ -55,7 +55,7 @@ impl JobSelector {
         }
     }
 
-    /// The job's record on this machine; `None` if an address is given.
+    /// Returns the job's record on this machine; `None` if an address is given.
     ///
     /// # Errors
     /// The job does not exist, or has ended.
@@ -80,7 +80,7 @@ impl JobSelector {
     }
 }
 
-/// The only job on this machine.
+/// Returns the only job on this machine.
 fn only() -> Result<Record> {
     let mut running = jobs::all();
     running.retain(|record| !record.process.has_ended());
@@ -113,7 +113,7 @@ impl JobAccess {
         Ok(FoundJob { name: address.to_owned(), record: None, client, timeout: self.timeout })
     }
 
-    /// A client of a server that answers.
+    /// Returns a client for a server that answers.
     fn client(&self, address: &str, security: ClientSecurity) -> Result<Client> {
         let options = security.apply(ClientOptions::default().timeout(self.timeout))?;
         let target = Target { address: address.to_owned(), timeout: self.timeout, security };

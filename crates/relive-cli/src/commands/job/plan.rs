@@ -98,7 +98,7 @@ pub(super) struct Node {
 }
 
 impl FoundJob {
-    /// The run's report and its source text; `None` if the server has no run that reports.
+    /// Returns the run's report and its source text; `None` if the server has no run that reports.
     pub(super) fn plan(&self) -> Result<Option<(Plan, String)>> {
         let Some(text) = look(&self.client)? else { return Ok(None) };
         let plan = serde_json::from_str(&text);
@@ -111,7 +111,7 @@ impl FoundJob {
         Ok(Some((plan?, text)))
     }
 
-    /// The error for a server without a run.
+    /// Returns the error for a server without a run.
     pub(super) fn no_run(&self) -> Failure {
         let text = "has no run of an agent; a run on processes or with --http is visible one second after it has started";
         Failure::text(Kind::Runtime, format!("{} {text}", self.name))

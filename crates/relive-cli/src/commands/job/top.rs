@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result {
 }
 
 impl Phase {
-    /// A note on the run's figures in this state.
+    /// Returns a note on the run's figures in this state.
     fn describe(self) -> &'static str {
         match self {
             Phase::Running => "",
@@ -122,7 +122,7 @@ impl Before {
     }
 }
 
-/// A row for each worker.
+/// Returns a row for each worker.
 fn workers(shown: &Plan) -> String {
     if shown.workers.is_empty() {
         return String::new();
@@ -141,7 +141,7 @@ fn workers(shown: &Plan) -> String {
     if more > 0 { text + &format!("{more} more workers\n") } else { text }
 }
 
-/// The nodes, if the run reports them.
+/// Returns the nodes, if the run reports them.
 fn nodes(shown: &Plan) -> String {
     if shown.nodes.is_empty() {
         return String::new();
@@ -170,7 +170,7 @@ fn ago(seconds: Option<f64>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("{seconds:.1} s ago"))
 }
 
-/// The operator, with the operators that it pulls from.
+/// Returns the operator, with the operators that it pulls from.
 fn named(operator: &Operator) -> String {
     let inputs: Vec<String> = operator.inputs.iter().map(ToString::to_string).collect();
     let from = if inputs.is_empty() { String::new() } else { format!(" \u{2190} {}", inputs.join(", ")) };

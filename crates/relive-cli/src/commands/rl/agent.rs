@@ -11,7 +11,7 @@ use relive_rl::{Agent, SavedPolicy};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// The agents that a command line may name, each with a description.
+/// Returns the agents that a command line may name, each with a description.
 pub(super) fn agents() -> impl TypedValueParser<Value = &'static str> {
     let values = NAMES.iter().map(|name| {
         let value = PossibleValue::new(*name);
@@ -59,14 +59,14 @@ impl AgentOptions {
         self.agent
     }
 
-    /// The agent with its settings for an environment.
+    /// Returns the agent with its settings for an environment.
     pub(super) fn make_agent(&self, environment: &str) -> Result<Arc<dyn Agent>> {
         self.settings.make_agent(self.agent, environment)
     }
 }
 
 impl SettingOptions {
-    /// An agent by its name, with its settings for an environment.
+    /// Returns an agent by its name, with its settings for an environment.
     pub(super) fn make_agent(&self, agent: &str, environment: &str) -> Result<Arc<dyn Agent>> {
         let of = if self.preset == Preset::Auto { environment } else { "" };
         let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(agent, of)?)
@@ -83,7 +83,7 @@ impl SettingOptions {
         Ok(of_json(&json(&settings)?)?)
     }
 
-    /// The changed settings, each with the option that sets it.
+    /// Returns the changed settings, each with the option that sets it.
     fn changes(&self) -> Result<Vec<(String, toml::Table)>> {
         let mut changes = Vec::new();
         if let Some(path) = &self.config {

@@ -16,14 +16,14 @@ pub(super) struct LogKeeper {
 }
 
 impl LogKeeper {
-    /// An environment that may be the training environment.
+    /// Returns an environment that may be the training environment.
     pub(super) fn watch(&self, id: BsuiteId, seed: u64) -> Result<LoggedEnvironment, EnvError> {
         let is_kept = *self.seed.get_or_init(|| seed) == seed;
         let environment = Logged::new(id.load(u32::try_from(seed).unwrap_or(u32::MAX))?);
         Ok(LoggedEnvironment { id, environment, kept: self.clone(), is_kept })
     }
 
-    /// The file's name and contents.
+    /// Returns the file's name and contents.
     pub(super) fn csv(&self) -> Option<(String, String)> {
         let log = self.log.lock().ok()?;
         log.as_ref().map(|(id, rows)| (id.csv_file_name(), bsuite::write_csv(rows)))

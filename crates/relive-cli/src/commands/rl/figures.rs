@@ -74,12 +74,12 @@ impl Watcher {
         }
     }
 
-    /// The mean return of the newest episodes.
+    /// Returns the mean return of the newest episodes.
     pub(super) fn mean(&self) -> f64 {
         mean(self.last.iter().copied())
     }
 
-    /// The mean return of the newest evaluation.
+    /// Returns the mean return of the newest evaluation.
     pub(super) fn evaluator_return(&self) -> Option<f64> {
         (!self.evaluations.1.is_empty()).then(|| mean(self.evaluations.1.iter().copied()))
     }
@@ -96,7 +96,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// The parts of a run's work by their time, longest first, as in `learn 3.1 s`; omits parts below one percent.
+/// Returns the parts of a run's work by their time, longest first, as in `learn 3.1 s`; omits parts below one percent.
 pub(in crate::commands) fn parts(seconds: &BTreeMap<String, f64>) -> String {
     let least = seconds.values().sum::<f64>() / 100.0;
     let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();
@@ -118,7 +118,7 @@ impl Figures {
         self.summary.env_steps == 0 && self.summary.learner_steps > 0
     }
 
-    /// The final mean return; `None` if no episode has ended.
+    /// Returns the final mean return; `None` if no episode has ended.
     pub(super) fn episode_return(&self) -> Option<f64> {
         if self.is_from_data() {
             return self.evaluator_return;

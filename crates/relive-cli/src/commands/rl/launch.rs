@@ -121,7 +121,7 @@ impl Options {
         }
     }
 
-    /// The learning process and its workers.
+    /// Returns the learning process and its workers.
     fn job(&self) -> Result<Job> {
         let given = self.train.iter().map(|word| match word.to_str() {
             Some(word) => Ok(Word::from(word)),

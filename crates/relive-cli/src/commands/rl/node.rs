@@ -1,4 +1,4 @@
-//! `relive rl node`: runs several workers of a remote run, and passes its weights on to other nodes.
+//! `relive rl node`: runs several workers of a remote run, and passes the run's weights on to other nodes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -92,14 +92,14 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// The address of this machine on the route to the run.
+/// Returns the address of this machine on the route to the run.
 fn reached_by(join: &str) -> IpAddr {
     let authority = join.split_once("://").map_or(join, |(_, authority)| authority);
     let local = TcpStream::connect(authority).and_then(|socket| socket.local_addr());
     local.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
-/// The name of this machine, restricted to characters that names may have.
+/// Returns the name of this machine, restricted to characters that names may have.
 fn own_host() -> String {
     let name: String = host_name().chars().filter(|letter| name_letter(*letter)).take(MAX_NAME).collect();
     if name.is_empty() { "node".to_owned() } else { name }
@@ -154,7 +154,7 @@ impl Workers {
         self.running.clear();
     }
 
-    /// Records an event of the worker with a number.
+    /// Records an event of the worker with the given number.
     fn note(&mut self, number: u32, event: &Event) -> relive_rl::Result<()> {
         let Some(worker) = self.running.get_mut(&number) else { return Ok(()) };
         worker.runs = matches!(event.what, EventKind::Started(_));

@@ -21,7 +21,7 @@ pub(super) struct NodePort {
 
 impl NodePort {
     /// Serves at `listen` for other nodes, with the run's token and this node's certificate, and at a local port for
-    /// its workers. In a run with TLS, other nodes are served only if this one has a certificate.
+    /// its workers. In a run with TLS, other nodes are served only if this node has a certificate.
     pub(super) fn start(listen: SocketAddr, engine: &Engine, security: &ClientSecurity) -> Result<NodePort> {
         let (background, token) = (Background::new()?, security.token()?);
         let guarded = |endpoint: Endpoint| match &token {
@@ -53,12 +53,12 @@ impl NodePort {
         })
     }
 
-    /// The address at which this node's workers receive weights.
+    /// Returns the address at which this node's workers receive weights.
     pub(super) fn local_address(&self) -> &str {
         &self.local_address
     }
 
-    /// The address for other nodes, if they can connect.
+    /// Returns the address for other nodes, if other nodes can connect.
     pub(super) fn address(&self) -> Option<String> {
         let scheme = if self.has_tls { "https://" } else { "" };
         self.advertised_address.map(|address| format!("{scheme}{address}"))

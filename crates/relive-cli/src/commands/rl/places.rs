@@ -9,8 +9,8 @@ use relive_rl::SavedPolicy;
 
 use crate::failure::{Failure, Result};
 
-/// Checks that a file can be written at a path, as far as possible in advance. Folders in `made` will be created by the
-/// run.
+/// Checks that a file can be written at a path, as thoroughly as is possible in advance. Folders in `made` will be
+/// created by the run.
 pub(super) fn expect_file(option: &str, path: &Path, made: &[&Path]) -> Result {
     if path.is_dir() {
         return Err(refused(option, path, &"it is a folder; give the name of a file"));
@@ -38,7 +38,7 @@ pub(super) fn expect_folder(option: &str, path: &Path) -> Result {
         .map_err(|error| refused(option, path, &error))
 }
 
-/// The folder of a file, if it does not exist.
+/// Returns the folder of a file, if it does not exist.
 fn missing_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

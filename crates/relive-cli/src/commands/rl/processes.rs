@@ -73,18 +73,18 @@ pub(super) struct ServerAccess {
 }
 
 impl ServerAccess {
-    /// The credentials for the server.
+    /// Returns the credentials for the server.
     pub(super) fn security(&self) -> &ClientSecurity {
         &self.security
     }
 
-    /// A client of a server that may already be gone, such as a node's.
+    /// Returns a client for a server that may already be gone, such as a node's.
     pub(super) fn connect(&self, address: &str) -> Result<Client> {
         let options = self.security.apply(ClientOptions::default())?;
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// A client of this worker's node, which is on the same machine and needs no TLS.
+    /// Returns a client for this worker's node, which is on the same machine and needs no TLS.
     pub(super) fn near(&self, address: &str) -> Result<Client> {
         let options = ClientOptions::default();
         let options = match self.security.token()? {
@@ -94,7 +94,7 @@ impl ServerAccess {
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// A client of the server at an address, once it is available; errors name the option with the address.
+    /// Returns a client for the server at an address, once it is available; errors name the option with the address.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         wait_for_server(&Target {
             address: address.to_owned(),
@@ -108,7 +108,7 @@ impl ServerAccess {
 }
 
 impl Executor {
-    /// The number of workers, besides the learning thread.
+    /// Returns the number of workers, in addition to the learning thread.
     pub(super) fn actors(&self) -> usize {
         let default = match self.on {
             Some(ExecutorKind::Threads | ExecutorKind::Processes | ExecutorKind::Ray) => 2,
@@ -118,7 +118,7 @@ impl Executor {
         self.actors.map_or(default, usize::from)
     }
 
-    /// The number of the run's learners.
+    /// Returns the number of the run's learners.
     pub(super) fn learners(&self) -> u32 {
         self.learners.unwrap_or(1)
     }
@@ -140,7 +140,7 @@ impl Executor {
             && !no_spawn
     }
 
-    /// The address of the run's tables on an existing server, and the token for it.
+    /// Returns the address of the run's tables on an existing server, and the token for it.
     pub(super) fn server(&self) -> Result<Option<(String, Option<String>)>> {
         let Some(server) = &self.server else { return Ok(None) };
         Ok(Some((server.clone(), self.access.security.token()?)))
@@ -198,7 +198,8 @@ impl Executor {
         }
     }
 
-    /// The dashboard at `http`, if requested, and the server of the run's own tables, if other processes need them.
+    /// Returns the dashboard at `http`, if requested, and the server of the run's own tables, if other processes need
+    /// them.
     pub(super) fn run_server(&self, http: Option<SocketAddr>) -> Result<Option<RunServer>> {
         let serves = (self.is_apart() || self.has_learners()) && self.server.is_none();
         if http.is_some() && self.actors() == 0 {
@@ -235,7 +236,7 @@ impl Executor {
         Ok(Some(run_server))
     }
 
-    /// The settings of the actors' processes, if the actors are processes.
+    /// Returns the settings of the actors' processes, if the actors are processes.
     pub(super) fn processes(&self) -> Result<Option<Processes>> {
         if !self.is_apart() {
             return Ok(None);

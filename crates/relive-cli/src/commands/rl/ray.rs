@@ -14,7 +14,7 @@ const PYTHON_VARIABLE: &str = "RELIVE_PYTHON";
 /// Prints the address of this machine in the cluster.
 const PROBE: &str = "import relive.ray, ray; print(ray.util.get_node_ip_address())";
 
-/// The address for the run's tables: a free port of this machine, at its address in the Ray cluster.
+/// Returns the address for the run's tables: a free port of this machine, at its address in the Ray cluster.
 ///
 /// # Errors
 /// No Python with Ray and Relive was found.
@@ -40,7 +40,7 @@ pub(super) fn address() -> Result<SocketAddr> {
     Ok(SocketAddr::new(address, 0))
 }
 
-/// The process that starts Ray actors as workers of the run at an address.
+/// Returns the process that starts Ray actors as workers of the run at an address.
 pub(super) fn job(actors: usize, address: &str, token: Option<String>) -> std::io::Result<Job> {
     let python = python();
     let refused = || std::io::Error::other(format!("{} is not UTF-8", python.display()));

@@ -24,12 +24,12 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The folder of the run, if requested.
+    /// Returns the folder of the run, if requested.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.log_dir.as_deref()
     }
 
-    /// The file for the final figures.
+    /// Returns the file for the final figures.
     pub(super) fn json(&self) -> Option<&Path> {
         self.json.as_deref()
     }
@@ -39,7 +39,7 @@ impl Records {
         self.logs.contains(&LogFormat::Jsonl)
     }
 
-    /// Returns whether the run in its folder has finished.
+    /// Returns whether the folder's run has finished.
     pub(super) fn is_ended(&self) -> Result<bool> {
         match &self.log_dir {
             Some(folder) if folder.join(runs::ABOUT).is_file() => Ok(runs::ended(folder)?.is_some()),

@@ -42,12 +42,12 @@ impl RunServer {
         Ok(RunServer { http, _background: background, serve, address, token })
     }
 
-    /// The address of the tables.
+    /// Returns the address of the tables.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of the tables for processes on this machine.
+    /// Returns the address of the tables for processes on this machine.
     pub(super) fn near_address(&self) -> SocketAddr {
         match self.address {
             address if address.ip().is_unspecified() => {
@@ -57,12 +57,12 @@ impl RunServer {
         }
     }
 
-    /// The address of the dashboard, if there is one.
+    /// Returns the address of the dashboard, if there is one.
     pub(super) fn http(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
     }
 
-    /// The token that workers must send.
+    /// Returns the token that workers must send.
     pub(super) fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }

@@ -28,7 +28,7 @@ impl Steps {
         }
     }
 
-    /// The number at a report, up to the planned one.
+    /// Returns the number of steps at a report, limited to the planned number.
     pub(super) fn at(self, report: &Report) -> u64 {
         match self {
             Steps::Environment(steps) => report.env_steps().min(steps),

@@ -73,7 +73,7 @@ impl Supervisor {
         Ok(Supervisor { flags, stop, thread: Some(thread) })
     }
 
-    /// The callback that starts the workers: the run calls it when its plan is ready.
+    /// Returns the callback that starts the workers: the run calls it when its plan is ready.
     pub(super) fn begun(&self) -> Begun {
         let flags = Arc::clone(&self.flags);
         let thread = self.thread.as_ref().map(|thread| thread.thread().clone());
@@ -124,8 +124,8 @@ pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> st
     Ok(Job { restart, ..Job::new("run", [task]) })
 }
 
-/// All of `count` learners except the first, which is this process. They are not restarted, because the other learners
-/// cannot continue when one has failed.
+/// Returns all of `count` learners except the first, which is this process. They are not restarted, because the other
+/// learners cannot continue when one has failed.
 pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let task = |rank: u32| {
         let words = ["rl", "learner", "--supervised", "--join", address, "--rank", &rank.to_string()];
@@ -135,7 +135,7 @@ pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> 
     Ok(Job { restart: Restart { most: 0, ..Restart::default() }, ..Job::new("learners", tasks) })
 }
 
-/// This program with these arguments, and the credentials for the tables.
+/// Returns this program with these arguments, and the credentials for the tables.
 fn own_command(words: &[&str], security: &ClientSecurity) -> std::io::Result<Vec<Word>> {
     let program = std::env::current_exe()?;
     let words = words.iter().map(Into::into);
@@ -185,7 +185,7 @@ impl Flags {
     }
 }
 
-/// The message that a worker is no longer restarted.
+/// Returns the message that a worker is no longer restarted.
 pub(super) fn failure_text(times: u32, restart: Restart, ended: &Ended) -> String {
     let seconds = restart.within.as_secs();
     format!("ended {times} times within {seconds} s, the last time with {ended}; its output is above")

@@ -91,7 +91,7 @@ pub(super) struct Length {
 }
 
 impl Length {
-    /// Steps in the environment.
+    /// Returns the number of steps in the environment.
     pub(super) fn steps(&self) -> u64 {
         self.steps.unwrap_or(STEPS)
     }
@@ -244,7 +244,7 @@ impl Options {
         Ok(())
     }
 
-    /// The agent, checked to have valid settings and to support the environment.
+    /// Returns the agent, checked to have valid settings and to support the environment.
     pub(super) fn checked_agent(&self) -> Result<Arc<dyn Agent>> {
         let agent = self.agent.make_agent(&self.env)?;
         agent.validate()?;
@@ -277,8 +277,8 @@ impl Options {
         if exists { failure.of("--checkpoint-dir") } else { failure }
     }
 
-    /// The loggers of the run. The folder may contain an earlier part of it, with a server or checkpoints. A run that
-    /// was killed before its first checkpoint starts over, and so do its logs.
+    /// Returns the loggers of the run. The folder may contain an earlier part of it, with a server or checkpoints. A
+    /// run that was killed before its first checkpoint starts over, and so do its logs.
     fn loggers(&self, about: &About, run: &RunOptions) -> Result<Loggers> {
         let Some(checkpoints) = &run.checkpoints else {
             return self.records.begin(about, self.executor.has_server());

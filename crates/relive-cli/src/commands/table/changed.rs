@@ -4,7 +4,7 @@ use relive_client::{Changed, Client};
 
 use crate::units::counted;
 
-/// A line for each changed rule, and one for each operation that is now blocked.
+/// Returns a line for each changed rule, and one for each operation that is now blocked.
 pub(super) async fn describe(client: &Client, table: &str, changed: &Changed) -> String {
     let mut lines: Vec<String> = changed.changes.iter().map(line).collect();
     if lines.is_empty() {

@@ -1,4 +1,4 @@
-//! `relive table set`: changes rules of a table in use.
+//! `relive table set`: changes the rules of a table in use.
 
 use clap::Args;
 use relive_client::TableChange;

@@ -82,13 +82,13 @@ impl Top {
         self.now.as_ref()
     }
 
-    /// The index of the selected table in [`rows`](Self::rows).
+    /// Returns the index of the selected table in [`rows`](Self::rows).
     pub(super) fn selected(&self) -> usize {
         let tables = self.now.as_ref().map_or(0, |now| now.tables.len());
         self.selected.min(tables.saturating_sub(1))
     }
 
-    /// The sorted tables, with their rates.
+    /// Returns the sorted tables, with their rates.
     pub(super) fn rows(&self) -> Vec<(&Table, Rates)> {
         let Some(now) = &self.now else { return Vec::new() };
         let before = self.before.as_ref().unwrap_or(now);

@@ -143,7 +143,8 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// The cursor as a bar if it has two bounds, otherwise as a number; without bounds, the items beyond the minimum.
+/// Returns the cursor as a bar if it has two bounds, otherwise as a number; without bounds, the items beyond the
+/// minimum.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {
@@ -160,7 +161,7 @@ fn limiter(table: &Table) -> String {
     }
 }
 
-/// The waiters of the selected table.
+/// Returns the waiters of the selected table.
 fn details(top: &Top) -> Vec<Line<'static>> {
     let rows = top.rows();
     let Some((table, _)) = rows.get(top.selected()) else { return Vec::new() };

@@ -50,7 +50,7 @@ impl<E: Environment + Totals> Logged<E> {
         Self { environment, now: LogRow::default(), rows: Vec::new(), text: write_csv(&[]).into_bytes() }
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub fn rows(&self) -> &[LogRow] {
         &self.rows
     }

@@ -7,18 +7,18 @@ pub struct LogRow {
     pub steps: u64,
     /// Episodes so far.
     pub episode: u64,
-    /// Sum of rewards so far.
+    /// The sum of rewards so far.
     pub total_return: f64,
-    /// Actions in the last episode.
+    /// The number of actions in the last episode.
     pub episode_len: u64,
-    /// Sum of rewards in the last episode.
+    /// The sum of rewards in the last episode.
     pub episode_return: f64,
     /// The environment's own totals.
     pub totals: Vec<(String, f64)>,
 }
 
 impl LogRow {
-    /// The environment's total of this name.
+    /// Returns the environment's total with this name.
     #[must_use]
     pub fn total(&self, name: &str) -> Option<f64> {
         self.totals.iter().find(|(total, _)| total == name).map(|(_, value)| *value)

@@ -8,7 +8,7 @@ use crate::error::{EnvError, Mismatch};
 /// Regret per episode of random play, or of the worst play.
 const BANDIT_REGRET: f64 = 0.5;
 const MNIST_REGRET: f64 = 1.8;
-/// Number of episodes after which the recognized digits are counted.
+/// The number of episodes after which the recognized digits are counted.
 const MNIST_LATE: u64 = 9_000;
 const CATCH_REGRET: f64 = 1.6;
 const CARTPOLE_REGRET: f64 = 1000.0;
@@ -21,7 +21,7 @@ const SWINGUP_GOOD: f64 = 100.0;
 const BEST_RETURN: f64 = 1.1;
 /// Episodes beyond two to the power of the size that still count as exploration.
 const FORGIVEN_EPISODES: f64 = 100.0;
-/// Episodes before which luck cannot be distinguished from skill.
+/// The number of episodes before which luck cannot be distinguished from skill.
 const STOCHASTIC_EPISODES: u64 = 100;
 const MEMORY_RATIO: f64 = 0.75;
 const UMBRELLA_REGRET: f64 = 0.5;
@@ -122,7 +122,7 @@ fn swingup(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(mean(&scores?))
 }
 
-/// The share of the sizes that the agent solves with fewer bad episodes than random exploration needs.
+/// Returns the share of the sizes that the agent solves with fewer bad episodes than random exploration needs.
 fn deep_sea(points: &[Point<'_>], threshold: f64) -> Result<f64, EnvError> {
     let mut explored = Vec::new();
     for group in by_setting(points, "size") {
@@ -147,7 +147,7 @@ fn umbrella(points: &[Point<'_>], setting: &str) -> Result<f64, EnvError> {
     below(points, setting, UMBRELLA_REGRET, |point| point.total("total_regret"))
 }
 
-/// The share of the settings with a value per episode below a threshold.
+/// Returns the share of the settings with a value per episode below a threshold.
 fn below(
     points: &[Point<'_>],
     setting: &str,

@@ -8,13 +8,13 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The share of the values for which a condition holds.
+/// Returns the share of the values for which a condition holds.
 pub(super) fn fraction(holds: impl IntoIterator<Item = bool>) -> f64 {
     let values: Vec<f64> = holds.into_iter().map(|holds| f64::from(u8::from(holds))).collect();
     mean(&values)
 }
 
-/// The standard deviation of a population.
+/// Returns the standard deviation of a population.
 fn deviation(values: &[f64]) -> f64 {
     let centre = mean(values);
     mean(&values.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>()).sqrt()
@@ -26,7 +26,7 @@ pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))
 }
 
-/// The mean of a value per episode, over the last logged episode.
+/// Returns the mean of a value per episode, over the last logged episode.
 pub(super) fn per_episode_at_end(
     points: &[Point<'_>],
     value: impl Fn(&Point<'_>) -> Result<f64, EnvError>,
@@ -47,7 +47,7 @@ pub(super) fn regret_score(
     Ok(((baseline - regret) / baseline).clamp(0.0, 1.0))
 }
 
-/// The share of the identifiers with an episode that is better than `good`.
+/// Returns the share of the identifiers with an episode that is better than `good`.
 pub(super) fn solved(points: &[Point<'_>], good: f64) -> Result<f64, EnvError> {
     let runs = super::run::groups(points, |id| f64::from(id.index()));
     let best = |run: &Vec<Point<'_>>| {

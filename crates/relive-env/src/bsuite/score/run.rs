@@ -8,7 +8,7 @@ use crate::error::{EnvError, Mismatch};
 pub struct Run {
     /// The environment.
     pub id: BsuiteId,
-    /// Its log, in the order in which it was written.
+    /// The rows of the log, in the order in which they were written.
     pub rows: Vec<LogRow>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// The environment's total of this name.
+    /// Returns the environment's total with this name.
     pub(super) fn total(&self, name: &str) -> Result<f64, EnvError> {
         self.row.total(name).ok_or_else(|| {
             let expected = format_args!("a column {name}");
@@ -34,7 +34,7 @@ impl Point<'_> {
     }
 }
 
-/// The rows of an experiment's runs, up to the number of episodes that are scored.
+/// Returns the rows of an experiment's runs, up to the number of episodes that are scored.
 pub(super) fn points(runs: &[Run], most_episodes: u64) -> Vec<Point<'_>> {
     let rows = runs.iter().flat_map(|run| run.rows.iter().map(|row| Point { id: run.id, row }));
     rows.filter(|point| point.row.episode <= most_episodes).collect()

@@ -82,7 +82,7 @@ impl Experiment {
     /// The experiments that need MNIST's images, which the user provides.
     pub const MNIST: [Self; 3] = [Self::Mnist, Self::MnistNoise, Self::MnistScale];
 
-    /// The experiment with this name.
+    /// Returns the experiment with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().chain(Self::MNIST).find(|experiment| experiment.name() == name)
@@ -118,25 +118,25 @@ impl Experiment {
         Facts { name, tags, num_episodes, num_ids }
     }
 
-    /// Its name, as in identifiers.
+    /// Returns the experiment's name, as in identifiers.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// The capabilities that it tests.
+    /// Returns the capabilities that the experiment tests.
     #[must_use]
     pub fn tags(self) -> &'static [Tag] {
         self.facts().tags
     }
 
-    /// Number of episodes that an agent plays.
+    /// Returns the number of episodes that an agent plays.
     #[must_use]
     pub fn num_episodes(self) -> u64 {
         self.facts().num_episodes
     }
 
-    /// Number of its settings.
+    /// Returns the number of its settings.
     #[must_use]
     pub fn num_ids(self) -> u32 {
         self.facts().num_ids
@@ -161,7 +161,7 @@ impl Tag {
         Self::Memory,
     ];
 
-    /// Its name, as in bsuite.
+    /// Returns the tag's name, as in bsuite.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -23,7 +23,7 @@ pub struct BsuiteId {
 }
 
 impl BsuiteId {
-    /// The setting with this number.
+    /// Returns the setting with this number.
     ///
     /// # Errors
     /// [`EnvError::Setting`] if the experiment does not have that many.
@@ -35,12 +35,12 @@ impl BsuiteId {
         }
     }
 
-    /// All identifiers except MNIST's, in the order of bsuite's sweep.
+    /// Returns all identifiers except MNIST's, in the order of bsuite's sweep.
     pub fn all() -> impl Iterator<Item = Self> {
         Experiment::ALL.into_iter().flat_map(Self::of)
     }
 
-    /// All identifiers of an experiment.
+    /// Returns all identifiers of an experiment.
     pub fn of(experiment: Experiment) -> impl Iterator<Item = Self> {
         (0..experiment.num_ids()).map(move |index| Self { experiment, index })
     }
@@ -51,25 +51,25 @@ impl BsuiteId {
         self.experiment
     }
 
-    /// The number of the setting.
+    /// Returns the number of the setting.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Settings with their names in bsuite; empty if identifiers only differ in their seed.
+    /// Returns settings with their names in bsuite; empty if identifiers only differ in their seed.
     #[must_use]
     pub fn settings(self) -> Vec<(&'static str, f64)> {
         self.experiment.settings(self.index).unwrap_or_default()
     }
 
-    /// The value of the setting with this name.
+    /// Returns the value of the setting with this name.
     #[must_use]
     pub fn setting(self, name: &str) -> Option<f64> {
         self.settings().into_iter().find(|(setting, _)| *setting == name).map(|(_, value)| value)
     }
 
-    /// The name of bsuite's log file for this identifier.
+    /// Returns the name of bsuite's log file for this identifier.
     #[must_use]
     pub fn csv_file_name(self) -> String {
         format!("bsuite_id_-_{}-{}.csv", self.experiment, self.index)

@@ -14,7 +14,7 @@ const MEMORY_LENGTH: u32 = 2;
 /// The chain's length if the number of distractors varies.
 const CHAIN_LENGTH: u32 = 20;
 
-/// The environment of an identifier such as `catch/0`.
+/// Returns the environment of an identifier such as `catch/0`.
 ///
 /// `seed` replaces the seeds that bsuite leaves to chance or fixes; the seeds of mappings are part of the identifier.
 ///
@@ -32,7 +32,7 @@ pub fn load(id: &str, seed: u32) -> Result<Boxed, EnvError> {
 }
 
 impl BsuiteId {
-    /// The environment of this identifier; see [`load`].
+    /// Returns the environment of this identifier; see [`load`].
     ///
     /// # Errors
     /// [`EnvError::Setting`] if a setting exceeds its limits, which no setting of the sweep does, or if MNIST's images

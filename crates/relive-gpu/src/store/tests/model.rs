@@ -98,7 +98,7 @@ impl Model {
     pub(super) fn commit(&mut self, store: &Store, index: u64, length: u64, weight: f32) {
         while self.selectable() >= self.max_selectable && self.evict(store) {}
         if matches!(self.removal, Removal::Random) {
-            // If several were evicted at once, only the store determines the order.
+            // If several rows were evicted at once, only the store determines the order.
             let found = store.inner.state.lock().free.clone();
             let sorted =
                 |free: &VecDeque<u64>| free.iter().copied().collect::<std::collections::BTreeSet<u64>>();

@@ -8,7 +8,7 @@ use crate::error::ErrorKind;
 use crate::schema::{Column, Schema};
 use crate::store::{Reader, Removal, Store, StoreOptions};
 
-/// The stores of three ranks, each with one trajectory, which has its rank as its bytes.
+/// Returns the stores of three ranks, each with one trajectory, which has its rank as its bytes.
 fn ranks() -> Vec<Store> {
     let store = |rank| {
         let options = StoreOptions { rank, ranks: 3, ..options(Removal::Fifo) };

@@ -27,7 +27,7 @@ fn every_change_of_a_weight_is_counted() {
     assert_eq!(reader.changes(), before);
 }
 
-/// A negative zero counts as zero, the lowest weight, whichever call sets it.
+/// A negative zero counts as zero, the lowest weight, regardless of the call that sets it.
 #[test]
 fn the_sign_of_a_zero_does_not_matter() {
     let store = Store::create(schema(), options(Removal::LowestWeight)).unwrap();

@@ -39,8 +39,9 @@ pub(super) trait ToArrays: Send {
     /// Calls the learner's bridge with the batch; returns its answer.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// The part of a batch for one of several learners, and the factor by which the number of its steps is multiplied
-    /// to count the steps of all learners: 1 if each learner has its own batches, more if they share a batch.
+    /// Returns the part of a batch for one of several learners, and the factor by which the number of its steps is
+    /// multiplied to count the steps of all learners: 1 if each learner has its own batches, more if they share a
+    /// batch.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }
@@ -109,7 +110,7 @@ fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
     Ok(Learnt { steps, samples, metrics: metrics::from_python(&metrics)?, priorities })
 }
 
-/// The learner's results, or an error once a loss is not finite, since learning cannot continue.
+/// Returns the learner's results, or an error once a loss is not finite, since learning cannot continue.
 fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     let is_loss = |name: &str| name.to_lowercase().contains("loss");
     match learnt.metrics.iter().find(|(name, value)| !value.is_finite() && is_loss(name)) {
@@ -157,7 +158,7 @@ impl<S: ToArrays> Learner for ForeignLearner<S> {
 }
 
 impl<S> ForeignLearner<S> {
-    /// Connects the Python learner to the others once all have joined.
+    /// Connects the Python learner to the other learners once all have joined.
     fn share_peers(&mut self) -> Result<()> {
         if self.peers.is_alone() || std::mem::replace(&mut self.has_shared, true) {
             return Ok(());
@@ -168,7 +169,7 @@ impl<S> ForeignLearner<S> {
     }
 }
 
-/// Bytes of a count in a saved state.
+/// The number of bytes of a count in a saved state.
 const COUNT: usize = size_of::<u64>();
 
 impl<S> Saveable for ForeignLearner<S> {

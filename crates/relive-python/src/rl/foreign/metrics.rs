@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Maximum number of names in a process: a learner uses only a few, and always the same ones.
+/// The maximum number of names in a process: a learner uses only a few, and always the same ones.
 const MAX_NAMES: usize = 10_000;
 
 pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static str, f64)>> {
@@ -17,7 +17,7 @@ pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static
         .collect()
 }
 
-/// The name as a string that lives as long as the process.
+/// Returns the name as a string that lives as long as the process.
 fn interned(name: &str) -> PyResult<&'static str> {
     static NAMES: Brief<BTreeSet<&'static str>> = Brief::new(BTreeSet::new());
     let kept = NAMES.with(|names| {

@@ -1,4 +1,4 @@
-//! Propagates exceptions of Python code through Rust.
+//! Propagates exceptions from Python code through Rust.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(in crate::rl) struct Raised {
 /// The name of a call, and its start.
 type Call = (Arc<str>, Instant);
 
-/// A call of Python code in progress.
+/// A call to Python code that is in progress.
 pub(super) struct CallInProgress<'a> {
     raised: &'a Raised,
     call: Call,
@@ -50,7 +50,7 @@ impl Raised {
         text
     }
 
-    /// The text of the stored exception, if there is one.
+    /// Returns the text of the stored exception, if there is one.
     pub(super) fn text(&self) -> Option<String> {
         self.first.with(|first| first.as_ref().map(|(_, text)| text.clone()))
     }
@@ -77,14 +77,14 @@ impl Raised {
         self.call(code)
     }
 
-    /// Records that a call of this name has begun; it ends when this is dropped.
+    /// Records that a call with this name has begun; it ends when this is dropped.
     pub(super) fn begin_call(&self, name: &Arc<str>) -> CallInProgress<'_> {
         let call = (Arc::clone(name), Instant::now());
         self.calls.with(|calls| calls.push(call.clone()));
         CallInProgress { raised: self, call }
     }
 
-    /// The calls that have taken at least `least`, as text; `None` if there are none.
+    /// Returns the calls that have taken at least `least`, as text; `None` if there are none.
     pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
         let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
@@ -93,8 +93,8 @@ impl Raised {
         (!texts.is_empty()).then(|| texts.join(" and "))
     }
 
-    /// The state from which a policy's or learner's bridge is resumed. An error is stored, and prevents the run from
-    /// being saved.
+    /// Returns the state from which a policy's or learner's bridge is resumed. An error is stored, and prevents the run
+    /// from being saved.
     pub(super) fn save(&self, bridge: &Py<PyAny>) -> Vec<u8> {
         let saved = self.call(|py| bridge.bind(py).call_method0(intern!(py, "save"))?.extract::<Vec<u8>>());
         saved.unwrap_or_default()

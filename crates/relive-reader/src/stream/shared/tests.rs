@@ -56,7 +56,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Stream {
     number: u64,
     sleeper: Arc<Sleeper>,
-    /// Samples that were requested and not delivered.
+    /// The number of samples that were requested and not delivered.
     outstanding: usize,
     ended: bool,
 }

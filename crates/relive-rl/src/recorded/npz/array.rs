@@ -49,12 +49,12 @@ impl Array {
         Ok(Array { dtype, shape, bytes })
     }
 
-    /// The length of the first dimension.
+    /// Returns the length of the first dimension.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(0)
     }
 
-    /// The number at a flat index.
+    /// Returns the number at a flat index.
     #[expect(clippy::cast_precision_loss, reason = "whole numbers of data sets are small")]
     pub(crate) fn number(&self, index: usize) -> f64 {
         let size = self.dtype.size_bytes().unwrap_or(1);
@@ -77,7 +77,7 @@ impl Array {
     }
 }
 
-/// The type and shape in a header, which is the text of a Python dictionary.
+/// Returns the type and shape in a header, which is the text of a Python dictionary.
 fn described(header: &str) -> Result<(DType, Vec<usize>), String> {
     let value = |key: &str| {
         let rest = header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());

@@ -21,12 +21,12 @@ impl Npz {
         Ok(Npz { archive: Archive::open(path)?, path: path.display().to_string() })
     }
 
-    /// The names of all arrays.
+    /// Returns the names of all arrays.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.archive.names().filter_map(|name| name.strip_suffix(".npy"))
     }
 
-    /// The array with this name, if there is one.
+    /// Returns the array with this name, if there is one.
     ///
     /// # Errors
     /// The array is damaged, or has elements that are not plain numbers.

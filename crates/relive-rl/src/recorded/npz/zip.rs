@@ -56,7 +56,7 @@ impl Archive {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The content of a file; `None` if there is no such file.
+    /// Returns the content of a file; `None` if there is no such file.
     pub(super) fn read(&mut self, name: &str) -> Option<Result<Vec<u8>, String>> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         Some(unpacked(&mut self.file, self.size_bytes, entry))

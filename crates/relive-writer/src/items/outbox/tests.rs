@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// A stand-in for an encoded chunk. The outbox does not read its content. The first bytes are the key.
+/// Returns a stand-in for an encoded chunk. The outbox does not read its content. The first bytes are the key.
 fn encoded(key: u64, bytes: usize) -> Bytes {
     let mut message = vec![0; bytes.max(8)];
     message[..8].copy_from_slice(&key.to_le_bytes());

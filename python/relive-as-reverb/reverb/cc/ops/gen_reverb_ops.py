@@ -22,13 +22,13 @@ _Sample = collections.namedtuple(
 def reverb_client(
     server_address: str, container: str = "", shared_name: str | None = "", name: str | None = None
 ) -> tf.Tensor:
-    """The handle of a client, for the functions below."""
+    """Returns the handle of a client, for the functions below."""
     del container, shared_name
     return tf.constant(server_address, name=name or "ReverbClient")
 
 
 def reverb_client_sample(handle: tf.Tensor, table: Any, Toutput_list: Sequence[Any], name: str | None = None) -> Any:
-    """One time step of ``table``: a tuple of the item's metadata, and ``outputs``, its columns."""
+    """Returns one time step of ``table``: a tuple of the item's metadata, and ``outputs``, its columns."""
     sample = _client(handle).sample(table, list(Toutput_list), name)
     return _Sample(*sample.info, list(sample.data))
 
@@ -51,16 +51,16 @@ def reverb_client_update_priorities(
 def reverb_trajectory_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TrajectoryDataset``, with the same options. ``dtypes`` and ``shapes`` begin with the
-    information."""
+    """Returns the variant tensor of a ``TrajectoryDataset``, with the same options. ``dtypes`` and ``shapes`` begin
+    with the information."""
     return _variant(trajectory_dataset.TrajectoryDataset, server_address, table, dtypes, shapes, *options, **named)
 
 
 def reverb_timestep_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
-    """The variant tensor of a ``TimestepDataset``, with the same options. ``dtypes`` and ``shapes`` begin with the
-    information."""
+    """Returns the variant tensor of a ``TimestepDataset``, with the same options. ``dtypes`` and ``shapes`` begin with
+    the information."""
     return _variant(timestep_dataset.TimestepDataset, server_address, table, dtypes, shapes, *options, **named)
 
 

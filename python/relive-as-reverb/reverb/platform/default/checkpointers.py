@@ -32,7 +32,7 @@ class TempDirCheckpointer(DefaultCheckpointer):
 
 
 def default_checkpointer(group: str | None = None) -> CheckpointerBase:
-    """The default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
+    """Returns the default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
     del group
     return TempDirCheckpointer()
 

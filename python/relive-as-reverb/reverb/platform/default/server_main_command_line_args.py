@@ -11,5 +11,5 @@ _CONFIG = flags.DEFINE_string("config", None, "A ReverbServerConfig in protobuf'
 
 
 def get_server_config_proto() -> Any:
-    """The ``ReverbServerConfig`` of the flag ``--config``."""
+    """Returns the ``ReverbServerConfig`` of the flag ``--config``."""
     return text_format.Parse(_CONFIG.value, reverb_config_pb2.ReverbServerConfig())

@@ -6,7 +6,7 @@ use std::io;
 use hyper_util::client::legacy;
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// A failure with its kind, which determines whether the request is retried.
+/// Returns a failure with its kind, which determines whether the request is retried.
 pub(super) fn classified(error: impl Error + Send + Sync + 'static) -> HttpError {
     let kind = kind(&error);
     HttpError::new(kind, error)
@@ -20,7 +20,7 @@ fn kind(error: &(dyn Error + 'static)) -> HttpErrorKind {
     causes(error).find_map(of_cause).unwrap_or(HttpErrorKind::Unknown)
 }
 
-/// The error and the chain of its causes.
+/// Returns the error and the chain of its causes.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }

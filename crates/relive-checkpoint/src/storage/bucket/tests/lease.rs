@@ -1,4 +1,4 @@
-//! The lock of a place.
+//! The lock on a place.
 
 use std::io::IoSlice;
 use std::sync::mpsc;

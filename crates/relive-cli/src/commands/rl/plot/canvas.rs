@@ -74,7 +74,7 @@ pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
     std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
-/// The SVG text of a drawing.
+/// Returns the SVG text of a drawing.
 pub(super) fn text(drawing: &impl Drawing) -> Result<String> {
     register()?;
     let bytes = svg(drawing).map_err(|error| Failure::text(Kind::Runtime, error))?;

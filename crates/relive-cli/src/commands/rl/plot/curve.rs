@@ -54,7 +54,7 @@ struct Line {
     episode_return: Option<f64>,
 }
 
-/// The curves to draw, as far as they are specified.
+/// A description of the curves to draw; unspecified properties have defaults.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CurveSelection {
     /// Whose episodes to show: by default the actors', or the evaluator's if not all runs have acted.
@@ -73,7 +73,7 @@ impl CurveSelection {
     }
 }
 
-/// The curves of runs, grouped by kind; the source of their episodes; and the axis.
+/// Returns the curves of runs, grouped by kind; the source of their episodes; and the axis.
 pub(super) fn groups(
     runs: &[(PathBuf, About)],
     selection: CurveSelection,
@@ -127,7 +127,7 @@ fn names(runs: &[(PathBuf, About)]) -> impl Fn(&About) -> String {
 }
 
 impl EpisodeSource {
-    /// The log of their episodes.
+    /// Returns the log of the environments' episodes.
     fn file(self) -> &'static str {
         match self {
             EpisodeSource::Actor => "actor.jsonl",
@@ -161,7 +161,7 @@ fn read(folder: &Path, episodes_of: EpisodeSource) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The reason why a run has no such log.
+/// Returns the reason why a run has no such log.
 fn missing(folder: &Path, episodes_of: EpisodeSource) -> &'static str {
     let has_others = ["learner.jsonl", EpisodeSource::Actor.file(), EpisodeSource::Evaluator.file()];
     match (has_others.iter().any(|name| folder.join(name).is_file()), episodes_of) {
@@ -195,7 +195,7 @@ fn smoothed(lines: &[Line], axis: Axis, smooth: usize) -> Curve {
     points
 }
 
-/// The minimum, mean and maximum, up to the end of the shortest curve.
+/// Returns the minimum, mean and maximum, up to the end of the shortest curve.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 fn group_of(name: String, curves: &[Curve]) -> Group {
     let begin = curves.iter().filter_map(|curve| curve.first()).map(|(x, _)| *x).fold(0.0, f64::max);
@@ -214,7 +214,7 @@ fn group_of(name: String, curves: &[Curve]) -> Group {
     Group { name, points, seeds: curves.len() }
 }
 
-/// The latest value at a position.
+/// Returns the latest value at a position.
 fn at(curve: &[(f64, f64)], x: f64) -> Option<f64> {
     let behind = curve.partition_point(|(at, _)| *at <= x);
     Some(curve.get(behind.checked_sub(1)?)?.1)

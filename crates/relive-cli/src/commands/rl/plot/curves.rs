@@ -19,7 +19,7 @@ pub(super) struct Curves {
 }
 
 impl Curves {
-    /// The visible range, with some margin above and below.
+    /// Returns the visible range, with some margin above and below.
     fn range(&self) -> ([f64; 2], [f64; 2]) {
         let points = || self.groups.iter().flat_map(|group| &group.points);
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);

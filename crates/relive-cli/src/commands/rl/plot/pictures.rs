@@ -9,7 +9,7 @@ use super::radar::Radar;
 use crate::commands::rl::runs::About;
 use crate::failure::Result;
 
-/// The learning curves of runs.
+/// Returns the learning curves of runs.
 pub(super) fn curves(runs: &[(PathBuf, About)], selection: CurveSelection) -> Result<Curves> {
     let first = runs.first().map(|(_, about)| &about.environment);
     let only = first.filter(|first| runs.iter().all(|(_, about)| about.environment == **first));
@@ -17,7 +17,7 @@ pub(super) fn curves(runs: &[(PathBuf, About)], selection: CurveSelection) -> Re
     Ok(Curves { groups, axis, episodes_of, environment: only.cloned() })
 }
 
-/// The learning curves of runs as SVG; each point is the mean of `smooth` episodes.
+/// Returns the learning curves of runs as SVG; each point is the mean of `smooth` episodes.
 pub(crate) fn curves_svg(runs: &[(PathBuf, About)], smooth: usize) -> Result<String> {
     canvas::text(&curves(runs, CurveSelection::smoothed(smooth))?)
 }

@@ -58,7 +58,7 @@ impl Radar {
     }
 }
 
-/// The mean score of each tag that has scores.
+/// Returns the mean score of each tag that has scores.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 fn means(scores: &[(Tag, f64)]) -> Vec<(Tag, f64)> {
     let mean = |tag: Tag| {
@@ -68,7 +68,7 @@ fn means(scores: &[(Tag, f64)]) -> Vec<(Tag, f64)> {
     Tag::ALL.into_iter().filter_map(mean).collect()
 }
 
-/// The position of a score on a tag's axis.
+/// Returns the position of a score on a tag's axis.
 #[expect(clippy::cast_precision_loss, reason = "tags are few")]
 fn place(index: usize, score: f64) -> (f64, f64) {
     let angle = TAU * (0.25 - index as f64 / Tag::ALL.len() as f64);

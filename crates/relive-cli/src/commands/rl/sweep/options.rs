@@ -68,7 +68,7 @@ impl Options {
     }
 }
 
-/// A share of a task.
+/// Returns a share of a task.
 fn share(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
     number.ok_or_else(|| "must be above 0 and at most 100".to_owned())

@@ -47,7 +47,7 @@ pub(super) struct Recipe {
     pub(super) evaluation: Option<(u64, u64)>,
 }
 
-/// All requested runs: each agent, in each environment, with each seed.
+/// Returns all requested runs: each agent, in each environment, with each seed.
 pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     let seeds = if options.suite.is_some() { SEEDS_OF_SUITE } else { SEEDS };
     let mut plans: Vec<Plan> = Vec::new();
@@ -74,8 +74,8 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Checks that all runs can be created, as far as possible in advance. Only the first seed is checked, since the seeds
-/// do not matter here.
+/// Checks that all runs can be created, as thoroughly as is possible in advance. Only the first seed is checked, since
+/// the seeds do not matter here.
 pub(super) fn check(options: &Options, plans: &[Plan]) -> Result {
     for plan in plans.iter().filter(|plan| plan.about.seed == 1) {
         let name = plan.about.environment.clone();
@@ -125,7 +125,7 @@ impl Recipe {
         }
     }
 
-    /// The names of the fields that differ.
+    /// Returns the names of the fields that differ.
     fn differs(&self, other: &Recipe) -> Vec<String> {
         let pairs = [
             ("--steps", self.steps != other.steps),
@@ -142,7 +142,7 @@ impl Recipe {
 }
 
 impl Plan {
-    /// The run, without its observers.
+    /// Returns the run, without its observers.
     pub(super) fn run(&self) -> RunOptions {
         let Plan { about, recipe, .. } = self;
         RunOptions {
@@ -156,12 +156,12 @@ impl Plan {
         }
     }
 
-    /// The steps that measure its progress.
+    /// Returns the steps that measure the run's progress.
     pub(super) fn steps(&self) -> Steps {
         Steps::of(&self.run())
     }
 
-    /// The results of the run if it is finished; `None` if it was not begun, or was interrupted.
+    /// Returns the results of the run if it is finished; `None` if it was not begun, or was interrupted.
     ///
     /// # Errors
     /// The existing run has another recipe.
@@ -193,7 +193,7 @@ impl Plan {
         runs::write(&self.folder.join(RECIPE), &self.recipe)
     }
 
-    /// The title of the run in messages.
+    /// Returns the title of the run in messages.
     pub(super) fn title(&self) -> String {
         let About { agent, environment, seed, .. } = &self.about;
         format!("{agent} in {environment}, seed {seed}")

@@ -16,7 +16,7 @@ pub(super) struct Scored<'a> {
     pub(super) score: Option<f64>,
 }
 
-/// The finished runs with their scores, except for those without a complete episode, which have no figures.
+/// Returns the finished runs with their scores, except for those without a complete episode, which have no figures.
 pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
     let mut all = Vec::new();
     for plan in plans {
@@ -41,7 +41,7 @@ fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     }
 }
 
-/// The score by bsuite's rules for an experiment with this run alone.
+/// Returns the score by bsuite's rules for an experiment with this run alone.
 fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     let path = plan.folder.join(id.csv_file_name());
     let failed =
@@ -51,7 +51,7 @@ fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| failed(&error))
 }
 
-/// The minimum, mean and maximum of some numbers; `None` if there are none.
+/// Returns the minimum, mean and maximum of some numbers; `None` if there are none.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 pub(super) fn range(values: &[f64]) -> Option<[f64; 3]> {
     let least = values.iter().copied().reduce(f64::min)?;

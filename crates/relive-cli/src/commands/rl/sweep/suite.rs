@@ -60,8 +60,8 @@ const CONTINUOUS: [(&str, u64); 5] = [
 ];
 
 impl Suite {
-    /// The suite's tasks, with `scale` of their full length. A bsuite task has bsuite's own number of episodes, but at
-    /// most so many steps that two agents take less than an hour for all tasks on two processors.
+    /// Returns the suite's tasks, with `scale` of their full length. A bsuite task has bsuite's own number of episodes,
+    /// but at most so many steps that two agents take less than an hour for all tasks on two processors.
     pub(super) fn tasks(self, scale: f64) -> Vec<Task> {
         match self {
             Suite::Bsuite => BSUITE.into_iter().map(|(id, length)| of_bsuite(id, length, scale)).collect(),

@@ -104,7 +104,7 @@ impl RunningStops {
     }
 }
 
-/// A progress bar over the steps of all runs.
+/// Returns a progress bar over the steps of all runs.
 fn bar(plans: &[Plan]) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} elapsed, {eta} left")
         .expect("the template is well-formed");

@@ -14,7 +14,7 @@ use crate::commands::rl::sweep::plans::Recipe;
 use crate::commands::rl::sweep::scores::{Scored, range};
 use crate::failure::{Failure, Result};
 
-/// The pages, each with the name of its file.
+/// Returns the pages, each with the name of its file.
 ///
 /// # Errors
 /// The recorded episodes can no longer be read.
@@ -76,7 +76,7 @@ fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
     )
 }
 
-/// The curves in an environment, the command, and the settings that differ from the agent's defaults.
+/// Returns the curves in an environment, the command, and the settings that differ from the agent's defaults.
 fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     let defaults = relive_agents::from_json(agent, "{}").map(|agent| agent.settings()).unwrap_or_default();
     let others = run.plan.recipe.settings.iter().filter(|setting| !defaults.contains(setting));
@@ -94,7 +94,7 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> Result<String> {
     ))
 }
 
-/// A description of the recorded episodes, for comparison with the returns.
+/// Returns a description of the recorded episodes, for comparison with the returns.
 fn learned_from(data: &Path, environment: &str) -> Result<String> {
     let made = relive_env::make(environment, 1).map_err(RlError::from)?;
     let episodes = recorded::load(data, made.spec()).map_err(|error| Failure::from(error).of("--data"))?;
@@ -107,7 +107,7 @@ fn learned_from(data: &Path, environment: &str) -> Result<String> {
     ))
 }
 
-/// The options of `relive rl train` for runs of the same length, with the same evaluations.
+/// Returns the options of `relive rl train` for runs of the same length, with the same evaluations.
 fn length(recipe: &Recipe) -> String {
     let Recipe { steps, data, learner_steps, episodes, until, evaluation, settings: _ } = recipe;
     let mut text = match data {

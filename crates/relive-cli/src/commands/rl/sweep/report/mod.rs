@@ -1,4 +1,4 @@
-//! The report of a sweep: one folder with pictures, a table of all runs, one self-contained page, and a page for each
+//! The report on a sweep: one folder with pictures, a table of all runs, one self-contained page, and a page for each
 //! agent.
 
 mod agent_pages;

@@ -18,7 +18,7 @@ pub(super) struct Picture {
     pub(super) svg: String,
 }
 
-/// The radar of the runs in bsuite environments, if any of them acted.
+/// Returns the radar of the runs in bsuite environments, if any of them acted.
 pub(super) fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
     let of_bsuite = runs(all, |scored| {
         scored.plan.about.environment.parse::<BsuiteId>().is_ok() && !scored.figures.is_from_data()
@@ -29,7 +29,7 @@ pub(super) fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
     Ok(Some(Picture { name: "radar.svg".to_owned(), svg: radar_svg(&of_bsuite)? }))
 }
 
-/// The curves of each environment.
+/// Returns the curves of each environment.
 pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     let picture = |environment: String| {
         let here = |scored: &Scored<'_>| scored.plan.about.environment == environment;
@@ -40,7 +40,7 @@ pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
 }
 
-/// The file of an environment's curves: agents that learn from data count other steps, so their curves are in a
+/// Returns the file of an environment's curves: agents that learn from data count other steps, so their curves are in a
 /// separate file.
 pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
     let kind = if from_data { "from-data-" } else { "" };
@@ -52,7 +52,7 @@ fn runs(all: &[Scored<'_>], belongs: impl Fn(&Scored<'_>) -> bool) -> Vec<(PathB
     plans.map(|plan| (plan.folder.clone(), plan.about.clone())).collect()
 }
 
-/// The distinct values, in the order of their first occurrence.
+/// Returns the distinct values, in the order of their first occurrence.
 pub(super) fn distinct(all: &[Scored<'_>], of: impl Fn(&About) -> &String) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for value in all.iter().map(|scored| of(&scored.plan.about)) {

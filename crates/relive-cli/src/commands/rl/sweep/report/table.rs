@@ -56,7 +56,7 @@ fn cell(all: &[Scored<'_>], agent: &str, environment: &str) -> Cell {
     Cell { score: range(&scores), episode_return: range(&returns) }
 }
 
-/// A line for each run.
+/// Returns a line for each run.
 pub(super) fn csv(all: &[Scored<'_>]) -> String {
     let mut text = "agent,environment,seed,score,mean_return_last_100,evaluator_return,episodes,env_steps,learner_steps,\
                     env_steps_per_s\n"
