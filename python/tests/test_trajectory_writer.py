@@ -505,7 +505,7 @@ def test_values_of_jax(connect: Connect) -> None:
 
 @pytest.mark.parametrize("value", [
     np.datetime64("2020-01-01"), np.longdouble(1), object(), None, 2**64, -(2**63) - 1, np.array([object()]), {1, 2},
-], ids=str)
+], ids=["date", "longdouble", "object", "None", "beyond-uint64", "below-int64", "array-of-objects", "set"])
 def test_values_that_are_not_tensors_are_refused(connect: Connect, value: Any) -> None:
     with pytest.raises(TypeError, match="incompatible function arguments|None in the place of a tensor"):
         connect().insert([value], {"table": 1.0})
