@@ -238,7 +238,7 @@ impl Frames {
                     return Ok(read);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => {
-                    self.wait_readable().await?
+                    self.wait_readable().await?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writer.socket.readable().await?;
