@@ -101,7 +101,7 @@ def write_dtypes(client: reverb.Client) -> None:
 
 
 def write_strings(client: reverb.Client) -> None:
-    """Strings: bytes, non-ASCII text, an empty string, and a string longer than 127 bytes."""
+    """Writes strings: bytes, non-ASCII text, an empty string, and a string longer than 127 bytes."""
     values = [b"x", "yä€", "", "z" * 200, b"\x00\xff"]
     with client.trajectory_writer(num_keep_alive_refs=5) as writer:
         for value in values:
@@ -110,7 +110,7 @@ def write_strings(client: reverb.Client) -> None:
 
 
 def write_chunks_of_four(client: reverb.Client) -> None:
-    """Chunks of four steps, items that span several chunks, two tables, a squeezed column."""
+    """Writes chunks of four steps, items that span several chunks, two tables, a squeezed column."""
     with client.trajectory_writer(num_keep_alive_refs=8) as writer:
         for column in ("observation", "reward"):
             writer.configure((column,), num_keep_alive_refs=8, max_chunk_length=4)
@@ -125,7 +125,7 @@ def write_chunks_of_four(client: reverb.Client) -> None:
 
 
 def write_partial_steps(client: reverb.Client) -> None:
-    """Partial steps, a column that is missing in some steps (a sparse chunk), two episodes."""
+    """Writes partial steps, a column that is missing in some steps (a sparse chunk), two episodes."""
     with client.trajectory_writer(num_keep_alive_refs=6) as writer:
         for column in ("always", "rare"):
             writer.configure((column,), num_keep_alive_refs=6, max_chunk_length=3)
@@ -152,12 +152,12 @@ def write_legacy(client: reverb.Client, delta_encoded: bool) -> None:
 
 
 def write_insert(client: reverb.Client) -> None:
-    """`Client.insert` into two tables."""
+    """Calls `Client.insert` with two tables."""
     client.insert([np.arange(4, dtype=np.float32), np.int32(7)], {"replay": 1.0, "other": 2.5})
 
 
 def ask_for_samples(client: reverb.Client) -> None:
-    """`Client.sample` of several sizes, and samplers with a timeout."""
+    """Calls `Client.sample` with several sizes, and uses samplers with a timeout."""
     for count in (1, 3, 500):
         try:
             next(client.sample("replay", num_samples=count))
@@ -174,7 +174,7 @@ def ask_for_samples(client: reverb.Client) -> None:
 
 
 def mutate(client: reverb.Client) -> None:
-    """`Client.mutate_priorities` with updates and deletes."""
+    """Calls `Client.mutate_priorities` with updates and deletes."""
     client.mutate_priorities("replay", updates={1: 0.25, 2**63 + 5: 7.0}, deletes=[3, 2**64 - 1])
     client.mutate_priorities("other", updates={9: 0.0})
 

@@ -5,8 +5,8 @@
 
 First creates a Python environment with the peers in `target/agents-peers`. If Relive's package is also installed in
 this environment (`pip install ./python`), the agents of `examples/python/agents` are included. Each round runs every
-case with every contender in turn, in fresh processes; figures are medians of steps per second of whole runs, learning
-included. On a machine with other load, use the second figure: steps per second of processor time.
+case with every contender in turn, in fresh processes; figures are medians of steps per second of whole runs, including
+learning. On a machine with other load, use the second figure: steps per second of processor time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Case:
     peer_steps: int
     settings: dict
     native: bool = True
-    """Whether the command line has the agent; otherwise Relive's agent is the PyTorch agent."""
+    """Returns whether the command line has the agent; otherwise Relive's agent is the PyTorch agent."""
 
 
 CASES = [

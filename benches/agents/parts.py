@@ -57,7 +57,7 @@ def lander() -> Any:
 
 
 def steps_per_s(envs: Any, steps: int) -> float:
-    """Steps per second of all environments together, with actions that were drawn in advance."""
+    """Returns the steps per second of all environments together, with actions that were drawn in advance."""
     envs.reset(seed=1)
     actions = [envs.action_space.sample() for _ in range(16)]
     for step in range(steps // 10):
@@ -153,7 +153,7 @@ class Count:
 
 
 def items_per_s(on: Any, items: int) -> float:
-    """Items per second of two shards of Python objects, through a function, in order of arrival."""
+    """Returns the items per second of two shards of Python objects, through a function, in order of arrival."""
     shards = flow.from_iterators([Count(items), Count(items)], on=on).for_each(increased)
     began = time.perf_counter()
     count = sum(1 for _ in shards.gather_async(num_async=64))

@@ -60,7 +60,7 @@ def measured(relive: str, agent: list[str], actors: int, steps: int) -> dict[str
 
 
 def best(relive: str, agent: list[str], actors: int, steps: int, rounds: int) -> dict[str, float]:
-    """Returns the best of several runs, that is, the least disturbed run."""
+    """Returns the result of the best, and therefore least disturbed, of several runs."""
     runs = [measured(relive, agent, actors, steps) for _ in range(rounds)]
     return {"steps/s": max(run["steps/s"] for run in runs), "us": min(run["us"] for run in runs)}
 

@@ -22,7 +22,7 @@ const UNIFORM: SelectorKind = SelectorKind::Uniform;
 const PRIORITIZED: SelectorKind = SelectorKind::Prioritized { exponent: 0.6 };
 const MAX_HEAP: SelectorKind = SelectorKind::MaxHeap;
 
-/// One column of one slice of one chunk, which all items share.
+/// Returns one column of one slice of one chunk, which all items share.
 fn trajectory() -> Trajectory {
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
     let row = Tensor::from_slice(&[0.5_f32; 100], [1, 100]).expect("100 floats make a row of 100");
@@ -57,7 +57,7 @@ impl Bench {
         f64::from(self.rng.next_u32()) / f64::from(u32::MAX)
     }
 
-    /// Keys like those that clients choose: in no order.
+    /// Returns keys like those that clients choose: in no order.
     fn key(index: u64) -> u64 {
         index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

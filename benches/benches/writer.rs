@@ -10,7 +10,7 @@ use relive_table::TableConfig;
 const WIDTH: u32 = 100;
 const STEPS: u32 = 100;
 
-/// Random values, which are incompressible.
+/// Returns random values, which are incompressible.
 fn random(shape: &[u32], seed: u64) -> Tensor {
     let mut state = seed + 1;
     let count: u32 = shape.iter().product();
@@ -37,7 +37,7 @@ fn writer(client: &Client, options: TrajectoryWriterOptions) -> TrajectoryWriter
     client.trajectory_writer(options).expect("the options go together")
 }
 
-/// An append and an item for each of `steps`.
+/// Appends each of `steps`, and creates an item for it.
 fn one_by_one(writer: &mut TrajectoryWriter, steps: &[Nest<Tensor>]) {
     for step in steps {
         writer.append(step).expect("all steps look alike");

@@ -29,7 +29,7 @@ ACTORS, ENVIRONMENTS, FRAGMENT, BATCH = 4, 16, 20, 16
 
 
 def relive(seconds: float) -> tuple[float, float]:
-    """Steps per second, and the mean return of the last hundred episodes."""
+    """Returns the steps per second, and the mean return of the last hundred episodes."""
     import relive.ray
     from relive import rl
 
@@ -43,7 +43,7 @@ def relive(seconds: float) -> tuple[float, float]:
 
 
 def rllib(seconds: float, learners: int) -> tuple[float, float]:
-    """The same for RLlib, with this number of learners as actors; with 0, it learns in this program."""
+    """Returns the same for RLlib, with the given number of learners as actors; with 0, RLlib learns in this program."""
     from ray.rllib.algorithms.impala import IMPALAConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 

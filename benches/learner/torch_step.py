@@ -84,7 +84,7 @@ def lstm() -> Step:
 
 
 def act() -> Step:
-    """100 greedy actions, one by one."""
+    """Takes 100 greedy actions, one by one."""
     network = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     data = batches(lambda rng: (normals(rng, 1, 8),))
 

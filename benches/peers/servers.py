@@ -35,7 +35,7 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """User and system time of all threads so far."""
+        """Returns the user and system time of all threads so far."""
         # The name of the program, in parentheses, may contain spaces; fields are counted after it.
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         user_ticks, system_ticks = int(fields[11]), int(fields[12])
@@ -46,7 +46,7 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def connections(self) -> int:
-        """Number of established TCP connections, over IPv4 and IPv6."""
+        """Returns the number of established TCP connections, over IPv4 and IPv6."""
         port = f":{int(self.address.rpartition(':')[2]):04X}"
         rows = [row.split() for name in ("tcp", "tcp6") for row in pathlib.Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
         return sum(1 for row in rows if row[1].endswith(port) and row[3] == "01")

@@ -53,7 +53,7 @@ class Job:
         return self.shape.batch
 
     def grow(self) -> float:
-        """Single steps per second while the table grows; the table is full afterwards."""
+        """Returns the single steps per second while the table grows; the table is full afterwards."""
         steps, start = self.shape.capacity_steps(), time.perf_counter()
         while self.added < steps and time.perf_counter() - start < GROW_SECONDS:
             self.add_one()

@@ -31,7 +31,7 @@ def make_network():
 
 
 def loss_of(network, target, data):
-    """Huber loss of the n-step double-Q target."""
+    """Returns the Huber loss of the n-step double-Q target."""
     value = network(data["observation"]).gather(1, data["action"].unsqueeze(1)).squeeze(1)
     with torch.no_grad():
         best = network(data["next_observation"]).argmax(1, keepdim=True)

@@ -32,7 +32,7 @@ def fill(client, data):
 
 
 def fit(client):
-    """Gradient descent with importance weights, which sets the new errors as priorities.
+    """Performs gradient descent with importance weights, and sets the new errors as priorities.
 
     Returns the slopes and the share of rare pairs among the sampled ones.
     """

@@ -38,7 +38,7 @@ def _accept_what_acme_passes():
 
 @pytest.fixture
 def is_standin():
-    """For behavior that the stand-in improves deliberately."""
+    """Returns whether the package is the stand-in, for behavior that the stand-in improves deliberately."""
     return _IS_STANDIN
 
 

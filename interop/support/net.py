@@ -97,5 +97,6 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _literal(name: str, value: str) -> bytes:
-    """HPACK: a literal header field without indexing, with a new name; no text here is longer than 126 bytes."""
+    """Returns, in HPACK, a literal header field without indexing, with a new name; no text here is longer than 126
+    bytes."""
     return b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()

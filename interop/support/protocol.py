@@ -137,7 +137,7 @@ class Stub:
 
 
 def bytes_handlers(behaviors: dict[str, object]) -> grpc.GenericRpcHandler:
-    """Server handlers that receive requests as the exact bytes that the client sent."""
+    """Returns server handlers that receive requests as the exact bytes that the client sent."""
     handlers = {}
     for method, behavior in behaviors.items():
         make = grpc.stream_stream_rpc_method_handler if _METHODS[method] else grpc.unary_unary_rpc_method_handler

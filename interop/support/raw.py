@@ -1,4 +1,4 @@
-"""A minimal gRPC client, without retries and batching."""
+"""A minimal gRPC client, without retries or batching."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Stream:
         return self._responses.qsize()
 
     def status(self, patience_s: float = PATIENCE_S) -> tuple[grpc.StatusCode, str]:
-        """(code, text) after the end of the stream."""
+        """Returns (code, text) after the end of the stream."""
         assert self._ended.wait(patience_s), f"the stream did not end within {patience_s} s"
         if self._status is None:
             return grpc.StatusCode.OK, ""
@@ -166,7 +166,7 @@ class Client:
 
 
 def refusal(call) -> tuple[grpc.StatusCode, str]:
-    """(code, text) of a unary call that must fail."""
+    """Returns (code, text) of a unary call that must fail."""
     try:
         call()
     except grpc.RpcError as error:

@@ -186,7 +186,7 @@ class _Process:
         return self._process.pid
 
     def kill(self) -> None:
-        """Ends the server as in a crash, without shutdown."""
+        """Ends the server without a shutdown, as a crash would."""
         self._process.kill()
         self._wait()
 

@@ -27,7 +27,7 @@ def until(condition: Callable[[], object], what: str, patience_s: float = PATIEN
 
 
 class Background:
-    """A call in a separate thread; its result or error is collected later."""
+    """A call in a separate thread; the call's result or error is collected later."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._outcome: queue.Queue = queue.Queue()

@@ -109,7 +109,7 @@ def test_a_chunk_that_claims_gigabytes_is_refused(start_relive):
 
 
 def record(server, session) -> bytes:
-    """The bytes that a well-behaved client sends in a session, including HTTP/2 framing."""
+    """Returns the bytes that a well-behaved client sends in a session, including HTTP/2 framing."""
     recorder = net.Recorder(server.port)
     client = raw_client.Client(f"127.0.0.1:{recorder.port}")
     session(client)

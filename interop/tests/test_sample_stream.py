@@ -16,7 +16,7 @@ TIMEOUT_TEXT = "Rate Limiter: Timeout exceeded before the right to insert was ac
 
 
 def fill(raw, name, count, nbytes=40):
-    """`count` items of one chunk each, and their keys."""
+    """Inserts `count` items of one chunk each, and returns their keys."""
     stream = raw.insert_stream()
     keys = []
     for _ in range(count):

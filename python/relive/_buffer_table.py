@@ -82,7 +82,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` for a step with other column names than earlier steps."""
+        """Raises ``ValueError`` for a step with column names that differ from those of earlier steps."""
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)

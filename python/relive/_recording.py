@@ -78,11 +78,11 @@ class Rows(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, observation: Any) -> None:
-        """The first observation of an episode."""
+        """Adds the first observation of an episode."""
 
     @abc.abstractmethod
     def step(self, step: Step, observation: Any) -> None:
-        """A step, and the observation after it."""
+        """Adds a step, and the observation after it."""
 
 
 class TransitionRows(Rows):

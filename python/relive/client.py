@@ -33,7 +33,7 @@ _ITEMS_PER_PAGE = 100_000
 
 
 class Client:
-    """A client for one server at ``server_address``, ``host:port``, or of many servers.
+    """A client for the server at ``server_address`` (``host:port``), or for many servers.
 
     For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
     addresses of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does
@@ -41,10 +41,10 @@ class Client:
     :meth:`server_changes` report the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
-    server in this process; ``"shm"`` receives batches in memory shared with a server on the same machine, of the same
-    user; ``"unix"`` uses a socket to such a server; ``"tcp"``; ``"auto"`` is the first of these that is available. The
-    property :attr:`transport` returns the transport in use. Clients can be pickled. After a fork, they open their own
-    connections.
+    server in this process; ``"shm"`` receives batches through memory shared with a server that the same user runs on
+    the same machine; ``"unix"`` uses a Unix socket to such a server; ``"tcp"`` uses TCP; ``"auto"`` selects the first
+    of these that is available. The property :attr:`transport` returns the transport in use. Clients can be pickled.
+    After a fork, they open their own connections.
 
     Every call that waits can be interrupted with Ctrl-C, lets other threads run, and takes a timeout in seconds.
     ``timeout`` is the default for calls that do not pass a timeout. Without any timeout, a call waits indefinitely and
@@ -318,7 +318,7 @@ class Client:
 
         Raises:
           ValueError: a number out of range, or arrays of ``out`` that are not writable; the error names the path. While
-            iterating: items with different shapes, or ``out`` has another structure, shape or data type.
+            iterating: items with different shapes, or ``out`` has a different structure, shape or data type.
           TypeError: a value in ``out`` is not an array.
           DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
           RuntimeError: while iterating, the table does not exist, or the server stopped.
@@ -365,7 +365,8 @@ class Client:
 
         Raises:
           RuntimeError: the table does not exist.
-          ValueError: a priority that the table's selectors do not accept; earlier priorities in the call are set.
+          ValueError: a priority that the table's selectors do not accept; the priorities that precede it in the call
+            have already been set.
           TypeError: a key that is not a 64-bit integer, or a priority that is not a number.
         """
         updates = updates or {}
@@ -389,7 +390,7 @@ class Client:
         length.
 
         Raises:
-          As :meth:`mutate_priorities`, and ValueError for different lengths.
+          The same exceptions as :meth:`mutate_priorities`, and ValueError if the lengths differ.
         """
         self._native.mutate_priorities(table, keys, priorities, (), timeout)
 
@@ -427,7 +428,7 @@ class Client:
           table: the table's name.
           max_size: the number of items that the table keeps.
           max_bytes: the bytes of chunks that the table keeps; 0 removes this bound.
-          max_times_sampled: the number of samples after which an item is deleted; 0: never.
+          max_times_sampled: the number of samples after which an item is deleted; 0 means never.
           rate_limiter: sets the four bounds below at once.
           samples_per_insert: the limiter's target for samples per insert.
           min_size_to_sample: the number of items that the table must hold before it can be sampled.
@@ -449,7 +450,7 @@ class Client:
         """Pauses inserts, samples or both of ``table``: the calls wait, and report that the table is paused.
 
         Raises:
-          As :meth:`change_table`.
+          The same exceptions as :meth:`change_table`.
         """
         return self._change(table, timeout, pause_inserts=inserts or None, pause_samples=samples or None)
 
@@ -459,7 +460,7 @@ class Client:
         """Resumes inserts, samples or both of ``table``.
 
         Raises:
-          As :meth:`change_table`.
+          The same exceptions as :meth:`change_table`.
         """
         resumed = {"pause_inserts": inserts, "pause_samples": samples}
         return self._change(table, timeout, **{name: False for name, chosen in resumed.items() if chosen})

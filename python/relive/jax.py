@@ -44,7 +44,7 @@ def batches(
       timeout, prefetch, num_workers, max_batches, pad: as in :meth:`relive.Client.batches`.
 
     Raises:
-      As :meth:`relive.Client.batches`.
+      The same exceptions as :meth:`relive.Client.batches`.
     """
     iterator = client.batches(
         table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers, max_batches=max_batches, pad=pad

@@ -55,7 +55,7 @@ def create_default_checkpointer(
 
 
 def selector_from_proto(options: bytes) -> ItemSelector:
-    """Returns the selector of a serialized ``KeyDistributionOptions`` message.
+    """Returns the selector that a serialized ``KeyDistributionOptions`` message describes.
 
     Raises:
       ValueError: the message names a selector that is switched off.

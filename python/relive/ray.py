@@ -97,7 +97,7 @@ class Workers:
         return _OwnRun(self, agent, environment)
 
     def _supervisor(self, launcher: _Launcher, actors: int) -> Supervisor:
-        """Returns a starter of that many workers, single or grouped into nodes."""
+        """Returns a starter of the given number of workers, single or grouped into nodes."""
         if self.workers_per_node is None:
             return Supervisor(launcher, actors)
         whole, rest = divmod(actors, self.workers_per_node)
@@ -138,7 +138,7 @@ class _Launcher:
         return _Worker(self._ray, (host, placed, ended), (f"{'node' if self.by_nodes else 'worker'} {number}", needs))
 
     def _options(self, number: int, workers: int) -> dict[str, Any]:
-        """The resources and the placement of a Ray actor with that many workers."""
+        """Returns the resources and the placement of a Ray actor with the given number of workers."""
         options = self._of_node(workers)
         if self._workers.options["scheduling_strategy"] in _GROUPS:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -154,7 +154,7 @@ class _Launcher:
         return options
 
     def _placed(self) -> Any:
-        """The placement group, with one bundle for each node."""
+        """Returns the placement group, with one bundle for each node."""
         if self._group is None:
             bundles = [_bundle(self._of_node(workers)) for workers in self.nodes]
             self._group = self._ray.util.placement_group(bundles, strategy=self._workers.options["scheduling_strategy"])
@@ -301,7 +301,7 @@ class _Node:
         return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> RemoteError | None:
-        """Runs that many workers until the run is over; returns a worker's error, if any."""
+        """Runs the given number of workers until the run is over; returns a worker's error, if any."""
         try:
             workers = _NodeWorkers(agent_and_environment, address, token)
             name = f"{socket.gethostname()}-{os.getpid()}"
@@ -325,7 +325,7 @@ class _NodeWorkers:
         self._address = address
 
     def hold(self, numbers: list[int], near: str) -> None:
-        """Runs the workers with these numbers, which fetch weights from the address ``near``."""
+        """Runs the workers with the given numbers, which fetch weights from the address ``near``."""
         self._launcher.weights_from = near
         self.supervisor.hold(self._address, numbers)
 
@@ -349,17 +349,17 @@ class _ByCloudpickle:
 
 
 def free_in(ray: Any) -> dict[str, float]:
-    """The free resources of a cluster."""
+    """Returns the free resources of a cluster."""
     return {name: amount for name, amount in ray.available_resources().items() if "node:" not in name and "memory" not in name}
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error."""
+    """Returns the first line of an error."""
     return (str(error).strip().splitlines() or [""])[0]
 
 
 def imported() -> Any:
-    """The package ``ray``."""
+    """Returns the package ``ray``."""
     try:
         import ray
     except ImportError as error:
@@ -368,7 +368,7 @@ def imported() -> Any:
 
 
 def connected() -> Any:
-    """The package ``ray``, connected to a cluster: calls :func:`ray.init` if the program has not.
+    """Returns the package ``ray``, connected to a cluster: calls :func:`ray.init` if the program has not.
 
     Raises:
       ConnectionError: nothing answers at ``RAY_ADDRESS``. Ray itself would retry for minutes.

@@ -80,7 +80,7 @@ class ReplayBuffer:
         ``priority`` replaces the default priority, the highest so far.
 
         Raises:
-          ValueError: a step with another structure, data type or shape than the previous steps, a missing column, a
+          ValueError: a step with a different structure, data type or shape than the previous steps, a missing column, a
             column that the buffer itself adds, or a priority that is negative or not a number.
           TypeError: a value that is not a tensor.
         """
@@ -99,7 +99,7 @@ class ReplayBuffer:
         leading dimension can have any meaning and size.
 
         Raises:
-          As :meth:`add`; ValueError also for columns of different leading dimensions.
+          The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions.
         """
         steps = _native.with_lists_joined({**(steps or {}), **columns})
         if self._n_step is not None:

@@ -29,7 +29,7 @@ class TableInfo:
     """Rules, sizes and counters of a table at one moment.
 
     Fields with protobuf messages are created when they are first read, so that the other fields do not need protobuf.
-    Fields with descriptions that do not begin with "Relive" also exist in dm-reverb.
+    Fields whose descriptions do not begin with "Relive" also exist in dm-reverb.
     """
 
     name: str

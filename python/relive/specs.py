@@ -31,12 +31,12 @@ def as_spec(structure: Any) -> Any:
     """Returns a nest of ``ArraySpec`` with the structure of ``structure``. Its leaves can be
 
     * ``ArraySpec``, ``BoundedArraySpec``;
-    * ``tf.TensorSpec`` and TensorFlow's bounded one;
+    * ``tf.TensorSpec``, and TensorFlow's bounded tensor spec;
     * ``dm_env.specs.Array``, ``BoundedArray``, ``DiscreteArray``, ``StringArray``;
     * ``gymnasium.spaces.Box``, ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, and ``Dict`` and ``Tuple`` of them,
       which become mappings and tuples;
     * ``jax.ShapeDtypeStruct``;
-    * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, PyTorch's ``meta`` device included.
+    * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, including tensors on PyTorch's ``meta`` device.
 
     The function imports none of these packages.
 

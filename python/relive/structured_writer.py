@@ -105,7 +105,7 @@ class StructuredWriter:
           partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: a different number of leaves, or a leaf with another data type or shape than before.
+          ValueError: a different number of leaves, or a leaf with a different data type or shape than before.
           TypeError: a leaf that is not a tensor.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """

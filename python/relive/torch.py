@@ -45,7 +45,7 @@ class ReplayDataset(IterableDataset[Batch]):
       prefetch: the number of batches to request ahead; with 0, only returned batches are sampled. The default is 0
         within the process and 4 over a network, or fewer if 4 batches would exceed 2²⁰ samples.
       num_workers: the number of streams that fetch in parallel, for each iterator.
-      max_batches: the number of batches of one iteration over the dataset; by default it never ends.
+      max_batches: the number of batches of one iteration over the dataset; by default, an iteration never ends.
       pad: whether to pad items that differ in length with zeros to the longest of the batch.
       device: the device of the tensors of ``data``, and of ``info`` except the keys. It cannot be used with a loader's
         workers.
@@ -53,8 +53,7 @@ class ReplayDataset(IterableDataset[Batch]):
         a ``DataLoader``, use the loader's own ``pin_memory``.
 
     Raises:
-      ValueError: a number out of range.
-      As :meth:`relive.Client.batches`, while iterating.
+      ValueError: a number out of range. While iterating, the same exceptions as :meth:`relive.Client.batches`.
     """
 
     def __init__(

@@ -175,10 +175,10 @@ class Sampler(PrioritizedSampler):
         """Does nothing: the storage sets the priority of new transitions."""
 
     def extend(self, index: Any) -> None:
-        """As :meth:`add`."""
+        """Does nothing, like :meth:`add`."""
 
     def mark_update(self, index: Any, *, storage: Any = None) -> None:
-        """As :meth:`add`."""
+        """Does nothing, like :meth:`add`."""
 
     @property
     def default_priority(self) -> float:
@@ -197,7 +197,7 @@ class Sampler(PrioritizedSampler):
         """Does nothing: the storage saves the state."""
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """As :meth:`dumps`."""
+        """Does nothing, like :meth:`dumps`."""
 
     def _empty(self) -> None:
         """Does nothing: the storage is emptied instead."""

@@ -87,8 +87,8 @@ class TrajectoryWriter:
         """Appends a step, or with ``partial_step`` a part of a step, which the next call continues.
 
         Raises:
-          ValueError: a leaf with another data type or shape than before, or that the open step already has; the error
-            names its path. Nothing is stored in this case.
+          ValueError: a leaf with a different data type or shape than before, or that the open step already has; the
+            error names its path. Nothing is stored in this case.
           TypeError: a leaf that is not a tensor, or a mapping, sequence or leaf where an earlier step has a different
             one of these.
           RuntimeError: the writer is closed, or has failed.
@@ -125,7 +125,7 @@ class TrajectoryWriter:
         The appended step stays in the history even if creating the item fails.
 
         Raises:
-          As ``append`` and ``create_item``.
+          The same exceptions as ``append`` and ``create_item``.
         """
         return self._writer.append_item(table, priority, data)
 
@@ -151,7 +151,7 @@ class TrajectoryWriter:
           squeeze: whether items of one step have no leading dimension.
 
         Raises:
-          ValueError: as ``create_item``, or ``squeeze`` with a ``length`` other than 1.
+          ValueError: the same as for ``create_item``; or ``squeeze`` with a ``length`` other than 1.
         """
         return self._writer.create_window_items(table, priorities, ends, length=length, squeeze=squeeze)
 

@@ -77,8 +77,8 @@ class Writer:
         """Appends one step: a nest of tensors.
 
         The tensors must have the same number, types and shapes as in the previous step, unless the previous step ended
-        a chunk; with ``chunk_length=1`` every step does. Different tensors then start a new history: no item contains
-        steps of both kinds.
+        a chunk; with ``chunk_length=1``, every step ends a chunk. Different tensors then start a new history: no item
+        contains steps of both kinds.
 
         Raises:
           ValueError: tensors that differ from the previous ones within a chunk.

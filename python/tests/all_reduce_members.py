@@ -37,8 +37,8 @@ def calls(ring: rl.AllReduce) -> Any:
 
 
 def wait(ring: rl.AllReduce) -> Any:
-    """The first member waits for the others, which never join, and counts the steps that another thread takes in the
-    meantime."""
+    """Lets the first member wait for the others, which never join, and counts the steps that another thread takes in
+    the meantime."""
     ticks = [0]
     is_over = threading.Event()
 

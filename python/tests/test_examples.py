@@ -18,7 +18,7 @@ DOCUMENTS = ["coming-from.md", "flow.md", "gpu.md", "migrating-from-reverb.md", 
 # Long enough for a slow and busy machine; each example takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
 
-# The limit above ends the programs earlier, and shows their output.
+# Longer than TIMEOUT_S, so that a slow program reaches that limit first, and its output is shown.
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 
 

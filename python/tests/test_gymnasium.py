@@ -153,7 +153,7 @@ def test_transitions(n_steps: int, lengths: list[int], truncates: bool, form: st
 
 
 def expected_rows(episode: int, length: int, truncates: bool, padding: int = 0) -> list[tuple[float, ...]]:
-    """Observation, action, reward, terminated, truncated, mask of each row of an episode."""
+    """Returns observation, action, reward, terminated, truncated and mask of each row of an episode."""
     rows: list[tuple[float, ...]] = [
         (
             100 * episode + step, step % 9, step + 1,

@@ -67,7 +67,7 @@ def test_dm_reverbs_names() -> None:
         (lambda: RateLimiter(math.nan, 1, 0, 1), "samples_per_insert must not be NaN"),
         (lambda: RateLimiter(1.0, 1, math.nan, 1), "min_diff must not be NaN"),
         (lambda: SampleToInsertRatio(0, 2, 4), r"samples_per_insert \(0\) must be > 0"),
-        # The first failing check, in dm-reverb's order, raises an error.
+        # The first check that fails, in dm-reverb's order, raises an error.
         (lambda: SampleToInsertRatio(0, 0, 0), "samples_per_insert"),
         (lambda: SampleToInsertRatio(1, 0, 0.5), "error_buffer must be >= .* It allows a range of 1"),
         (lambda: SampleToInsertRatio(4, 2, 3), r"range of 6, .* = 8 is needed"),

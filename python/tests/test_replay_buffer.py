@@ -151,7 +151,8 @@ def test_steps_of_many_environments_are_added_at_once() -> None:
 
 
 def windows(returns: list[float], terminates: bool, n_step: int, discount: float) -> list[tuple[int, float, int, float]]:
-    """First step, return, following step and bootstrap discount of an episode's transitions, computed naively."""
+    """Returns first step, return, following step and bootstrap discount of an episode's transitions, computed
+    naively."""
     found = []
     for first in range(len(returns)):
         end = min(first + n_step, len(returns))

@@ -1,4 +1,4 @@
-"""Several environments as rows: vector environments of Gymnasium, lists of functions, agents of PettingZoo."""
+"""Several environments as rows: Gymnasium vector environments, lists of functions, and PettingZoo agents."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DICT = spaces.Dict({"place": BOX, "image": BYTES, "kind": spaces.Discrete(5)})
 
 
 def steps(space: spaces.Space[Any], actions: spaces.Space[Any], count: int, n_envs: int) -> list[Any]:
-    """The arguments that an algorithm adds; each observation follows from the previous one."""
+    """Returns the arguments that an algorithm adds; each observation follows from the previous one."""
     space.seed(1)
     actions.seed(2)
     rng = np.random.default_rng(3)

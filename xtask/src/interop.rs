@@ -55,7 +55,7 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     process::run(command.args(arguments))
 }
 
-/// The suites among `chosen`, or both, that run against Ray.
+/// Runs the suites among `chosen`, or both, that run against Ray.
 fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<()> {
     let is_wanted = |suite| chosen.is_none_or(|chosen| chosen == suite);
     if !is_wanted(Suite::Flow) && !is_wanted(Suite::Ray) {
@@ -103,7 +103,7 @@ fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     with_tensorflow(root, python)
 }
 
-/// The tests of the package that need TensorFlow, which its own environment lacks.
+/// Runs the tests of the package that need TensorFlow, which the package's own environment lacks.
 fn with_tensorflow(root: &Path, python: &Path) -> Result<()> {
     let mut command = wheel::pytest(root, python);
     command.args(["-m", "tensorflow"]);

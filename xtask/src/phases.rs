@@ -23,7 +23,7 @@ impl Phases {
         result.with_context(|| format!("phase `{name}` failed"))
     }
 
-    /// One line per phase, then the total.
+    /// Returns one line per phase, then the total.
     pub(crate) fn summary(&self) -> String {
         let total = ("total", self.done.iter().map(|(_, took)| *took).sum());
         let lines = self.done.iter().chain([&total]);

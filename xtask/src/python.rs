@@ -98,7 +98,7 @@ pub(crate) fn find() -> Result<PathBuf> {
     )
 }
 
-/// `major.minor` of an interpreter.
+/// Returns `major.minor` of an interpreter.
 fn version(python: &Path) -> Result<String> {
     let code = "import sys; print('%d.%d' % sys.version_info[:2])";
     let output = Command::new(python).args(["-c", code]).stderr(Stdio::null()).output()?;

@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on a port of its own, and waits until it is ready.
+    /// Starts a server on its own port, and waits until it is ready.
     pub(crate) fn start(root: &Path) -> Result<Self> {
         let mut command = Command::new(python::S3.python(root)?);
         command.arg(root.join("interop/s3/server.py")).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -58,8 +58,8 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
     process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
 }
 
-/// Tests the waiting protocols under every interleaving. A cfg replaces the observed types by loom's. Since it changes
-/// every crate, the build has a separate folder, so that it does not discard the ordinary build.
+/// Tests the waiting protocols under every interleaving. A cfg replaces the observed types with loom's. Since the cfg
+/// changes every crate, this build has its own folder, so that the ordinary build is not discarded.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom");

@@ -54,7 +54,7 @@ class Shape:
         return lengths
 
     def capacity_steps(self) -> int:
-        """Number of steps of the items in a full table; shared steps count once."""
+        """Returns the number of steps of the items in a full table; shared steps count once."""
         if self.has_episodes:
             return int(self.episode_lengths().sum())
         return self.items * self.period + self.length - self.period
@@ -102,7 +102,7 @@ class Pool:
         return self._steps[number % POOL]
 
     def steps(self, number: int, count: int) -> Columns:
-        """`count` steps starting with `number`, along the leading dimension of each column."""
+        """Returns `count` steps starting with `number`, along the leading dimension of each column."""
         first = number % POOL
         return {name: column[first:first + count] for name, column in self._rows.items()}
 
@@ -137,7 +137,7 @@ class Pool:
         return len(np.unique(first))
 
     def _episodes(self) -> set[tuple[int, int]]:
-        """First row and length of every episode."""
+        """Returns the first row and the length of every episode."""
         lengths = self._shape.episode_lengths()
         starts = np.cumsum(lengths) - lengths
         return set(zip((starts % POOL).tolist(), lengths.tolist()))

@@ -91,7 +91,7 @@ async fn connect(address: &str, clients: u32) -> Result<Vec<Client>> {
     Ok(connected)
 }
 
-/// One client. The starts of all clients are spread over the first second, so that the load is even.
+/// Runs one client. The starts of all clients are spread over the first second, so that the load is even.
 async fn client(
     address: Rc<str>,
     table: Rc<str>,

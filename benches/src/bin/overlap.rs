@@ -5,7 +5,7 @@
 //! cargo run --release -p relive-benches --bin overlap
 //! ```
 //!
-//! Both only sleep, so that the figures show the overhead of the dataflow, whatever the machine's load.
+//! Both only sleep, so that the figures show the overhead of the dataflow, regardless of the machine's load.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 

@@ -29,7 +29,7 @@ impl Discrete {
         Discrete::of(spec).ok_or_else(unsuited)
     }
 
-    /// Writes the action with this number to a row.
+    /// Writes the action with the given number to a row.
     pub(crate) fn write(self, action: usize, actions: &mut Buffer, row: usize) -> Result<()> {
         match self.dtype {
             DType::Int32 => actions.leaf_mut::<i32>(0)?[row] = i32::try_from(action).unwrap_or(i32::MAX),
@@ -38,8 +38,8 @@ impl Discrete {
         Ok(())
     }
 
-    /// The numbers of the actions in a buffer. An invalid action becomes an invalid index, which is refused where it is
-    /// used.
+    /// Reads the numbers of the actions in a buffer. An invalid action becomes an invalid index, which is refused where
+    /// it is used.
     pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
         numbers.clear();
         match self.dtype {

@@ -56,7 +56,7 @@ macro_rules! agents {
             }
         }
 
-        /// Returns the named agent with these settings, a JSON object; missing settings keep their defaults.
+        /// Returns the named agent with the given settings, a JSON object; missing settings keep their defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): no agent or no setting has this name, or a setting has a different type.
@@ -134,7 +134,7 @@ fn agent_of<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     setting_value::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)
 }
 
-/// Overrides settings by the given ones; a group of settings is merged, not replaced.
+/// Overrides settings with the given ones; a group of settings is merged, not replaced.
 fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
     for (name, value) in given {
         match (all.get_mut(&name), value) {

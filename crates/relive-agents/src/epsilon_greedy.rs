@@ -41,7 +41,7 @@ impl EpsilonGreedy {
         Ok(EpsilonGreedy { actions, epsilons, explores: context.purpose == Purpose::Training, streams })
     }
 
-    /// Number of actions.
+    /// Returns the number of actions.
     #[must_use]
     pub fn num_actions(&self) -> usize {
         self.actions.count

@@ -34,7 +34,7 @@ const ITEMS_AHEAD: usize = 8;
 pub struct OffPolicy {
     /// The number of items in a batch.
     pub batch_size: usize,
-    /// How often each item is sampled, on average.
+    /// How many times each item is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -75,7 +75,7 @@ impl Demonstrations {
         whole("demonstrations.episodes", self.episodes)
     }
 
-    /// Number of demonstrations in a batch.
+    /// Returns the number of demonstrations in a batch.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -119,7 +119,7 @@ impl OffPolicy {
         self.table_for(self.n_step)
     }
 
-    /// Returns the table for steps that may insert this number of items at once.
+    /// Returns the table for steps that may insert the given number of items at once.
     ///
     /// # Errors
     /// Same as [`table`](Self::table).

@@ -24,7 +24,7 @@ pub struct PpoConfig {
     pub num_steps: usize,
     /// The number of steps in a minibatch.
     pub minibatch_size: usize,
-    /// Passes over each rollout.
+    /// The number of passes over each rollout.
     pub epochs: usize,
     /// The agent's discount γ.
     pub discount: f32,

@@ -7,7 +7,7 @@ use relive_rl::learners::Peers;
 /// Takes a step against the mean gradient of all learners. Returns the gradient's norm.
 ///
 /// # Errors
-/// Another learner was lost.
+/// Another learner has been lost.
 pub(crate) fn step(
     optimizer: &mut Optimizer,
     params: &mut Params,

@@ -92,7 +92,7 @@ impl ObservationInputs {
                 pictures.extend_from_slice(observations.leaf_bytes(0).unwrap_or_default());
             }
             ObservationInputs::Numbers(rows) if !torso.sees_pictures() => {
-                torso.features.write_rows(observations, rows)
+                torso.features.write_rows(observations, rows);
             }
             _ => {
                 *self = if torso.sees_pictures() {
@@ -105,7 +105,7 @@ impl ObservationInputs {
         }
     }
 
-    /// The network's inputs.
+    /// Returns the network's inputs.
     pub(crate) fn inputs(&self) -> Inputs<'_> {
         match self {
             ObservationInputs::Numbers(rows) => Inputs::Floats(rows),
@@ -114,7 +114,7 @@ impl ObservationInputs {
     }
 }
 
-/// Height, width and channels, if observations are images.
+/// Returns height, width and channels, if observations are images.
 fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };
     let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();

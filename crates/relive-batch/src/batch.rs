@@ -19,7 +19,7 @@ pub struct Batch {
 /// The common layout of all samples in a column, and the number of rows of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchColumn {
-    /// Type and shape; if samples differ in their number of rows, the shape has the largest number.
+    /// The type and shape. If samples differ in their number of rows, the shape has the largest number.
     pub layout: ColumnLayout,
     /// The number of rows of each sample, if the numbers differ.
     pub lengths: Option<Vec<u32>>,
@@ -32,14 +32,14 @@ impl BatchColumn {
         Self { layout, lengths: None }
     }
 
-    /// Returns the number of rows of each of `samples`; 1 if the column is squeezed.
+    /// Returns the number of rows of each of `samples`, which is 1 if the column is squeezed.
     #[must_use]
     pub fn rows(&self, samples: usize) -> Vec<u32> {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
     }
 
-    /// Returns the number of bytes of the elements of all samples, concatenated; `None` for strings, and for sizes
-    /// beyond the address space.
+    /// Returns the total number of bytes of the elements of all samples, or `None` for strings, and for sizes beyond
+    /// the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let Some(lengths) = &self.lengths else { return self.layout.size_bytes(samples) };
@@ -53,7 +53,7 @@ impl Batch {
     ///
     /// # Errors
     /// Returns the samples and the reason why they cannot form a batch: [`BatchError::Differ`] if their columns differ
-    /// in number, type or shape (other than in the number of rows); [`BatchError::TooLarge`].
+    /// in number, type or shape (other than in the number of rows), or [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
         let mut batch = Self::default();
         match batch.plan(&samples) {
@@ -158,7 +158,7 @@ impl Batch {
         &self.samples
     }
 
-    /// Returns the columns; empty for a batch without samples.
+    /// Returns the columns. A batch without samples has none.
     #[must_use]
     pub fn columns(&self) -> &[BatchColumn] {
         &self.columns

@@ -14,7 +14,7 @@ pub enum BatchError {
     Differ {
         /// The item that differs from the earlier ones.
         key: u64,
-        /// The column; `None` if the number of columns differs.
+        /// The column, or `None` if the number of columns differs.
         column: Option<usize>,
         /// The property of the earlier items.
         expected: String,

@@ -30,7 +30,7 @@ impl PieceDestination<'_, '_> {
 }
 
 impl Batch {
-    /// Decodes columns, each to its destination as `[samples, rows, ..cell]`, little endian; samples with different
+    /// Decodes columns, each to its destination as `[samples, rows, ..cell]`, little-endian. Samples with different
     /// numbers of rows are concatenated.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ impl Batch {
         self.gather(targets.collect::<Result<_, _>>()?)
     }
 
-    /// Like [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the
-    /// longest sample has. Room beyond the rows of a sample is left unchanged.
+    /// Like [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, which must be at least the
+    /// number of rows of the longest sample. The room beyond a sample's rows is left unchanged.
     ///
     /// # Errors
     /// Same as [`gather_into`](Self::gather_into).
@@ -123,7 +123,7 @@ impl Batch {
         stage.end()
     }
 
-    /// Returns the pieces of a column that need more than their own rows decoded.
+    /// Returns the pieces of a column for which more than their own rows must be decoded.
     fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<PieceDestination<'s, 'o>> {
         let mut placed = Vec::new();
         for (number, sample) in self.samples.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Batch {
         placed
     }
 
-    /// Returns the strings of a column, sample by sample; empty for other columns.
+    /// Returns the strings of a column, sample by sample, or nothing for other columns.
     ///
     /// # Errors
     /// [`BatchError::Damaged`] for data that cannot be decoded.
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns rows of a chunk with a payload that has the length of a single literal, but is not one: three literals,
-    /// and a copy of their contents.
+    /// Returns rows of a chunk whose payload has the length of a single literal but is not one: it consists of three
+    /// literals, and a copy of their contents.
     fn seemingly_plain(first: u32, rows: u32) -> Sampled {
         let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
         let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));

@@ -20,7 +20,7 @@ pub struct Gathered {
     /// The insertion time of each item.
     inserted_at: Vec<Timestamp>,
     columns: Arc<[GatheredColumn]>,
-    /// For each column with samples that differ in length, the rows before each sample.
+    /// For each column whose samples differ in length, the number of rows before each sample.
     rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
 }
@@ -30,7 +30,7 @@ pub struct Gathered {
 pub struct GatheredColumn {
     /// Its layout.
     pub column: BatchColumn,
-    /// The range of its bytes.
+    /// The range of the column's bytes.
     pub at: Range<usize>,
 }
 
@@ -53,8 +53,8 @@ impl Gathered {
         Gathered { table, infos, inserted_at, columns, rows_before, memory: Arc::new(memory) }
     }
 
-    /// Places the columns of `samples` samples one after the other, aligned. Returns them with their total bytes;
-    /// `None` for strings, and for sizes beyond the address space.
+    /// Places the columns of `samples` samples one after the other, aligned. Returns them with their total number of
+    /// bytes, or `None` for strings, and for sizes beyond the address space.
     #[must_use]
     pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
@@ -66,7 +66,7 @@ impl Gathered {
         Some((columns.into(), len))
     }
 
-    /// Returns the table that the batch's items are from.
+    /// Returns the table from which the batch's items were sampled.
     #[must_use]
     pub fn table(&self) -> &Arc<str> {
         &self.table
@@ -78,7 +78,7 @@ impl Gathered {
         &self.infos
     }
 
-    /// Returns the insertion time of an item; `None` beyond the last.
+    /// Returns the insertion time of an item, or `None` beyond the last item.
     #[must_use]
     pub fn inserted_at(&self, sample: usize) -> Option<Timestamp> {
         self.inserted_at.get(sample).copied()
@@ -173,8 +173,8 @@ impl Gathered {
         start..start + self.rows_of(sample, column) as usize * row_bytes
     }
 
-    /// Copies the rows of a column to a destination with room for `rows` per sample; room beyond the rows of a sample
-    /// is left unchanged.
+    /// Copies the rows of a column to a destination with room for `rows` rows per sample. The room beyond a sample's
+    /// rows is left unchanged.
     ///
     /// # Errors
     /// [`BatchError::Destination`] if the size differs.

@@ -2,24 +2,24 @@
 
 use relive_table::{Sampled, SampledRow};
 
-/// Information about an item at the moment of its sampling.
+/// Information about an item at the time when it was sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleInfo {
-    /// The item's key, for updates of its priority and for its deletion.
+    /// The item's key, for updating its priority or deleting it.
     pub key: u64,
-    /// The probability that this item was sampled; 1 for deterministic samplers. With several servers, the probability
-    /// is over all of them: the probability at the item's server times the probability with which that server was
-    /// drawn.
+    /// The probability with which this item was sampled; 1 for deterministic samplers. With several servers, the
+    /// probability is over all of them: the probability on the item's server times the probability with which that
+    /// server was drawn.
     ///
     /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the
     /// sum of its priorities raised to their exponent. Both are taken from the newest sample from that server.
     pub probability: f64,
-    /// The number of items in the table, including this one; with several servers, in the tables of all participating
-    /// servers.
+    /// The number of items in the table, including this one. With several servers, the number in the tables of all
+    /// participating servers.
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,
-    /// Number of times the item was sampled, including this one.
+    /// How often the item has been sampled, including this time.
     pub times_sampled: i32,
     /// Whether the rate limiter delayed this sample.
     pub rate_limited: bool,

@@ -1,6 +1,6 @@
 //! Kinds: samples that are cut from chunks in the same way share the pieces of their columns.
 //!
-//! Items, the chunks that they refer to, and the chunks' bytes are scattered in memory. Each of these references is
+//! Items, the chunks to which they refer, and the chunks' bytes are scattered in memory. Each of these references is
 //! followed for several items at once, in tight loops, so that as many loads as possible are in flight.
 
 use std::hint::black_box;
@@ -25,7 +25,7 @@ pub(crate) struct Kind {
 /// Some rows of one tensor of a chunk; a column is its pieces in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// The position of the chunk in the sample's trajectory, and of the tensor in the chunk.
+    /// The position of the chunk in the sample's trajectory, and that of the tensor in the chunk.
     chunk: u32,
     index: u32,
     /// The first row, relative to the sample's first row of the chunk.
@@ -90,8 +90,8 @@ impl Kind {
     }
 }
 
-/// Returns whether rows of a chunk's column can be read without the other rows; the payload is not read to determine
-/// this.
+/// Returns whether rows of a chunk's column can be read without the other rows. This is determined without reading the
+/// payload.
 fn is_direct(chunk: &Chunk, index: u32, rows: u32) -> bool {
     chunk
         .column(index as usize)
@@ -142,7 +142,7 @@ pub(crate) const STAGE: usize = 256;
 /// before they are read.
 const TOUCHED_CHUNKS: usize = 4;
 
-/// Prefetches the chunks of samples, after the references to these chunks.
+/// Prefetches the references to samples' chunks, and then the chunks.
 pub(crate) fn touch(samples: &[Sampled]) {
     for sample in samples {
         black_box(sample.item.trajectory.chunks().first().map(Arc::as_ptr));

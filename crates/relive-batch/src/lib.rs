@@ -1,4 +1,4 @@
-//! Batches: the columns of sampled items side by side.
+//! Batches, which contain the columns of sampled items side by side.
 //!
 //! A batch has two states. A [`Batch`] is a list of samples, with their bytes still in chunks, and a plan: the pieces
 //! of each column are known, but nothing is decoded. A [`Gathered`] batch has its columns in one block of memory. A

@@ -16,10 +16,10 @@ struct CacheLine([u8; ALIGNMENT]);
 /// The alignment of each column, in bytes.
 pub const ALIGNMENT: usize = 64;
 
-/// The limit on the idle blocks kept for reuse; more than a pipeline uses at once.
+/// The maximum number of idle blocks that are kept for reuse: more than a pipeline uses at once.
 const MAX_IDLE_BLOCKS: usize = 32;
 
-/// The limit on the idle bytes kept for reuse.
+/// The maximum number of idle bytes that are kept for reuse.
 const MAX_IDLE_BYTES: usize = 256 << 20;
 
 /// The data of one batch. Dropping the last reference returns its memory for reuse.
@@ -57,7 +57,7 @@ struct Idle {
 }
 
 impl Pool {
-    /// Allocates memory of `len` bytes with unspecified contents, which returns to this pool.
+    /// Allocates memory of `len` bytes with unspecified contents. When dropped, it returns to this pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -82,7 +82,7 @@ impl Pool {
 }
 
 impl BatchMemory {
-    /// `len` zeros, outside any pool.
+    /// Creates `len` bytes of zeroed memory, outside any pool.
     ///
     /// # Errors
     /// [`BatchError::OutOfMemory`].
@@ -122,7 +122,7 @@ impl BatchMemory {
         }
     }
 
-    /// Returns the bytes, for filling; empty for memory that another program has filled.
+    /// Returns the bytes, for filling. The slice is empty for memory that another program has filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Memory::Own { lines, len, .. } => {
@@ -149,8 +149,8 @@ impl Drop for BatchMemory {
     }
 }
 
-/// The elements of one column of a batch, in place: `[samples, rows, ..cell]`, little endian, row-major, aligned to
-/// [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of them.
+/// The elements of one column of a batch, in place: `[samples, rows, ..cell]`, little-endian, row-major, aligned to
+/// [`ALIGNMENT`] bytes. The columns of a batch share one memory, which lives as long as any of them.
 #[derive(Clone)]
 pub struct ColumnMemory {
     memory: Arc<BatchMemory>,
@@ -199,7 +199,7 @@ impl ColumnMemory {
         self.range.is_empty()
     }
 
-    /// Returns whether another program filled the memory, such as a server that shares it.
+    /// Returns whether the memory was filled by another program, such as a server that shares it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(self.memory.0, Memory::Foreign(_))

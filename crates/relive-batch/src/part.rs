@@ -1,4 +1,4 @@
-//! Rows of one tensor, and decoding many of them side by side.
+//! Rows of one tensor, and the decoding of many parts side by side.
 
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ pub(crate) struct Staged<'a, 'o> {
 }
 
 impl<'a, 'o> Staged<'a, 'o> {
-    /// Adds rows that are stored verbatim.
+    /// Adds rows that are known to be stored verbatim.
     pub(crate) fn copy(&mut self, rows: &'a [u8], place: &'o mut [u8]) {
         self.rows.push(rows);
         self.rows_places.push(place);

@@ -7,7 +7,7 @@ pub(crate) struct Target<'o> {
     pub(crate) column: usize,
     /// The number of bytes of one row.
     pub(crate) row_bytes: usize,
-    /// The number of rows for which each sample has room; `None` if samples are concatenated, regardless of their
+    /// The number of rows for which each sample has room, or `None` if samples are concatenated, regardless of their
     /// numbers of rows.
     pub(crate) room: Option<usize>,
     /// The destination.

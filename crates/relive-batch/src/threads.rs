@@ -1,4 +1,4 @@
-//! Large batches on several threads.
+//! Processes large batches on several threads.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -6,8 +6,8 @@ use std::thread;
 
 use relive_tensor::ChunkFault;
 
-/// Output size that justifies another thread. Starting one takes about 20 µs: copying this many bytes takes as long,
-/// and decompressing them takes several times longer.
+/// The output size that justifies another thread. Starting a thread takes about 20 µs; copying this many bytes takes as
+/// long, and decompressing them takes several times longer.
 const BYTES_PER_THREAD: usize = 384 << 10;
 
 /// The number of threads beyond which the bottleneck is memory, not computation.
@@ -22,7 +22,7 @@ pub(crate) fn threads_for(bytes: usize) -> usize {
 /// Runs the last share on this thread, and each other share on its own thread.
 ///
 /// # Errors
-/// The first error of any share, after all have ended.
+/// Returns the first error of any share, after all shares have ended.
 pub(crate) fn on_threads<T: Send>(
     mut shares: Vec<T>,
     work: impl Fn(T) -> Result<(), ChunkFault> + Sync,
@@ -35,7 +35,7 @@ pub(crate) fn on_threads<T: Send>(
         let work = &work;
         let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
         let own = work(own);
-        // A panic of a thread propagates to here.
+        // A panic in a thread propagates to the caller.
         let ended = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

@@ -22,7 +22,7 @@ pub(crate) fn prepare() {
 /// Interval between checks for unused memory.
 const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// From now on, returns unused memory to the system.
+/// Returns unused memory to the system from now on.
 ///
 /// mimalloc only returns memory when a thread allocates. On a server without clients, no thread allocates, and the
 /// memory of a dropped table would count as used indefinitely.

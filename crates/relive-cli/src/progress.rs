@@ -65,7 +65,7 @@ impl Drawn {
 impl Drop for Drawn {
     fn drop(&mut self) {
         self.done = None;
-        // If the drawing thread panicked, the panic was reported, and there is nothing left to draw.
+        // If the drawing thread panicked, the panic has been reported, and there is nothing left to draw.
         self.thread.take().map(JoinHandle::join);
     }
 }

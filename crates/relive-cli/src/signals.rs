@@ -52,8 +52,7 @@ impl Signals {
     }
 }
 
-/// From now on, the first signal calls `stop`, which ends `what`, on a separate thread; the second one ends the
-/// process.
+/// Makes the first signal call `stop`, which ends `what`, on a separate thread; the second signal ends the process.
 pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = runtime.block_on(async { Signals::catch() })?;

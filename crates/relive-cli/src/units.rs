@@ -75,7 +75,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     })
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -88,7 +88,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// `1 item`, `1,234 items`.
+/// Formats a count with its noun: `1 item`, `1,234 items`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number == 1, noun))
 }

@@ -1,4 +1,4 @@
-//! Measures how many samples per second a client reads one at a time, with one request for each sample.
+//! Measures how many samples per second a client can read one at a time, with one request for each sample.
 //!
 //! ```console
 //! $ cargo run --release -p relive-client --example single_samples -- localhost:8000 3 uniform

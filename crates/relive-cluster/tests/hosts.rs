@@ -65,7 +65,8 @@ fn until_silent(items: &mut Flow<Bytes>, mut expected: u64) -> u64 {
     expected
 }
 
-/// As `docs/clusters.md` states for a network that fails for some seconds: nothing is lost, duplicated or reordered.
+/// Tests the statement of `docs/clusters.md` about a network that fails for some seconds: nothing is lost, duplicated
+/// or reordered.
 #[test]
 fn a_stream_resumes_after_a_network_outage() {
     const COUNT: u64 = 3_000_000;
@@ -103,8 +104,8 @@ fn a_stream_resumes_after_a_network_outage() {
     assert!(status.connections >= 2, "it has connected anew: {status:?}");
 }
 
-/// As `docs/clusters.md` states for a network that does not return: the shard ends when its lease expires, and its
-/// reader when the port marks the shard as failed.
+/// Tests the statement of `docs/clusters.md` about a network that does not return: the shard ends when its lease
+/// expires, and its reader when the port marks the shard as failed.
 #[test]
 fn a_permanent_network_outage_ends_the_shard_when_its_lease_expires() {
     let Some(hosts) = TwoHosts::connected() else { return };

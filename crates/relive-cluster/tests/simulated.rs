@@ -202,7 +202,7 @@ impl World {
         self.at(self.now + Duration::from_millis(700), Event::Reader(number));
     }
 
-    /// Checks that every item that a shard considers confirmed was taken.
+    /// Checks that every item that a shard considers confirmed has been taken.
     fn check(&self) {
         for (number, shard) in self.shards.iter().enumerate() {
             for (epoch, confirmed) in &shard.most_confirmed {

@@ -32,7 +32,7 @@ fn number(item: &[u8]) -> u64 {
     u64::from_le_bytes(item[..8].try_into().unwrap())
 }
 
-/// Returns an item with this number and size.
+/// Returns an item with the given number and size.
 fn item(number: u64, bytes: usize) -> Bytes {
     let mut item = number.to_le_bytes().to_vec();
     item.resize(bytes.max(8), 7);

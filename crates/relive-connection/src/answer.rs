@@ -30,7 +30,7 @@ pub fn status_error(operation: &str, status: Status) -> Error {
     Error::with_source(kind, format!("{operation}: {text}"), status)
 }
 
-/// Converts an error from a table in this process for `operation`; the text is the same as from a server.
+/// Converts an error that a table in this process returned for `operation`; the text is the same as from a server.
 pub fn engine_error(operation: &str, error: EngineError) -> Error {
     let text = match error.kind() {
         ErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
@@ -40,7 +40,7 @@ pub fn engine_error(operation: &str, error: EngineError) -> Error {
     Error::with_source(error.kind(), text, error)
 }
 
-/// Returns the error for a call that timed out. `trouble` is the reason why no server was reachable, if there is one.
+/// Returns the error for a call that timed out. `trouble` is the reason why no server was reachable, if any.
 pub fn timeout_error(operation: &str, timeout: Duration, address: &str, trouble: Option<&Status>) -> Error {
     let why = match trouble {
         Some(status) => format!("no server listens there: {}", status.message()),
@@ -56,8 +56,8 @@ pub fn is_transient_status(status: &Status) -> bool {
         && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
 }
 
-/// Returns whether a call that ended with `status` should be retried: no server was reachable, or the connection ended
-/// before the response. A server with another protocol counts as having answered.
+/// Returns whether a call that ended with `status` should be retried, because no server was reachable or the connection
+/// ended before the response. A server that uses another protocol counts as having answered.
 pub(crate) fn is_unanswered(status: &Status) -> bool {
     let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
@@ -115,7 +115,7 @@ fn is_broken_stream(status: &Status) -> bool {
     }
 }
 
-/// Returns whether the status was created on this side because of a transport error, and not by the server.
+/// Returns whether the status was created on this side because of a transport error, rather than by the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }

@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// Removes all items of `table` and sets its counters to 0. The client sends this request once and does not retry
-    /// it: a server that has restarted may have loaded items that must not be removed.
+    /// it, because a server that has restarted may have loaded items that must not be removed.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may
@@ -91,7 +91,7 @@ impl Connection {
         Ok(self.call_while("checkpoint", timeout, |_| false, checkpoint).await?.checkpoint_path)
     }
 
-    /// Returns the state of checkpoints, a part of [`status`](Self::status).
+    /// Returns the state of checkpoints, which is part of [`status`](Self::status).
     ///
     /// # Errors
     /// Same as [`status`](Self::status).

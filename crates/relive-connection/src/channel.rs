@@ -35,7 +35,7 @@ impl Channels {
     }
 }
 
-/// A channel that sends the client's token with each call.
+/// A channel that sends the client's token with every call.
 #[derive(Debug, Clone)]
 pub struct GrpcChannel {
     channel: Channel,

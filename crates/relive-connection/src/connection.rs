@@ -24,7 +24,7 @@ use crate::waiting::{Backoff, Deadline};
 
 /// The connection to one server: Relive's or dm-reverb's.
 ///
-/// Cheap to clone; clones share the connection. It connects on the first call, and reconnects after a lost connection.
+/// Cheap to clone; clones share the connection, which is established on the first call, and again after it is lost.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Connection {
     /// be called inside a Tokio runtime.
     ///
     /// # Errors
-    /// `InvalidArgument` for a malformed address. A server that does not answer only makes the first call fail.
+    /// `InvalidArgument` for a malformed address. If the server does not answer, only the first call fails.
     pub fn new(address: &str, options: ClientOptions) -> Result<Connection> {
         let remote = Remote::new(address, &options)?;
         let (transports, remembered) = (Transports::default(), Remembered::default());
@@ -84,16 +84,16 @@ impl Connection {
         self.shared.remote.replay_stub()
     }
 
-    /// Returns the transport of bulk data; `Tcp` before it is negotiated.
+    /// Returns the transport of bulk data, or `Tcp` before it has been negotiated.
     pub fn transport(&self) -> Transport {
         self.shared.transports.known().map_or(Transport::Tcp, |dialer| dialer.transport())
     }
 
-    /// Negotiates the transport of bulk data with the server on the first call, and returns its dialer. `None` for a
+    /// Negotiates the transport of bulk data with the server on the first call. Returns its dialer, or `None` for a
     /// server that only supports gRPC.
     ///
     /// # Errors
-    /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
+    /// If the server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
     pub async fn dialer(&self) -> Result<Option<Dialer>> {
         let Shared { options, remote, transports, .. } = &*self.shared;
         transports.find(remote, options.transport, options.connect_timeout).await
@@ -109,9 +109,9 @@ impl Connection {
         self.shared.transports.forget();
     }
 
-    /// Checks that the server supports this codec, and fails with `Unimplemented` if not. Codecs that every server
-    /// supports need no check. Queries the server once before each stream, since it may be a different server than for
-    /// the previous stream.
+    /// Checks that the server supports this codec, and fails with `Unimplemented` if it does not. Codecs that every
+    /// server supports need no check. The server is queried once before each stream, since it may be a different server
+    /// than for the previous stream.
     ///
     /// # Errors
     /// The server's error.
@@ -132,7 +132,7 @@ impl Connection {
         )))
     }
 
-    /// Repeats a call until there is a response; waits for a server that is not available yet.
+    /// Repeats a call until there is a response, and waits for a server that is not available yet.
     ///
     /// `attempt` returns an owned future, so calls can be spawned on any scheduler.
     ///

@@ -23,14 +23,15 @@ use crate::{Error, ErrorKind, Result};
 /// After that many, gRPC is used, since the program at the address apparently only forwards gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
-/// How often a server's socket is requested while it refuses connections, and the pause between attempts.
+/// How often a connection to a server's socket is attempted while the server refuses connections, and the pause between
+/// attempts.
 const MAX_REFUSALS: u32 = 4;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// The negotiated transports to a server.
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
-    /// The result of the negotiation, once there is one; `Some(None)` if the server only supports gRPC.
+    /// The result of the negotiation, once there is one. It is `Some(None)` if the server only supports gRPC.
     found: Mutex<Option<Option<Dialer>>>,
 }
 
@@ -74,7 +75,7 @@ impl Dialer {
         }
     }
 
-    /// Returns the token for the first frame; empty if there is none.
+    /// Returns the token for the first frame, which is empty if there is none.
     pub fn token(&self) -> String {
         self.token.as_deref().unwrap_or_default().to_owned()
     }
@@ -82,7 +83,7 @@ impl Dialer {
     /// Opens a new connection.
     ///
     /// # Errors
-    /// No connection within the timeout of the options.
+    /// If no connection is established within the timeout of the options.
     pub async fn dial(&self) -> io::Result<Socket> {
         let dialing = async {
             match &self.target {
@@ -108,15 +109,15 @@ impl Transports {
         *self.found.lock() = Some(None);
     }
 
-    /// Makes the next call negotiate again, because there may be a different server.
+    /// Makes the next call negotiate again, because the server may be a different one.
     pub(crate) fn forget(&self) {
         *self.found.lock() = None;
     }
 
-    /// Negotiates the transport to `remote`; `None` for a server that only supports gRPC.
+    /// Negotiates the transport to `remote`. Returns `None` for a server that only supports gRPC.
     ///
     /// # Errors
-    /// The server is unreachable; `FailedPrecondition` if the chosen transport does not reach it.
+    /// If the server is unreachable; `FailedPrecondition` if the chosen transport does not reach it.
     pub(crate) async fn find(
         &self,
         remote: &Remote,
@@ -182,7 +183,7 @@ async fn ask_for_socket(
         match local(&answer) {
             // The server answered while it was shutting down; another server may replace it.
             Err(SocketUnavailable::Refuses(_)) if is_wanted && tries < MAX_REFUSALS => {
-                sleep(REFUSAL_PAUSE).await
+                sleep(REFUSAL_PAUSE).await;
             }
             socket => return Ok((answer, socket)),
         }
@@ -226,7 +227,7 @@ fn local(answer: &NegotiateResponse) -> Result<LocalAddress, SocketUnavailable> 
     }
 }
 
-/// Returns why the server ends a connection, from the header of its error frame.
+/// Returns the server's reason for ending a connection, from the header of its error frame.
 pub fn refusal(head: &[u8]) -> Status {
     match BulkError::decode(head) {
         Ok(error) => Status::new(Code::from(error.code), error.message),

@@ -41,7 +41,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Converts this error from another call to an error of `operation`, which made that call.
+    /// Converts this error, returned by another call, to an error of `operation`, which made that call.
     pub fn renamed(self, operation: &str) -> Error {
         let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let text = match self.0.message.split_once(": ") {
@@ -57,17 +57,17 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns whether the server refuses this client or this transport, so a retry is useless.
+    /// Returns whether the server refuses this client or this transport, so that a retry is useless.
     pub fn is_refusal(&self) -> bool {
         matches!(self.0.kind, ErrorKind::FailedPrecondition | ErrorKind::PermissionDenied)
     }
 
-    /// Returns whether a deadline passed.
+    /// Returns whether the error is that a deadline passed.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// Returns whether the same call may succeed later without a change by the caller.
+    /// Returns whether the same call may succeed later without any change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Cancelled)
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Connection`] makes calls with one request and one response over gRPC, and negotiates the transport for bulk data
 //! ([`Dialer`]). [`Local`] has the same calls for an engine in this process. `relive-client` combines them with writers
-//! and readers for users.
+//! and readers.
 #![forbid(unsafe_code)]
 
 mod address;

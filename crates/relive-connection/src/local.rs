@@ -45,7 +45,7 @@ impl Local {
     /// Returns the table `name`.
     ///
     /// # Errors
-    /// `NotFound`, as a server reports it for `operation`.
+    /// `NotFound`, as a server would report it for `operation`.
     pub fn table(&self, operation: &str, name: &str) -> Result<TableHandle> {
         self.engine.table(name).map_err(|error| engine_error(operation, error))
     }
@@ -109,13 +109,13 @@ impl Local {
     /// Proposes the structure of the items of `table`. Returns whether the table keeps this structure.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for a structure without columns or beyond the limits.
+    /// `NotFound` for an unknown table; `InvalidArgument` for a structure that has no columns or exceeds the limits.
     pub fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         let named = self.table("name_columns", table)?.name_columns(structure.clone());
         named.map_err(|error| engine_error("name_columns", error))
     }
 
-    /// Returns the structure of all items of `table`: `structure`, unless the table already had another one.
+    /// Returns the structure of all items of `table`, which is `structure` unless the table already had another one.
     ///
     /// # Errors
     /// Same as [`name_columns`](Self::name_columns).
@@ -132,10 +132,10 @@ impl Local {
         Ok(self.table("column_names", table)?.columns().as_deref().cloned())
     }
 
-    /// Changes the rules of `table`: all of them or none.
+    /// Changes the rules of `table`, either all of them or none.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range.
     pub fn change_table(&self, table: &str, change: &TableChange) -> Result<Changed> {
         let changed = self.engine.change_table(table, change, &self.who);
         changed.map_err(|error| engine_error("change_table", error))
@@ -144,7 +144,7 @@ impl Local {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that exists.
+    /// `InvalidArgument` for rules that are out of range or a name that already exists.
     pub fn add_table(&self, config: TableConfig) -> Result<()> {
         self.engine.add_table(config, &self.who).map_err(|error| engine_error("add_table", error))
     }
@@ -158,8 +158,8 @@ impl Local {
     }
 }
 
-/// Returns an id that is the same for every client of an engine: the process, and the address that the engine's clones
-/// share.
+/// Returns an id that is the same for every client of an engine. It consists of the process, and the address that the
+/// engine's clones share.
 fn state_id(engine: &Engine) -> StateId {
     static PROCESS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let address = Arc::as_ptr(engine.ledger()).addr();

@@ -1,4 +1,4 @@
-//! The structures of tables' items that writers propose.
+//! The structures that writers propose for tables' items.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Default)]
 pub struct Proposals {
     by_table: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
-    /// The structures that tables keep; only those that a writer that checks names has requested.
+    /// The structures that tables keep, as far as writers that check names have requested them.
     agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 
@@ -35,7 +35,7 @@ impl Connection {
     /// structure of its signature or, without a signature, the first one that was proposed.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
+    /// `InvalidArgument` for a structure that has no columns or exceeds the limits; `NotFound` for an unknown table;
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>, timeout: Duration) -> Result<bool> {
         Ok(self.ask_for_names(table, structure, false, timeout).await?.kept)
@@ -59,7 +59,7 @@ impl Connection {
         answer.await
     }
 
-    /// Returns the structure of the items of `table`, if it is known. `None` for a dm-reverb server.
+    /// Returns the structure of the items of `table`, if it is known. Returns `None` for a dm-reverb server.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// Returns the structure of all items of `table`, for a writer that adopts it: `structure`, unless the table
-    /// already had another one. `None` for a dm-reverb server, which keeps no structures.
+    /// already had another one. Returns `None` for a dm-reverb server, which stores no structures.
     ///
     /// # Errors
     /// The errors of [`name_columns`](Self::name_columns), and `Protocol` for an invalid response.
@@ -96,7 +96,7 @@ impl Connection {
             .map_err(|error| Error::with_source(ErrorKind::Protocol, format!("name_columns: {error}"), error))
     }
 
-    /// Sends a proposal from a writer. Only logs the result.
+    /// Sends a proposal from a writer. The result is only logged.
     pub async fn propose(&self, proposal: &Proposal, timeout: Duration) {
         let Proposal { table, structure } = proposal;
         proposal.log(self.name_columns(table, structure, timeout).await);
@@ -116,12 +116,12 @@ impl Proposal {
 }
 
 impl Proposals {
-    /// Returns whether there was a proposal for `table`.
+    /// Returns whether a structure has been proposed for `table`.
     pub fn contains(&self, table: &str) -> bool {
         self.by_table.lock().contains_key(table)
     }
 
-    /// Records a proposal. Returns `None` if there was already one for this table.
+    /// Records a proposal. Returns `None` if there already was one for this table.
     pub fn begin(&self, table: &str, structure: &Nest<()>) -> Option<Proposal> {
         let mut by_table = self.by_table.lock();
         if by_table.contains_key(table) {
@@ -132,7 +132,7 @@ impl Proposals {
         Some(proposal)
     }
 
-    /// Returns the structure that `table` keeps, if it was requested.
+    /// Returns the structure that `table` keeps, if it has been requested.
     pub fn agreed(&self, table: &str) -> Option<Arc<ItemStructure>> {
         self.agreed.lock().get(table).cloned()
     }

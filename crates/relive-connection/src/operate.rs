@@ -1,4 +1,4 @@
-//! Changes the tables of a server while they are in use.
+//! Changes a server's tables while they are in use.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::Result;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Changes the rules of `table` while it is in use: all of them or none.
+    /// Changes the rules of `table` while it is in use, either all of them or none.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range; `Unimplemented` from a dm-reverb
-    /// server; `Timeout` if no server answers within `timeout`.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range; `Unimplemented` from a
+    /// dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn change_table(
         &self,
         table: &str,
@@ -32,8 +32,8 @@ impl Connection {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that exists; `Unimplemented` from a dm-reverb server;
-    /// `Timeout` if no server answers within `timeout`.
+    /// `InvalidArgument` for rules that are out of range or a name that already exists; `Unimplemented` from a
+    /// dm-reverb server; `Timeout` if no server answers within `timeout`.
     pub async fn add_table(&self, config: &TableConfig, timeout: Duration) -> Result<()> {
         let request = operate::add_to_wire(config);
         let answer = self.call("add_table", timeout, || {

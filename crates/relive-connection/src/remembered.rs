@@ -1,4 +1,4 @@
-//! Remembers the state of a server's tables, to compare it after the server was unreachable.
+//! Stores the state of a server's tables, to compare it with their state after the server was unreachable.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::report::{ServerInfo, StateId};
 
-/// The remembered state of a server's tables.
+/// The last known state of a server's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered(Mutex<ServerTables>);
 
@@ -14,7 +14,7 @@ pub(crate) struct Remembered(Mutex<ServerTables>);
 struct ServerTables {
     /// The id of the server at the last query.
     id: Option<StateId>,
-    /// A lower bound on the inserts of each table.
+    /// A lower bound on the number of inserts into each table.
     inserts: HashMap<String, i64>,
     /// Whether a task is waiting for the server to answer again.
     is_watching: bool,
@@ -38,7 +38,7 @@ impl Remembered {
         lost
     }
 
-    /// Records a lower bound on the inserts of `table`.
+    /// Records a lower bound on the number of inserts into `table`.
     pub(crate) fn at_least(&self, table: &str, inserts: i64) {
         let mut state = self.0.lock();
         let known = state.inserts.entry(table.to_owned()).or_default();
@@ -50,7 +50,7 @@ impl Remembered {
         self.0.lock().inserts.remove(table);
     }
 
-    /// Returns whether the caller should watch for the server's return, because no other task does. If so, the caller
+    /// Returns whether the caller should wait for the server to return, because no other task does. If so, the caller
     /// must call [`end_watch`](Self::end_watch) later.
     pub(crate) fn begin_watch(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().is_watching, true)

@@ -81,14 +81,14 @@ impl Remote {
     }
 }
 
-/// Messages may have any size, as with dm-reverb. They are bounded by the items of the tables.
+/// Messages may have any size, as with dm-reverb. Their size is bounded by the items of the tables.
 fn stub(channel: GrpcChannel) -> ReverbStub {
     ReverbServiceClient::new(channel)
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX)
 }
 
-/// Tonic gets an address without TLS, because this crate handles TLS.
+/// Tonic receives an address without TLS, because this crate handles TLS itself.
 fn endpoint(address: &Address, options: &ClientOptions) -> Result<Endpoint, tonic::transport::Error> {
     let mut endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
     if let Ok(uri) = address.uri().parse() {

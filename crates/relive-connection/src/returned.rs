@@ -1,4 +1,4 @@
-//! The tables of a server, and the detection of servers that return with less content.
+//! Requests for a server's tables, and the detection of servers that return with less content.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::Result;
 use crate::connection::{Connection, Shared};
 use crate::report::ServerInfo;
 
-/// Timeout for a request for a server's tables while it is away.
+/// The timeout of a request for a server's tables while the server is unreachable.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of responses after which a server counts as returned.
+/// The number of responses after which a server is considered to have returned.
 const ANSWERS: u32 = 2;
 
 impl Connection {
-    /// Returns the server's tables, for `operation`, which errors name. Waits until a server answers.
+    /// Returns the server's tables. Errors refer to the call as `operation`. Waits until a server answers.
     ///
     /// # Errors
     /// `Timeout` if no server answers within `timeout`.
@@ -46,8 +46,8 @@ impl Connection {
         }
     }
 
-    /// After a connection broke, starts a task that checks the server's tables as soon as it answers again. `inserts`
-    /// are lower bounds of the tables' inserts that the caller knows.
+    /// After a connection has broken, starts a task that checks the server's tables as soon as the server answers
+    /// again. `inserts` are the caller's lower bounds on the tables' numbers of inserts.
     pub fn watch_for_return(&self, inserts: impl IntoIterator<Item = (Arc<str>, u64)>) {
         let remembered = &self.shared.remembered;
         inserts.into_iter().for_each(|(table, inserts)| {

@@ -7,13 +7,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Function calls: the tables are in the same process.
+    /// Function calls, because the tables are in the same process.
     InProcess,
     /// TCP.
     Tcp,
-    /// A Unix socket: the server is a process of the same user on this machine.
+    /// A Unix socket, because the server is a process of the same user on this machine.
     Unix,
-    /// As `Unix`, with batches in memory that the server and the client share.
+    /// Like `Unix`, but with batches in memory that the server and the client share.
     SharedMemory,
 }
 
@@ -28,7 +28,7 @@ impl Transport {
         }
     }
 
-    /// Returns the slowest of the transports to several servers; TCP if there are none.
+    /// Returns the slowest of the transports to several servers, or TCP if there are none.
     pub fn slowest(transports: impl Iterator<Item = Transport>) -> Transport {
         let rank = |transport: &Transport| match transport {
             Transport::Tcp => 0,

@@ -40,17 +40,17 @@ impl Backoff {
     }
 }
 
-/// A deadline; `None` if it is too far away to be represented.
+/// A deadline, or `None` if it is too far away to be represented.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Returns the deadline after `timeout` from now.
+    /// Returns the deadline that is `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(Instant::now().checked_add(timeout))
     }
 
-    /// Returns the remaining time; `None` if the deadline is too far away to be represented.
+    /// Returns the remaining time, or `None` if the deadline is too far away to be represented.
     pub fn left(self) -> Option<Duration> {
         self.0.map(|at| at.saturating_duration_since(Instant::now()))
     }
@@ -69,12 +69,12 @@ impl Deadline {
     }
 }
 
-/// A timer for a caller's deadline. It is created when there is a deadline, and reset when the deadline moves.
+/// A timer for a caller's deadline. It is created once there is a deadline, and reset when the deadline moves.
 #[derive(Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Ends the wait, because its event occurred.
+    /// Ends the wait because the awaited event occurred.
     pub fn clear(&mut self) {
         self.0 = None;
     }

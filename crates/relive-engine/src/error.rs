@@ -46,7 +46,7 @@ pub enum EngineError {
         /// The table.
         name: String,
     },
-    /// The rules of a table in shards cannot change.
+    /// The rules of a table in shards cannot be changed.
     #[error(
         "table `{table}` has {shards} shards, and the rules of such a table cannot change while it is in use; \
          drop it and add it with other rules, or with shards = 1"
@@ -114,11 +114,11 @@ pub enum EngineError {
     Memory {
         /// The bound, with its unit.
         limit: String,
-        /// The memory of the chunks, with its unit.
+        /// The memory that the chunks use, with its unit.
         resident: String,
         /// How long the writer waited.
         waited: Duration,
-        /// The end of the message: why chunks cannot move to disk, if there is a disk tier.
+        /// The end of the message, which states why chunks cannot move to disk, if there is a disk tier.
         cold: String,
         /// The tables with the most bytes in memory, joined with commas.
         largest: String,
@@ -242,7 +242,7 @@ pub enum BuildError {
         /// The interval.
         got: Duration,
     },
-    /// A disk tier without a budget.
+    /// A disk tier is configured without a budget.
     #[error("a disk tier requires max_bytes of the server, the memory for chunks before they move to disk")]
     NoBudget,
     /// The system cannot start a thread.
@@ -261,7 +261,7 @@ impl BuildError {
     }
 }
 
-/// The number of characters of a name that an error shows.
+/// The number of characters of a name that an error displays.
 const MAX_NAME_CHARS_IN_ERROR: usize = 100;
 
 pub(crate) fn shortened(name: &str) -> String {

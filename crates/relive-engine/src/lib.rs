@@ -7,11 +7,11 @@
 //! after it has released the lock.
 //!
 //! * A sample request that is dropped or times out while it waits takes no samples.
-//! * An insert is confirmed only after the table holds it. When a table is closed, waiting inserts fail; none is
-//!   confirmed.
+//! * An insert is confirmed only after the table holds the item. When a table is closed, waiting inserts fail; none of
+//!   them is confirmed.
 //! * References to removed items are dropped after the table's lock is released, so that freeing memory never blocks a
 //!   table.
-//! * The memory of chunks may have a bound, at which writers wait ([`MemoryGate`]).
+//! * The memory of chunks may have a bound; writers wait when it is reached ([`MemoryGate`]).
 //! * Every waiter can be listed with its condition, how much is missing, and how long it has waited ([`WaiterInfo`]).
 //!
 //! The modules are layered, top down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue`

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 /// The number of inserts that may wait in one table, over all streams. The server stops reading a stream long before
-/// (see [`read_ahead`]); this limit bounds the inserts that ended streams can leave behind.
+/// this limit is reached (see [`read_ahead`]); the limit bounds the inserts that ended streams can leave behind.
 pub const MAX_WAITING_INSERTS: usize = 1 << 20;
 
-/// Sample requests that may wait in one table. Each costs about 200 bytes, so the queue stays under 20 MB.
+/// The number of sample requests that may wait in one table. Each takes about 200 bytes, so the queue stays under 20
+/// MB.
 pub const MAX_WAITING_SAMPLES: usize = 100_000;
 
 /// The number of samples that one request may take under one lock.
@@ -15,7 +16,7 @@ pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 /// The number of bytes of samples that are copied under the lock of their table: a few tens of microseconds of work.
 pub const MAX_COPIED_BYTES: usize = 256 << 10;
 
-/// Waiters that a description of a table lists; further ones are only counted.
+/// The number of waiters that the description of a table lists; further ones are only counted.
 pub const MAX_LISTED_WAITERS: usize = 100;
 
 /// The number of items on one page of a listing. Their messages take about 60 bytes each.
@@ -27,26 +28,26 @@ pub const SLOTS_PER_LOCK: usize = 1_024;
 /// The number of keys that are looked up under one lock, for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
-/// The number of items that are evicted under one lock after a table's bounds were lowered: well under a millisecond of
-/// work.
+/// The number of excess items that are evicted under one lock when a table's bounds have been lowered: well under a
+/// millisecond of work.
 pub const EVICTIONS_PER_LOCK: usize = 1_024;
 
-/// Changes to tables that an engine remembers: a few days of an operator's work, 20 KB.
+/// The number of changes to tables that an engine remembers: a few days of an operator's work, 20 KB.
 pub const MAX_LISTED_CHANGES: usize = 100;
 
 /// The number of slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
-/// How long a table's lock may go to any thread before it goes to the thread that has waited longest: much longer than
-/// a batch of samples takes, and too short to be noticed.
+/// How long a table's lock may go to any thread before it is passed to the thread that has waited longest: much longer
+/// than a batch of samples takes, and too short to be noticed.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
-/// How long a capture of tables runs before it yields the processor: less than the time slice of common systems, so
-/// that it is not preempted while it holds a lock.
+/// How long a capture of tables runs before it yields the processor. It is shorter than the time slice of common
+/// systems, so that the capture is not preempted while it holds a lock.
 pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 
-/// Shortest interval of scheduled checkpoints: a shorter one is probably a mistake and would keep the disk permanently
-/// busy.
+/// The shortest interval of scheduled checkpoints. A shorter one is probably a mistake and would keep the disk
+/// permanently busy.
 pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The number of columns of a structure that writers give their items: enough for any agent's steps, and few enough
@@ -56,10 +57,10 @@ pub const MAX_NAMED_COLUMNS: usize = 4_096;
 /// The depth of such a structure: the protocol's limit for signatures.
 pub const MAX_NAMED_DEPTH: usize = 32;
 
-/// Containers and columns of such a structure, including empty containers.
+/// The number of containers and columns in such a structure, including empty containers.
 pub const MAX_NAMED_PLACES: usize = 16_384;
 
-/// The number of bytes of all names in such a structure.
+/// The total length of all names in such a structure, in bytes.
 pub const MAX_NAME_BYTES: usize = 64 << 10;
 
 /// The time after which an insert that an extension requested is abandoned if the other table's limiter still blocks
@@ -70,14 +71,15 @@ pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 /// to catch up, and short enough that a problem is noticed.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
-/// The time between two checks on a caller that waits for memory. Tables wake it when they free chunks; the checks
+/// The time between two checks by a caller that is waiting for memory. Tables wake it when they free chunks; the checks
 /// detect chunks that are freed elsewhere.
 pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
 
 /// The time that each waiter adds to that interval, so that all waiters together check at most 10,000 times a second.
 pub const MEMORY_RECHECK_PER_WAITER: Duration = Duration::from_micros(100);
 
-/// Tables of one engine: far above any practical number, and low enough that a scan of all tables stays cheap.
+/// The number of tables that an engine may have: far above any practical number, and low enough that a scan of all
+/// tables stays cheap.
 pub const MAX_TABLES: usize = 10_000;
 
 /// Returns the number of waiting inserts at which the server stops reading a stream that feeds a table of `max_size`

@@ -1,4 +1,4 @@
-//! The locks, threads and clock in use; model checking replaces locks and threads with loom's.
+//! The locks, threads and clock that this crate uses. Model checking replaces the locks and threads with loom's.
 
 use std::time::SystemTime;
 
@@ -27,7 +27,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-/// Times before 1970 or after 2262, which a working clock does not show, are mapped to the epoch.
+/// Times before 1970 or after 2262, which a working clock never returns, are mapped to the epoch.
 pub(crate) fn wall_clock() -> Timestamp {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
@@ -38,7 +38,7 @@ mod model {
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-    /// loom's mutex with a `lock` that returns the guard, as parking_lot's does.
+    /// loom's mutex, with a `lock` that returns the guard directly, like parking_lot's.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

@@ -31,7 +31,7 @@ fn builder(save: impl Fn(Snapshot, &CheckpointProgress) -> Saved + Send + Sync +
     Engine::builder().table(TableConfig::new("t")).checkpointer(save)
 }
 
-/// Returns a checkpoint whose location is named after the number of its items.
+/// Returns a checkpoint whose location contains the number of its items.
 fn named(snapshot: &Snapshot) -> Saved {
     let items = snapshot.tables[0].items.len();
     Ok(SavedCheckpoint { location: format!("{items} items"), written_bytes: 1, total_bytes: 2 })
@@ -46,7 +46,7 @@ fn write(engine: &Engine, keys: impl IntoIterator<Item = u64>) {
     assert_eq!(Writer::new(&table).insert(keys), 0);
 }
 
-/// A checkpointer that signals when it begins, and continues at a signal from the test.
+/// A checkpointer that signals when it begins, and continues when the test signals.
 struct HeldCheckpointer {
     begun: Receiver<()>,
     release: Sender<()>,
@@ -285,8 +285,8 @@ fn the_final_checkpoint_waits_for_the_running_one() {
     assert_eq!(last.wait().unwrap().location, "1 items");
 }
 
-/// One thread sets the priorities of two tables alternately, item by item. At any moment, all items up to some item
-/// have the new value, the other items have the old one, and the tables differ by at most one item.
+/// One thread sets the priorities of two tables alternately, item by item. At any moment, in each table, the items up
+/// to some position have the new value and the others have the old one; the positions differ by at most one item.
 #[test]
 fn constantly_changing_items_are_captured_atomically() {
     const ITEMS: u64 = 10_000;
@@ -313,7 +313,7 @@ fn constantly_changing_items_are_captured_atomically() {
     });
 }
 
-/// Returns the number of items of the first table that have the newer value.
+/// Returns how many items of the first table have the newer value.
 fn changed_items(snapshot: &Snapshot) -> usize {
     let counts: Vec<(f64, usize)> = snapshot
         .tables

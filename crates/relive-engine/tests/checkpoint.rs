@@ -1,4 +1,4 @@
-//! Snapshots of engines, engines that are built from snapshots, and the checkpointer.
+//! Tests snapshots of engines, engines that are built from snapshots, and the checkpointer.
 
 #[allow(
     unreachable_pub,

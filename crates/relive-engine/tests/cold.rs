@@ -1,4 +1,4 @@
-//! The disk tier, with a simulated disk in memory.
+//! Tests the disk tier with a simulated disk in memory.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -160,7 +160,7 @@ async fn sampled_chunks_stay_in_memory_while_referenced() {
         table.sample(request(16)).await.unwrap().iter().for_each(assert_whole);
         assert!(held.iter().all(is_resident));
         let resident = engine.ledger().snapshot().resident_bytes();
-        // The held samples, the last samples, and the budget.
+        // The bound covers the held samples, the last samples, and the budget.
         assert!(resident <= ((8 + 16 + 16) * ROW_BYTES) as u64, "{resident}");
     }
 }

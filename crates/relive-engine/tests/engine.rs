@@ -74,7 +74,7 @@ fn tables_that_can_never_be_sampled_require_opt_in() {
     engine.add_table(TableConfig::new("v").max_size(5), &who).unwrap();
     let change = TableChange::new().rate_limiter(RateLimiterConfig::min_size(6).unwrap());
     assert_eq!(engine.change_table("v", &change, &who).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // A checkpoint may have such a table, regardless of the current configuration.
+    // A checkpoint may contain such a table, regardless of the current configuration.
     let fine = TableConfig::new("t");
     let fine_too = TableConfig::new("v");
     let restored =

@@ -1,4 +1,4 @@
-//! Every interleaving of waiting, serving, giving up and closing. Run with `RUSTFLAGS="--cfg relive_loom"`.
+//! Checks every interleaving of waiting, serving, abandoning and closing. Run with `RUSTFLAGS="--cfg relive_loom"`.
 #![cfg(relive_loom)]
 
 #[allow(
@@ -109,7 +109,7 @@ fn a_stream_that_waits_for_a_confirmation_is_woken() {
 }
 
 /// Each caller's checkpoint contains the items that the caller had written, no matter which callers share a checkpoint,
-/// and no caller waits forever.
+/// and no caller waits indefinitely.
 #[test]
 fn a_checkpoint_contains_everything_written_before_the_request() {
     let mut model = loom::model::Builder::new();

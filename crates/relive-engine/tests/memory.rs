@@ -1,4 +1,4 @@
-//! Writers wait at the bound on memory, and eventually get an error.
+//! Writers wait when the bound on memory is reached, and eventually get an error.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -54,7 +54,7 @@ fn poll(gate: &mut MemoryGate) -> Poll<Result<(), EngineError>> {
     gate.poll_open(&mut Context::from_waker(Waker::noop()), || 0)
 }
 
-/// Counts how often the waker is woken.
+/// Counts how often a waker is woken.
 #[derive(Default)]
 struct Alarm(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! Changes that operators make while a table is in use.
+//! Tests changes that operators make while a table is in use.
 
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 

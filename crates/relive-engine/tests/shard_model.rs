@@ -24,7 +24,7 @@ enum Op {
 
 #[derive(Debug, Default)]
 struct Model {
-    /// The priority and number of samples by key.
+    /// The priority and number of samples of each item, by key.
     items: BTreeMap<u64, (f64, i32)>,
     inserts: i64,
     samples: i64,
@@ -64,7 +64,7 @@ fn configs() -> impl Strategy<Value = TableConfig> {
     )
 }
 
-/// Returns the samples that are available at once; empty if the request would wait.
+/// Returns the samples that are available at once, or nothing if the request would wait.
 fn sample(table: &TableHandle, limit: usize) -> Vec<Sampled> {
     let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who: "test".into() };
     let future = table.sample(request);
@@ -99,7 +99,7 @@ impl Model {
             assert_eq!(deletes, 0, "no shard can be full");
         }
         for &(key, priority) in items.iter().take(good) {
-            // An item that left the table during the call is inserted as a new one; otherwise, it is updated.
+            // An item that left the table during the call is inserted as a new one; any other is updated.
             let times = self.items.get(&key).map_or(0, |(_, times)| *times);
             self.items.insert(key, (priority, times));
         }
@@ -209,7 +209,7 @@ fn follow(config: &TableConfig, ops: &[Op]) {
                 let restored = again.build_from(engine.snapshot(), Rules::Stored);
                 engine = restored.expect("the snapshot is valid").engine;
                 let size = engine.table("t").expect("it is there").info().current_size;
-                // If the division among shards leaves no room for an item, the item leaves.
+                // An item leaves if the division among shards has no room for it.
                 if size < model.items.len() as u64 {
                     let there = contents(&engine.table("t").expect("it is there"));
                     model.deletes += i64::try_from(model.items.len() - there.len()).expect("small");

@@ -1,4 +1,4 @@
-//! A table behaves in the same way with one core and with several shards.
+//! A table behaves the same way with one core as with several shards.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 #[allow(
@@ -310,7 +310,7 @@ fn a_sharded_table_never_exceeds_its_size_and_fills_it_completely() {
         }
         let info = table.info();
         assert_eq!((info.current_size, info.inserts, info.deletes), (100, 1_000, 900));
-        // Each shard has its newest items, so the oldest item of the table is only slightly older than it would be
+        // Each shard keeps its newest items, so the oldest item of the table is only slightly older than it would be
         // without shards.
         let oldest = listed(&table).iter().map(|(key, _)| *key).min().unwrap();
         assert!(oldest <= 900 && (shards == 1 || oldest > 700), "{oldest}");
@@ -404,7 +404,7 @@ fn a_smaller_sharded_table_evicts_by_its_removers() {
     assert_eq!((info.current_size, info.inserts, info.deletes), (10, 100, 90));
 }
 
-/// The probability of a sum of squares above the bound is one in a million; the seed is fixed.
+/// The probability that the sum of squares exceeds the bound is one in a million, and the seed is fixed.
 #[test]
 fn items_are_sampled_by_weight_from_any_shard() {
     const ITEMS: u32 = 30;

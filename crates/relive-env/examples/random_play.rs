@@ -12,7 +12,7 @@ use relive_env::{Action, Buffer, Environment, RandomPolicy, make};
 
 const SEED: u32 = 1;
 
-/// Plays this many episodes, and returns their mean return.
+/// Plays the given number of episodes, and returns their mean return.
 fn play(environment: &mut impl Environment, episodes: u32) -> Result<f64, Box<dyn Error>> {
     let mut observation = Buffer::for_nest(&environment.spec().observations, 1)?;
     let mut action = Buffer::for_nest(&environment.spec().actions, 1)?;

@@ -44,8 +44,8 @@ pub trait Environment: Send {
         Ok(false)
     }
 
-    /// Returns the state on which the future depends, random streams included; `None` if the environment cannot provide
-    /// it. Only [`restore`](Self::restore) in the same version can read the bytes.
+    /// Returns the state on which the future depends, including random streams; `None` if the environment cannot
+    /// provide it. Only [`restore`](Self::restore) in the same version can read the bytes.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }

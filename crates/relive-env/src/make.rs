@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 use crate::pixels::PixelCatch;
 
-/// Returns the environment with this name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`,
+/// Returns the environment with the given name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`,
 /// `MountainCar-v0`, `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`,
 /// `control/cartpole-swingup` and `control/pendulum-swingup`; and `pixels/catch`.
 ///

@@ -62,7 +62,7 @@ impl<'a> State<'a> {
         Self(Direction::Read { rest: bytes, short: false })
     }
 
-    /// One field.
+    /// Visits one field.
     pub fn field<T: Field>(&mut self, value: &mut T) {
         match &mut self.0 {
             Direction::Write(bytes) => value.write(bytes),
@@ -73,12 +73,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A fixed number of fields.
+    /// Visits a fixed number of fields.
     pub fn fields<T: Field>(&mut self, values: &mut [T]) {
         values.iter_mut().for_each(|value| self.field(value));
     }
 
-    /// A setting that must have the same value when it is read.
+    /// Visits a setting that must have the same value when it is read.
     pub fn constant<T: Field + PartialEq>(&mut self, value: T) {
         let mut read = value;
         self.field(&mut read);
@@ -87,7 +87,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A variable number of bytes.
+    /// Visits a variable number of bytes.
     pub fn bytes(&mut self, value: &mut Vec<u8>) {
         let mut length = value.len() as u64;
         self.field(&mut length);
@@ -106,7 +106,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A variable number of fields.
+    /// Visits a variable number of fields.
     pub fn numbers<T: Field + Default>(&mut self, values: &mut Vec<T>) {
         let mut length = values.len() as u64;
         self.field(&mut length);

@@ -31,7 +31,7 @@ struct Expected {
     hash: String,
 }
 
-/// As in `make_bsuite.py`.
+/// Creates an environment like `make_bsuite.py`.
 fn make(name: &str) -> Boxed {
     match name {
         "bandit" => Box::new(Bandit::new(3)),
@@ -106,7 +106,7 @@ fn recorded(name: &str) -> Boxed {
     }
 }
 
-/// Returns the sum of an observation, and the sum of its elements multiplied by their positions, from 1.
+/// Returns the sum of an observation, and the sum of its elements multiplied by their positions, counted from 1.
 fn sums(observation: &[f32]) -> [f64; 2] {
     let plain = observation.iter().map(|value| f64::from(*value)).sum();
     let places = (1..).map(f64::from);

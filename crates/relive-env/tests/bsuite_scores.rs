@@ -14,7 +14,7 @@ struct Expected {
     scores: BTreeMap<String, f64>,
 }
 
-/// As in `make_bsuite_scores.py`.
+/// Returns a log row like `make_bsuite_scores.py`.
 fn made_up(id: BsuiteId, episode: u64, luck: f64) -> LogRow {
     let (name, episodes) = (id.experiment().name(), episode as f64);
     let (car, swingup) = (name.starts_with("mountain_car"), name == "cartpole_swingup");

@@ -1,14 +1,15 @@
-//! Parses addresses of servers and names with several servers.
+//! Parses the addresses of servers, and names that refer to several servers.
 
 use relive_connection::{Error, Result};
 
-/// The largest number of servers of one client. Each server costs every client a connection and a request per second.
+/// The largest number of servers that a client may use. Each server costs every client a connection and a request per
+/// second.
 pub(crate) const MAX_SERVERS: usize = 1024;
 
 /// The notation for a name with a server at each of its addresses.
 const NAME_PREFIX: &str = "dns:///";
 
-/// gRPC's notations of lists of addresses.
+/// gRPC's notations for lists of addresses.
 const LIST_PREFIXES: [&str; 2] = ["ipv4:", "ipv6:"];
 
 /// The location of servers.
@@ -46,7 +47,7 @@ pub(crate) fn is_many(address: &str) -> bool {
 /// Parses the servers in `addresses`. Each address may itself be a comma-separated list.
 ///
 /// # Errors
-/// `InvalidArgument` for an empty list, a repeated address and a malformed address.
+/// `InvalidArgument` for an empty list, a repeated address or a malformed address.
 pub(crate) fn sources<A: AsRef<str>>(addresses: &[A]) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     for address in addresses {

@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// A call to some of the servers.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// The results of a call at each server.
+/// The results of a call on each server.
 pub struct Answers<T> {
     operation: &'static str,
     answers: Vec<(Arc<Member>, Result<T>)>,
 }
 
 impl Fleet {
-    /// Makes `call` at each of `servers` concurrently. Does not wait for a server that is left out in the meantime.
+    /// Makes `call` on each of `servers` concurrently. Does not wait for a server that is left out in the meantime.
     pub async fn ask<T, F>(
         &self,
         operation: &'static str,
@@ -78,8 +78,8 @@ async fn one<T>(
 }
 
 impl Answers<()> {
-    /// Like [`all`](Self::all), but only for the servers that had the table, if any: when a call is repeated, only the
-    /// servers where the first call failed still have the table.
+    /// Like [`all`](Self::all), but only for the servers that have the table, if any: when a call is repeated, only the
+    /// servers on which the first call failed still have the table.
     pub(crate) fn all_with_table(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
@@ -93,7 +93,7 @@ impl<T> Answers<T> {
     /// Returns the responses from all servers.
     ///
     /// # Errors
-    /// A [`PartialFailure`] with the result at each server, unless all calls succeeded.
+    /// A [`PartialFailure`] with the result on each server, unless all calls succeeded.
     pub fn all(self) -> Result<Vec<(Arc<Member>, T)>> {
         if self.answers.iter().any(|(_, answer)| answer.is_err()) {
             return Err(self.failure());
@@ -114,15 +114,15 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// Returns an error if any server refused. A server that is away is ignored: it either loses its items or returns
-    /// with unchanged items.
+    /// Returns an error if any server refused. An unreachable server is ignored: either it loses its items, or it
+    /// returns with its items unchanged.
     pub(crate) fn none_refused(self) -> Result<()> {
         let refused = |error: &Error| !is_absence(error);
         let any = self.answers.iter().any(|(_, answer)| answer.as_ref().is_err_and(refused));
         if any { Err(self.failure()) } else { Ok(()) }
     }
 
-    /// Iterates over the servers that were away.
+    /// Iterates over the servers that were unreachable.
     pub(crate) fn absent(&self) -> impl Iterator<Item = &Arc<Member>> {
         let is_away = |answer: &Result<T>| answer.as_ref().is_err_and(is_absence);
         self.answers.iter().filter(move |(_, answer)| is_away(answer)).map(|(server, _)| server)
@@ -146,7 +146,7 @@ fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled)
 }
 
-/// The result at each server for a call that not all servers completed. It is the [`source`](std::error::Error::source)
+/// The result on each server of a call that not all servers completed. It is the [`source`](std::error::Error::source)
 /// of the call's error.
 #[derive(Debug)]
 pub struct PartialFailure {

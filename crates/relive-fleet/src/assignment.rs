@@ -1,9 +1,9 @@
-//! The server of a writer's stream.
+//! The server to which a writer's stream is assigned.
 //!
-//! A stream stays with its server, which confirms its items. A new stream goes to the server with the fewest streams of
-//! this client. When a server joins, streams move there one by one, as long as their current server has at least two
-//! streams more than the new one. A stream first ends normally at the old server, so a move neither loses nor repeats
-//! items.
+//! A stream stays with its server, which confirms its items. A new stream goes to the server with the fewest of this
+//! client's streams. When a server joins, streams move there one by one, as long as their current server has at least
+//! two streams more than the new one. A stream first ends normally on the old server, so a move neither loses nor
+//! repeats items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,10 +15,10 @@ use crate::address::{is_many, sources};
 use crate::fleet::Fleet;
 use crate::signatures::{SignatureCache, TableSignature};
 
-/// How long a proposal of a writer waits for its server. Streams repeat the proposal after they reconnect.
+/// How long a writer's proposal waits for its server. Streams repeat the proposal after they reconnect.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One server, many servers or the tables in this process, with the known facts about the tables.
+/// One server, many servers or the tables in this process, with the known properties of the tables.
 ///
 /// Cheap to clone; clones share connections. Each clone has its own timeout.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl Backend {
     /// servers.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, a repeated address and a malformed address.
+    /// `InvalidArgument` for an empty list, a repeated address or a malformed address.
     pub fn connect_many<A: AsRef<str>>(addresses: &[A], options: &ClientOptions) -> Result<Backend> {
         let proposals: Arc<Proposals> = Arc::default();
         let fleet = Fleet::start(sources(addresses)?, options, Arc::clone(&proposals))?;
@@ -108,7 +108,8 @@ impl Backend {
         &self.shared.proposals
     }
 
-    /// Returns the address: a URI; `in-process` for tables in this process; for many servers, the addresses as given.
+    /// Returns the address: a URI for one server, `in-process` for tables in this process, or the addresses as given
+    /// for many servers.
     pub fn address(&self) -> &str {
         match self.target() {
             Target::Server(server) => server.address(),
@@ -117,7 +118,7 @@ impl Backend {
         }
     }
 
-    /// Returns the transport of bulk data; `Tcp` before it is negotiated.
+    /// Returns the transport of bulk data, or `Tcp` before it has been negotiated.
     pub fn transport(&self) -> Transport {
         match self.target() {
             Target::Server(server) => server.transport(),
@@ -126,7 +127,7 @@ impl Backend {
         }
     }
 
-    /// Returns the tables, for `operation`, which errors name. Waits until a server answers.
+    /// Returns the tables. Errors refer to the call as `operation`. Waits until a server answers.
     ///
     /// # Errors
     /// `Timeout` if no server answers in time.
@@ -143,7 +144,7 @@ impl Backend {
     /// Returns the signature of `table`, if it is known without a request to a server.
     ///
     /// # Errors
-    /// `NotFound` for a table that this process does not have.
+    /// `NotFound` for a table that does not exist in this process.
     pub fn known_signature(&self, table: &str) -> Result<Option<Arc<TableSignature>>> {
         match (self.shared.signatures.get(table), self.target()) {
             (Some(known), _) => Ok(Some(known)),
@@ -160,7 +161,7 @@ impl Backend {
         self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())
     }
 
-    /// Returns the signature of `table`; requests it first if it is not known yet.
+    /// Returns the signature of `table`, after requesting it if it is not known yet.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Timeout` if no server answers within `timeout`.
@@ -175,7 +176,7 @@ impl Backend {
     /// Proposes `structure` for the items of `table`. Returns whether the table keeps it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns or beyond the limits; `NotFound` for an unknown table;
+    /// `InvalidArgument` for a structure that has no columns or exceeds the limits; `NotFound` for an unknown table;
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers in time.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         match self.target() {
@@ -185,14 +186,14 @@ impl Backend {
         }
     }
 
-    /// Sends a proposal from a writer. Only logs the result.
+    /// Sends a proposal from a writer. The result is only logged.
     pub async fn propose(&self, proposal: &Proposal) {
         let backend = self.with_timeout(PROPOSAL_TIMEOUT.min(self.timeout));
         proposal.log(backend.name_columns(&proposal.table, &proposal.structure).await);
     }
 
     /// Returns the structure of all items of `table`, for a writer that adopts it: `structure`, unless the table
-    /// already had another one. `None` for dm-reverb servers, which keep no structures.
+    /// already had another one. Returns `None` for dm-reverb servers, which store no structures.
     ///
     /// # Errors
     /// Same as [`name_columns`](Self::name_columns).

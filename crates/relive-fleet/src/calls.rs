@@ -37,7 +37,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the transport to the servers, if it is the same for all; otherwise the slowest.
+    /// Returns the transport to the servers if it is the same for all of them, and the slowest one otherwise.
     pub fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
         Box::pin(async move {
             let (up, _) = self.wait_for_one("negotiate", timeout).await?;
@@ -83,7 +83,7 @@ impl Fleet {
         })
     }
 
-    /// Returns each server's part, and the servers among `up` that have a part.
+    /// Returns each server's part of the call, and the servers among `up` that have a part.
     fn split_by_owner(
         &self,
         up: Vec<Arc<Member>>,
@@ -112,7 +112,7 @@ impl Fleet {
         }
     }
 
-    /// Removes all items of `table` at all servers.
+    /// Removes all items of `table` on all servers.
     pub fn reset<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("reset", timeout).await?;
@@ -124,7 +124,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the paths of all checkpoints, as comma-separated `address=path`.
+    /// Returns the paths of all checkpoints, as a comma-separated list of `address=path`.
     pub fn checkpoint(&self, timeout: Duration) -> Call<'_, String> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("checkpoint", timeout).await?;
@@ -153,7 +153,7 @@ impl Fleet {
         })
     }
 
-    /// Changes the rules of `table` at all servers.
+    /// Changes the rules of `table` on all servers.
     pub fn change_table<'a>(
         &'a self,
         table: &'a str,
@@ -170,7 +170,7 @@ impl Fleet {
         })
     }
 
-    /// Adds an empty table at all servers.
+    /// Adds an empty table on all servers.
     pub fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("add_table", timeout).await?;
@@ -182,7 +182,7 @@ impl Fleet {
         })
     }
 
-    /// Drops `table` at all servers.
+    /// Drops `table` on all servers.
     pub fn drop_table<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("drop_table", timeout).await?;
@@ -212,7 +212,7 @@ impl Fleet {
     }
 
     /// Returns the structure of all items of `table`, for a writer that adopts it. Queries the servers in sequence, so
-    /// that of two concurrent writers, the same one is first at all servers.
+    /// that of two concurrent writers, the same one is first on all servers.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,
@@ -236,7 +236,7 @@ impl Fleet {
                             agreed = agreed.or(kept);
                         }
                     }
-                    // The client proposes the structure to this server when the server is back.
+                    // The client proposes the structure to this server when the server has returned.
                     Err(error) if error.is_transient() => away = Some(error),
                     Err(error) => return Err(error),
                 }
@@ -257,7 +257,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the conditions for which samples and inserts wait: none if one server lets them proceed.
+    /// Returns the conditions for which samples and inserts are waiting, or none if one server lets them proceed.
     pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();

@@ -39,17 +39,18 @@ pub struct ServerState {
     pub standing: ServerStanding,
     /// How long it has had this standing.
     pub since: Duration,
-    /// Why the server is left out; empty if it is not.
+    /// Why the server is left out, or an empty text if it is not.
     pub reason: String,
-    /// The number of writers' streams at this server.
+    /// The number of writers' streams to this server.
     pub writers: usize,
-    /// How often the server was left out.
+    /// How often the server has been left out.
     pub times_left: u64,
-    /// The number of priority updates and deletions that were lost because this server, which had the keys, was away.
+    /// The number of priority updates and deletions that were lost because this server, which had the keys, was
+    /// unreachable.
     pub lost_updates: u64,
 }
 
-/// An event of a server.
+/// A change that concerns a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerEvent {
@@ -72,13 +73,13 @@ impl ServerEvent {
     }
 }
 
-/// An event of a server at a point in time.
+/// An event that concerns a server, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerChange {
     /// The number of this change among all changes of this client, from 0.
     pub number: u64,
-    /// Time, by the clock of the client's machine.
+    /// The time of the change, by the clock of the client's machine.
     pub at: SystemTime,
     /// The address of the server.
     pub address: String,

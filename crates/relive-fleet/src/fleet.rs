@@ -27,9 +27,9 @@ pub struct Fleet {
     pub(crate) owners: Owners,
     pub(crate) proposals: Arc<Proposals>,
     log: Mutex<ChangeLog>,
-    /// A version that grows with each change of the set, of a server's standing or of table sizes.
+    /// A version that increases with each change to the set, to a server's standing or to table sizes.
     version: watch::Sender<u64>,
-    /// Grows when a server joins, so that writers check whether to move.
+    /// Increases when a server joins, so that writers check whether to move.
     pub(crate) joined: AtomicU64,
     /// The position from which the next writer's server is chosen among equals.
     pub(crate) rotation: AtomicUsize,
@@ -101,12 +101,12 @@ impl Fleet {
         self.members().iter().map(|server| server.state()).collect()
     }
 
-    /// Returns the last 256 changes of the set and of standings, oldest first.
+    /// Returns the last 256 changes to the set and to standings, oldest first.
     pub fn changes(&self) -> Vec<ServerChange> {
         self.log.lock().all()
     }
 
-    /// Adds a server. Returns `None` if the limit is reached.
+    /// Adds a server. Returns `None` if the limit has been reached.
     pub(crate) fn add(&self, address: String, connection: Connection) -> Option<Arc<Member>> {
         let server = {
             let mut numbers = self.numbers.lock();
@@ -172,7 +172,7 @@ impl Fleet {
         self.notify();
     }
 
-    /// Watches a number that grows with each change of the set, of a server's standing or of table sizes.
+    /// Watches a number that increases with each change to the set, to a server's standing or to table sizes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -298,7 +298,7 @@ impl Fleet {
     }
 }
 
-/// A weak reference to a [`Fleet`], for its own tasks, which end with it.
+/// A weak reference to a [`Fleet`], for its own tasks, which end when the fleet is dropped.
 pub(crate) type WeakFleet = Weak<Fleet>;
 
 impl Drop for Fleet {

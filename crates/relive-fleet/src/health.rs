@@ -1,4 +1,4 @@
-//! Whether a server takes part: a state machine without clock or network.
+//! Whether a server takes part: a state machine without a clock or a network.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::changes::ServerStanding;
 /// is detected within this interval plus its time limit for an answer.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(700);
 
-/// The first and the longest wait before another request to a server that is away.
+/// The first and the longest wait before another request to an unreachable server.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
@@ -39,7 +39,7 @@ impl Health {
     }
 
     /// Records a response to a request made at `requested_at`. Returns whether the server joins. A response that was in
-    /// transit when the server was found to be away does not count.
+    /// transit when the server was found to be unreachable does not count.
     pub(crate) fn answered(&mut self, requested_at: Instant, now: Instant) -> bool {
         if self.standing == ServerStanding::Away && requested_at < self.since {
             return false;

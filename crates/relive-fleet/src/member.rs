@@ -13,7 +13,7 @@ use crate::changes::{ServerStanding, ServerState};
 use crate::health::Health;
 use crate::owners::MemberNumber;
 
-/// Facts about a table at one server, for drawing samples.
+/// Properties of a table on one server, for drawing samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TableFacts {
     /// Number of items.
@@ -50,7 +50,7 @@ pub struct Member {
 }
 
 impl TableFacts {
-    /// Creates the facts of a table with `size` items and this sampler.
+    /// Creates the properties of a table with `size` items and this sampler.
     pub fn new(size: u64, sampler: SelectorKind) -> TableFacts {
         let exponent = match sampler {
             SelectorKind::Prioritized { exponent } => Some(exponent),
@@ -113,7 +113,8 @@ impl Member {
         }
     }
 
-    /// Returns the facts about the table with this name; default facts if the server did not report the table.
+    /// Returns the properties of the table with this name, or default properties if the server did not report the
+    /// table.
     pub fn facts(&self, table: &str) -> TableFacts {
         self.tables.lock().facts.get(table).copied().unwrap_or_default()
     }
@@ -128,7 +129,7 @@ impl Member {
         self.refresh_now.notified().await;
     }
 
-    /// Returns whether the server answered a request for its tables that was made at `moment` or later.
+    /// Returns whether the server has answered a request for its tables that was made at `moment` or later.
     pub fn is_known_since(&self, moment: Instant) -> bool {
         self.tables.lock().requested_at >= moment
     }
@@ -163,7 +164,7 @@ impl Member {
         *self.identity.lock() = Some(identity);
     }
 
-    /// Returns whether this is the same server as `other` under another address.
+    /// Returns whether this server and `other` are the same server under different addresses.
     pub(crate) fn is_the_same_as(&self, other: &Member) -> bool {
         let (mine, its) = (*self.identity.lock(), *other.identity.lock());
         mine.is_some() && mine == its

@@ -1,6 +1,6 @@
 //! Combines reports from several servers.
 //!
-//! Numbers are sums, including bounds on a table's size. Rules that apply at each server separately, such as rate
+//! Numbers are sums, including bounds on a table's size. Rules that apply to each server separately, such as rate
 //! limiters, are taken from the first server.
 
 use std::collections::BTreeMap;

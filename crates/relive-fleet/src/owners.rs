@@ -1,8 +1,8 @@
-//! Which server has which item.
+//! Records which server has which item.
 //!
-//! Keys are 64 random bits and do not identify servers. The client remembers the server of each key that it has seen in
-//! a sample or in a confirmation of a writer. Unknown keys are sent to all servers, so forgetting a key costs messages
-//! but never loses an update.
+//! Keys are 64 random bits and do not identify servers. The client remembers the server of each key that it has
+//! received in a sample or in a confirmation to a writer. Updates for unknown keys are sent to all servers, so
+//! forgetting a key costs messages but never loses an update.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

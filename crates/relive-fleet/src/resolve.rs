@@ -13,8 +13,8 @@ use crate::address::Source;
 use crate::fleet::{Fleet, WeakFleet};
 use crate::watch;
 
-/// How often a name is resolved, normally and while one of its servers is away: a restarted server may have another
-/// address.
+/// How often a name is resolved, normally and while one of its servers is unreachable: a restarted server may have
+/// another address.
 const RESOLVE_EVERY: Duration = Duration::from_secs(10);
 const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,8 @@ pub(crate) async fn run(weak: WeakFleet, name: String) {
     }
 }
 
-/// Keeps the addresses of one family (IPv4 or IPv6), because a name with both families lists each server twice.
+/// Keeps the addresses of one family (IPv4 or IPv6), because a name with addresses of both families lists each server
+/// twice.
 fn of_one_family(found: BTreeSet<SocketAddr>) -> BTreeSet<SocketAddr> {
     let has_v4 = found.iter().any(SocketAddr::is_ipv4);
     found.into_iter().filter(|address| address.is_ipv4() == has_v4).collect()

@@ -1,4 +1,4 @@
-//! Signatures of tables, to check items before they are sent.
+//! The signatures of tables, used to check items before they are sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl TableSignature {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Checks that items with columns with these types and shapes match the table.
+    /// Checks that items whose columns have these types and shapes match the table.
     ///
     /// # Errors
     /// `InvalidArgument`; the message contains the columns that the signature requires.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::fleet::{Fleet, WeakFleet};
 use crate::member::Member;
 
-/// How long proposing the structures of items to a joining server may take.
+/// How long it may take to propose the structures of items to a joining server.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Adds a server to the fleet, with a task that watches it.
@@ -23,7 +23,7 @@ pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
 }
 
 /// Requests the server's tables repeatedly, until the server is retired or its client is dropped. Uses a separate
-/// connection: on a connection that carries samples, a response would wait until the samples are taken.
+/// connection, because on a connection that carries samples, a response would wait until the samples are taken.
 async fn run(fleet: WeakFleet, server: Arc<Member>) {
     let mut stub = server.connection().dedicated_stub();
     while !server.retired.load(Ordering::Relaxed) {
@@ -66,7 +66,7 @@ async fn record(fleet: &Arc<Fleet>, server: &Arc<Member>, requested_at: Instant,
         Err(error) => return fleet.failed(server, &error.to_string()),
     };
     if !server.is_up() {
-        // The server may have restarted: propose the structures before there are items.
+        // The server may have restarted, so the structures are proposed before there are any items.
         for proposal in fleet.proposals.all() {
             server.connection().propose(&proposal, PROPOSAL_TIMEOUT).await;
         }

@@ -17,7 +17,7 @@ pub struct GraphState {
 /// The position of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperatorState {
-    /// Its name.
+    /// The operator's name.
     pub name: String,
     /// The operator's numbers, in an order that it defines.
     pub numbers: Vec<u64>,
@@ -100,8 +100,8 @@ impl Checkpoint {
         places.iter_mut().for_each(|place| self.count(place));
     }
 
-    /// Declares that the operator holds this many items. Items are not saved: a checkpoint is impossible
-    /// while an operator holds some.
+    /// Declares that the operator holds this many items. Items are not saved: a checkpoint is impossible while an
+    /// operator holds any.
     pub fn holds(&mut self, items: usize) {
         if items > 0 && !self.is_read {
             self.held.push((self.name(), items));
@@ -141,14 +141,15 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Returns whether this is the first visit of the part at this address.
+    /// Returns whether this is the first visit of the part at the given address.
     pub(crate) fn is_first_at(&mut self, address: usize) -> bool {
         let is_first = !self.shared.contains(&address);
         self.shared.push(address);
         is_first
     }
 
-    /// Returns the operators, after all were visited. If some operators hold items, these operators are the error.
+    /// Returns the operators, after all have been visited. If any operators hold items, the error lists these
+    /// operators.
     pub(crate) fn into_written(self) -> Result<Vec<OperatorState>, Vec<(String, usize)>> {
         if self.held.is_empty() { Ok(self.operators) } else { Err(self.held) }
     }

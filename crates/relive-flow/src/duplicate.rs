@@ -21,9 +21,9 @@ struct Duplicated<T> {
     /// The duplicated operator.
     input: Arc<Node>,
     copies: Vec<Copy<T>>,
-    /// Wakes the copies that wait.
+    /// Wakes the copies that are waiting.
     shared_waker: Arc<SharedWaker>,
-    /// Wakes them through `shared_waker`.
+    /// Wakes the copies through `shared_waker`.
     waker: Waker,
     max_lead: usize,
     is_over: bool,
@@ -34,7 +34,7 @@ struct Copy<T> {
     queue: VecDeque<Tagged<T>>,
     /// The thread that last pulled this copy.
     puller: Option<Weak<Puller>>,
-    /// The time since which this copy has waited for the other copies.
+    /// When this copy began to wait for the other copies.
     waits_since: Option<Instant>,
     is_dropped: bool,
 }

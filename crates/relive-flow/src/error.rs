@@ -58,7 +58,7 @@ struct Inner {
 pub(crate) struct Place {
     pub(crate) operator: String,
     pub(crate) source: Option<Source>,
-    /// The number of the item at the operator, from 0.
+    /// The number of the item at the operator, counted from 0.
     pub(crate) item: u64,
 }
 
@@ -94,7 +94,7 @@ impl FlowError {
         self.0.place.as_ref()?.source
     }
 
-    /// Returns the number of the item at the operator, from 0.
+    /// Returns the number of the item at the operator, counted from 0.
     #[must_use]
     pub fn item(&self) -> Option<u64> {
         self.0.place.as_ref().map(|place| place.item)

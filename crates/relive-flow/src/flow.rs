@@ -16,7 +16,7 @@ use crate::{ErrorKind, FlowError, Result};
 
 /// A stream of items, and the graph of operators that produces them.
 ///
-/// Flows are lazy: they do nothing before an item is pulled, and then only the work for that item.
+/// Flows are lazy: they do nothing until an item is pulled, and then do only the work for that item.
 pub struct Flow<T> {
     pub(crate) pull: Box<dyn Pull<T>>,
     pub(crate) node: Arc<Node>,
@@ -180,7 +180,7 @@ impl<T: 'static> Flow<T> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
 
-    /// Returns the next item. `shares`: the graph is shared with other threads, and this thread waits for their
+    /// Returns the next item. If `shares` is true, other threads also use the graph, and this thread waits for their
     /// progress.
     fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
@@ -223,7 +223,7 @@ impl<T: 'static> Flow<T> {
         (polled, turn.into_pending())
     }
 
-    /// Returns a pull as part of another one.
+    /// Returns a pull that is part of another pull.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let outer = turn.set_take_order(self.take_order);
         let polled = self.pull.poll_next(turn);

@@ -26,7 +26,7 @@ impl Operator {
         self.nodes.first().map_or_else(|| Arc::from(""), |node| node.name())
     }
 
-    /// Returns whether it pulls from shards that have no operators yet.
+    /// Returns whether the operator pulls from shards that have no operators yet.
     pub(crate) fn has_unstarted_shards(&self) -> bool {
         self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_unstarted())
     }
@@ -55,7 +55,7 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
     }
 
-    /// How long a pull has waited in the operator; for shards, the longest wait.
+    /// Returns how long a pull has waited in the operator; for shards, the longest wait.
     pub(crate) fn waits(&self) -> Option<Duration> {
         self.nodes.iter().filter_map(|node| node.waits()).max()
     }

@@ -22,7 +22,7 @@ pub struct Tagged<T> {
 }
 
 impl<T> Tagged<T> {
-    /// Another item with the same source.
+    /// Returns another item with the same source.
     #[must_use]
     pub fn with<U>(&self, item: U) -> Tagged<U> {
         Tagged { item, source: self.source }

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Holder>>);
 
-/// Contains the numbers, or refers to their holder after two graphs were joined.
+/// Contains the numbers or, after two graphs have been joined, a reference to the holder of the numbers.
 #[derive(Debug)]
 enum Holder {
     Own(Numbers),
@@ -98,7 +98,7 @@ impl Metrics {
         });
     }
 
-    /// A timer.
+    /// Returns a timer.
     #[must_use]
     pub fn timer(&self, name: &str) -> Timer {
         self.with(|numbers| numbers.timers.get(name).copied().unwrap_or_default())

@@ -37,11 +37,11 @@ pub struct Monitor(Arc<Node>);
 /// An operator of a graph. The same operator of several shards is listed once; a restarted shard counts from 0 again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
-    /// Its name.
+    /// The operator's name.
     pub name: String,
-    /// The operators from which it pulls, as indices into [`Monitor::operators`].
+    /// The operators from which this operator pulls, as indices into [`Monitor::operators`].
     pub inputs: Vec<usize>,
-    /// The number of its shards; `None` if it runs in the pulling thread.
+    /// The number of the operator's shards; `None` if the operator runs in the pulling thread.
     pub shards: Option<usize>,
     /// The number of items that it has produced.
     pub items: u64,
@@ -50,9 +50,9 @@ pub struct OperatorStatus {
     /// The number of items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`,
     /// `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
-    /// Errors that it has produced.
+    /// The number of errors that the operator has produced.
     pub errors: u64,
-    /// How long a pull has waited in the operator; for shards, the longest wait. `None` if no pull waits.
+    /// How long a pull has waited in the operator; for shards, the longest wait. `None` if no pull is waiting.
     pub waits: Option<Duration>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Node {
     /// Whether the operator queues the items that it has pulled, unchanged in number.
     is_queue: bool,
     /// When the current pull began to wait in the operator, in nanoseconds since the program's first wait; 0 if no pull
-    /// waits.
+    /// is waiting.
     waits_since: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl ShardNodes {
         Arc::new(Self(Mutex::new(vec![None; shards])))
     }
 
-    /// Sets the last operator of the shard with this index.
+    /// Sets the last operator of the shard with the given index.
     pub(crate) fn set(&self, place: usize, end: &Arc<Node>) {
         if let Some(slot) = self.0.lock().get_mut(place) {
             *slot = Some(Arc::clone(end));
@@ -123,7 +123,7 @@ impl Node {
         Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
     }
 
-    /// Starts to count the bytes of its items.
+    /// Starts to count the bytes of the operator's items.
     fn begin_bytes(&self) {
         self.bytes.store(self.bytes().unwrap_or(0), Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ impl Node {
         self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone))
     }
 
-    /// How long a pull has waited in the operator.
+    /// Returns how long a pull has waited in the operator.
     pub(crate) fn waits(&self) -> Option<Duration> {
         let since = self.waits_since.load(Ordering::Relaxed);
         (since > 0).then(|| Duration::from_nanos(now().saturating_sub(since)))

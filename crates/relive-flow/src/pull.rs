@@ -44,7 +44,7 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 pub(crate) enum TakeOrder {
     /// In order of arrival: every shard with an item is served.
     Arrival,
-    /// In turn: while the puller waits for one shard, it does not pull the others.
+    /// In turn: while the puller is waiting for one shard, it does not pull the others.
     InTurn,
 }
 
@@ -72,9 +72,9 @@ pub(crate) enum Stop<'a> {
 /// The conditions for which an unsuccessful pull waits.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// Everything that could provide an item; `None` if they are unknown because the waker was taken.
+    /// Everything that could provide an item; `None` if this is unknown because the waker was taken.
     pub(crate) needs: Option<Vec<Need>>,
-    /// The latest time for another pull.
+    /// The latest time at which to pull again.
     pub(crate) again: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Turn<'a> {
         Self { stop, ..self }
     }
 
-    /// Where it stops.
+    /// Returns where this pull stops.
     #[inline]
     pub(crate) fn stop(&self) -> Stop<'a> {
         self.stop
@@ -151,7 +151,7 @@ impl<'a> Turn<'a> {
         self.waker
     }
 
-    /// Requests another pull at this moment, unless something wakes the flow earlier.
+    /// Requests another pull at the given moment, unless something wakes the flow earlier.
     pub fn wake_at(&mut self, moment: Instant) {
         self.pending.needs = None;
         let again = self.pending.again;
@@ -170,7 +170,7 @@ impl<'a> Turn<'a> {
         self.waker
     }
 
-    /// How the shard of this pull is pulled.
+    /// Returns how the shard of this pull is pulled.
     pub(crate) fn take_order(&self) -> TakeOrder {
         self.take_order
     }

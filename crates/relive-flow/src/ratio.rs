@@ -59,7 +59,7 @@ impl<T> Side<T> {
         Self { pull: flow.pull, count: 0, is_over: false }
     }
 
-    /// Returns the flow's next item; `None` at its end, or if there is none yet.
+    /// Returns the flow's next item; `None` if the flow has ended or no item is available yet.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
         match self.pull.poll_next(turn) {
             Poll::Ready(Some(item)) => {
@@ -107,7 +107,7 @@ impl<T> Pull<T> for RatioState<T> {
                 return polled;
             }
         }
-        // Either neither flow may advance any more, or none has an item yet.
+        // Either neither flow may advance any more, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
 
@@ -124,7 +124,7 @@ impl<T> Pull<T> for RatioState<T> {
 impl<T: Send + 'static> Flow<T> {
     /// Merges both flows with `samples_per_insert` items of `samples` per item of `inserts`, within the tolerance. A
     /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance: the rest of
-    /// the other flow is not pulled. Errors do not count as items.
+    /// a flow that has not ended is not pulled. Errors do not count as items.
     ///
     /// An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///

@@ -5,13 +5,13 @@ use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// Wakes the pullers that wait for a shared stream. The shared stream is pulled with this as its waker. Pullers are
-/// identified by number.
+/// Wakes the pullers that are waiting for a shared stream. The shared stream is pulled with this as its waker. Pullers
+/// are identified by number.
 #[derive(Default)]
 pub(crate) struct SharedWaker(Mutex<Vec<(usize, Waker)>>);
 
 impl SharedWaker {
-    /// Also wakes this puller at the next ring.
+    /// Registers a puller to be woken, along with the others, the next time this waker is woken.
     pub(crate) fn add(&self, number: usize, waker: &Waker) {
         let mut waiting = self.0.lock();
         match waiting.iter_mut().find(|(other, _)| *other == number) {

@@ -29,9 +29,9 @@ impl<T: 'static> Flow<T> {
         self.step_until(Stop::Never)
     }
 
-    /// Pulls once without waiting, and stops as soon as an operator with this name has produced an item or an error,
-    /// before the next operator gets it. The next pull of any kind continues from there, and has the same result as
-    /// without the stop. The pull stops at each of several consecutive operators with the same name;
+    /// Pulls once without waiting, and stops as soon as an operator with the given name has produced an item or an
+    /// error, before the next operator gets it. The next pull of any kind continues from there, and has the same result
+    /// as without the stop. The pull stops at each of several consecutive operators with the same name;
     /// [`named`](Self::named) can distinguish them. It does not stop at operators in other threads.
     ///
     /// ```
@@ -72,7 +72,7 @@ impl<T: 'static> Flow<T> {
     }
 
     /// Returns the operators that currently hold items, between two pulls, with the number of items: incomplete lists,
-    /// buffered items, items that wait for another copy of a flow, and items kept by a stop.
+    /// buffered items, items that are waiting for another copy of a flow, and items kept by a stop.
     ///
     /// # Errors
     /// [`ErrorKind::Unsaved`]: an operator does not report its items, as for [`save`](Self::save).

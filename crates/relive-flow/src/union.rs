@@ -49,7 +49,7 @@ impl Order {
         Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
     }
 
-    /// Returns the reason that this number of flows cannot be merged in this order; `None` if it can.
+    /// Returns the reason that the given number of flows cannot be merged in this order; `None` if it can.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
             return Some("a union needs at least one flow".to_owned());
@@ -79,9 +79,9 @@ struct Union<T> {
     seed: u64,
     /// Random numbers drawn so far.
     drawn: u64,
-    /// The flow whose turn it is.
+    /// The flow that has the turn.
     at: usize,
-    /// How many more items this flow may give; `None` if its turn has not started.
+    /// How many more items this flow may yield; `None` if its turn has not started.
     left: Option<RemainingTurn>,
     /// Consecutive flows without an item.
     idle: usize,

@@ -1,4 +1,4 @@
-//! Tracks which threads wait for which, to detect a graph that waits for itself.
+//! Tracks which threads are waiting for which, to detect a graph that waits for itself.
 //!
 //! A thread without an item declares what could provide one: another thread that produces items, or the threads that
 //! pull other parts of the graph. If none of these threads can make progress, the thread that pulls the end of the
@@ -12,7 +12,7 @@ use parking_lot::Mutex as StateMutex;
 
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
-/// How often a thread that waits for others checks whether they still make progress.
+/// The interval at which a thread that waits for others checks whether they are still making progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls: many times
@@ -30,7 +30,7 @@ pub(crate) struct Puller {
 
 #[derive(Debug, Default)]
 enum State {
-    /// The thread is active, in the graph or elsewhere, or waits for something outside the graph.
+    /// The thread is active, in the graph or elsewhere, or is waiting for something outside the graph.
     #[default]
     Runs,
     /// The thread waits for an item.
@@ -58,7 +58,7 @@ pub(crate) struct Part {
     pub(crate) until: Instant,
 }
 
-/// A query whether another thread makes progress: the querying thread, and the threads visited so far.
+/// A query about whether another thread is making progress: the querying thread, and the threads visited so far.
 struct ProgressQuery<'a> {
     by: &'a Puller,
     path: Vec<*const Puller>,
@@ -134,7 +134,7 @@ impl Puller {
         makes_progress
     }
 
-    /// Returns the reason that the graph is stuck, if this thread waits for something that will never happen.
+    /// Returns the reason that the graph is stuck, if this thread is waiting for something that will never happen.
     fn stuck_reason(&self) -> Option<String> {
         let all = all_pullers();
         let is_stuck = !self.makes_progress(&mut ProgressQuery { by: self, path: Vec::new() });
@@ -211,7 +211,7 @@ impl Part {
     }
 }
 
-/// Wakes the thread that waits for an item.
+/// Wakes the thread that is waiting for an item.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     is_woken: Mutex<bool>,
@@ -289,7 +289,7 @@ pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option
         }
     };
     puller.set_running();
-    // Cleared only now: until then, the signal shows other threads that this thread makes progress.
+    // Cleared only now: until then, the signal shows other threads that this thread is making progress.
     signal.take();
     waited
 }

@@ -10,7 +10,7 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     model_with(3, run);
 }
 
-/// Explores interleavings with up to this many preemptions.
+/// Explores interleavings with up to the given number of preemptions.
 fn model_with(switches: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(switches);

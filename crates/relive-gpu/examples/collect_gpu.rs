@@ -1,5 +1,5 @@
 //! Measures collection by a GPU from the host's memory: `collect_gpu GIB` prints one line of JSON for each row length,
-//! batch size and copy method. The results show the row length from which copy engines are faster, for
+//! batch size and copy method. The results show the row length above which copy engines are faster, for
 //! `Collector::with_copy_engine_from`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]

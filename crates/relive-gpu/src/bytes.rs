@@ -10,7 +10,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the beginning of `bytes`; errors call them `what`.
+    /// Creates a reader at the start of `bytes`; errors refer to the bytes as `what`.
     pub(crate) fn new(bytes: &'a [u8], what: &'a str) -> Self {
         Self { bytes, at: 0, what }
     }
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         self.array().map(f32::from_le_bytes)
     }
 
-    /// `count` consecutive numbers. A count that exceeds the remaining bytes allocates nothing.
+    /// Reads `count` consecutive numbers. A count that exceeds the remaining bytes allocates nothing.
     pub(crate) fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8)).unwrap_or(usize::MAX);
         let bytes = self.take(bytes)?;

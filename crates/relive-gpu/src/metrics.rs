@@ -79,11 +79,11 @@ pub struct MetricsSnapshot {
     pub collected_bytes: u64,
     /// Time spent collecting.
     pub collect_time: Duration,
-    /// Number of waits for a free row, a turn, or a batch's memory.
+    /// The number of waits for a free row, a turn, or a batch's memory.
     pub waits: u64,
     /// Time spent waiting.
     pub wait_time: Duration,
-    /// New weights for trajectories that no longer existed.
+    /// The number of new weights for trajectories that no longer existed.
     pub stale_updates: u64,
     /// The number of readers that ended without leaving; their pins were released.
     pub dead_readers: u64,

@@ -32,7 +32,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Creates a column with this name, type and shape per step.
+    /// Creates a column with the given name, type and shape per step.
     #[must_use]
     pub fn new(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
         Self { name: name.into(), dtype, shape: shape.to_vec() }
@@ -44,7 +44,8 @@ impl Column {
         self.shape.iter().try_fold(1_u64, |product, &size| product.checked_mul(size))
     }
 
-    /// Returns bytes of one step; `None` if the type has no fixed size or the product does not fit into 64 bits.
+    /// Returns the number of bytes of one step; `None` if the type has no fixed size or the product does not fit into
+    /// 64 bits.
     #[must_use]
     pub fn step_bytes(&self) -> Option<u64> {
         self.step_elements()?.checked_mul(self.dtype.size_bytes()? as u64)
@@ -85,7 +86,7 @@ impl Column {
     }
 }
 
-/// The columns of all trajectories of a store, and the maximum steps of a trajectory.
+/// The columns of all trajectories of a store, and the maximum number of steps of a trajectory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     max_steps: u64,
@@ -93,7 +94,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates a schema with these columns, for trajectories of up to `max_steps` steps.
+    /// Creates a schema with the given columns, for trajectories of up to `max_steps` steps.
     ///
     /// # Errors
     /// The number of columns or steps is 0 or too large, two columns have the same name, or a column has no fixed size.
@@ -114,7 +115,7 @@ impl Schema {
         Ok(Self { max_steps, columns })
     }
 
-    /// Maximum steps of a trajectory.
+    /// Returns the maximum number of steps of a trajectory.
     #[must_use]
     pub fn max_steps(&self) -> u64 {
         self.max_steps

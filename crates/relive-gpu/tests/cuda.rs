@@ -46,7 +46,7 @@ fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) 
     other.update(&changed, &values).unwrap();
     assert_eq!(other.weights().unwrap(), host.weights());
 
-    // Ranks before and after this one, so that it has only a part of the mass.
+    // There are ranks before and after this one, so that it has only a part of the mass.
     let mut neighbors = Vec::new();
     for range in [0..first, capacity + first..total_capacity] {
         if !range.is_empty() {

@@ -109,7 +109,7 @@ struct Shared {
 
 const LEFT: u64 = u64::MAX;
 
-/// The sides take turns. Each sees what the other wrote, and they never access the bytes at the same time.
+/// The sides take turns. Each side sees the other's writes, and the two sides never access the bytes at the same time.
 #[test]
 fn a_trajectory_is_handed_over_atomically() {
     loom::model(|| {

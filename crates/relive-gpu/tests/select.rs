@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// Chi-square of counts against expectations, in standard deviations from its mean.
+/// Returns chi-square of counts against expectations, in standard deviations from its mean.
 fn deviation(counts: &[u64], expected: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     let terms =

@@ -1,4 +1,4 @@
-//! The addresses that a server listens on, as users write them.
+//! The addresses on which a server listens, as users write them.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Backlog of pending connections, the same as in tokio's own listeners.
+/// The backlog of pending connections, which is the same as in tokio's own listeners.
 const BACKLOG: u32 = 1024;
 
 /// An address to listen on: a [`SocketAddr`], a port, or a text with an address and a port. Port 0 picks a free port.
@@ -37,7 +37,7 @@ impl Address {
         )
     }
 
-    /// Returns the addresses to try, in order. `what` is the name of the setting, for errors.
+    /// Returns the addresses to try, in order. Errors refer to the setting as `what`.
     async fn candidates(&self, what: &str) -> Result<Vec<SocketAddr>> {
         let text = &self.0;
         let wrong = |why: &dyn fmt::Display| {
@@ -65,8 +65,8 @@ impl Address {
     /// Binds the port without listening: clients are refused, and retry, until [`Reserved::listen`].
     pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
         let candidates = self.candidates(what).await?;
-        // A free port is not bound yet, since the system might assign the same port to another program that is not
-        // listening yet either.
+        // A free port is not bound yet, since the system might assign the same port to another program that is also not
+        // listening yet.
         match candidates.iter().any(|address| address.port() == 0) {
             true => Ok(Reserved::Free(candidates)),
             false => Ok(Reserved::Taken(open(&candidates)?)),

@@ -21,8 +21,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Releases the folders for the next server, which may already be waiting for them; the tables of this server may
-    /// exist much longer.
+    /// Releases the folders for the next server, which may already be waiting for them, although the tables of this
+    /// server may exist much longer.
     pub(crate) fn release(&self) {
         if let Some(root) = &self.root {
             root.release();
@@ -66,13 +66,13 @@ impl Begin {
         Ok((engine, Folders { root, tier: self.spill.map(|(tier, _)| tier) }))
     }
 
-    /// Returns the server's folder or bucket, and the checkpoint to load instead of its newest one.
+    /// Returns the server's folder or bucket, and the checkpoint to load instead of its newest one, if any.
     fn root(&self) -> (Option<Root>, Option<String>) {
         let settings = &self.checkpoints;
         let Some(location) = &settings.location else { return (None, settings.load.clone()) };
         let (location, load) = match locate(location) {
             Ok(Location::Checkpoint { root, .. }) => (root, Some(location.clone())),
-            // A missing folder is created later; if this is impossible, the first write reports it.
+            // A missing folder is created later. If that is impossible, the first write reports it.
             _ => (location.clone(), None),
         };
         let root = settings.keep.into_iter().fold(Root::new(location).format(settings.format), Root::keep);
@@ -115,7 +115,7 @@ impl Begin {
         Error::from(error).with_context(|text| format!("cannot load {which}: {text}{advice}"))
     }
 
-    /// Returns advice for a damaged checkpoint.
+    /// Returns advice on how to handle a damaged checkpoint.
     fn advice(&self, root: Option<&Root>, damage: &CheckpointError) -> String {
         let is_salvaging = self.checkpoints.salvage;
         let salvage = match is_salvaging {
@@ -168,7 +168,7 @@ impl Begin {
         Ok(restored.engine)
     }
 
-    /// Returns the tables that exist only in the checkpoint, if they should be restored: clients added them.
+    /// Returns the tables that exist only in the checkpoint because clients added them, if they should be restored.
     fn other_tables(&self, snapshot: &Snapshot) -> Vec<TableConfig> {
         let there = snapshot.tables.iter().map(|table| table.config.as_ref());
         let is_taken = self.checkpoints.other_tables;

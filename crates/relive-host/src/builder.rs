@@ -109,8 +109,8 @@ impl ServerBuilder {
     }
 
     /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), the server
-    /// moves chunks that were not read recently to this folder; sampling reads them from there. Inserts wait only while
-    /// the disk cannot keep up.
+    /// moves chunks that have not been read recently to this folder; sampling reads them from there. Inserts wait only
+    /// while the disk cannot keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
@@ -154,7 +154,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the names of the settings in messages.
+    /// Sets the names by which messages refer to settings.
     #[must_use]
     pub fn words(mut self, words: Words) -> Self {
         self.words = words;

@@ -70,7 +70,7 @@ pub struct Checkpoints {
     pub(crate) salvage: bool,
     pub(crate) other_tables: bool,
     pub(crate) progress: Option<Arc<CheckpointProgress>>,
-    /// The folder does not exist before the first write.
+    /// A new folder is not created before the first write.
     pub(crate) is_new: bool,
     pub(crate) is_shared: bool,
 }
@@ -127,7 +127,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets how many checkpoints are kept; the newest one is always kept. Default: 3.
+    /// Sets how many checkpoints are kept, of which the newest is always one. Default: 3.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = Some(checkpoints);
@@ -180,8 +180,8 @@ impl Checkpoints {
         self
     }
 
-    /// Lets other servers load from the folder and write to it until this server first writes. By default, this server
-    /// locks the folder at startup.
+    /// Allows other servers to load from the folder and write to it until this server first writes. By default, this
+    /// server locks the folder at startup.
     #[must_use]
     pub fn shared_until_written(mut self, yes: bool) -> Self {
         self.is_shared = yes;

@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use crate::address::{Address, Reserved};
 use crate::{Error, ErrorKind, Result};
 
-/// An address, with the TLS and the tokens that its clients need. A plain address, in any form that [`Address`]
-/// accepts, is open to every client that can reach it, without TLS.
+/// An address, with the TLS settings and the tokens that its clients need. A plain address, in any form that
+/// [`Address`] accepts, is open to every client that can reach it, without TLS.
 ///
 /// ```no_run
 /// use relive_host::Endpoint;
@@ -60,8 +60,8 @@ impl Endpoint {
         self
     }
 
-    /// [`tls`](Self::tls) from PEM files, read when the server starts: the server's certificate chain, its key, and, if
-    /// clients must show certificates, the authorities that may have signed them.
+    /// Like [`tls`](Self::tls), but with PEM files that are read when the server starts: the server's certificate
+    /// chain, its key, and, if clients must present certificates, the authorities that may have signed them.
     #[must_use]
     pub fn tls_files(
         mut self,
@@ -106,7 +106,7 @@ impl Endpoint {
     /// Starts listening. Clients get answers once the result is [served](Bound::serve).
     ///
     /// # Errors
-    /// An address that cannot be bound; unusable certificates or tokens.
+    /// If an address cannot be bound, or certificates or tokens are unusable.
     pub async fn bind(self) -> Result<Bound> {
         self.check().await?.listen()
     }
@@ -190,20 +190,20 @@ fn listening(reserved: Reserved) -> Result<(TcpListener, SocketAddr)> {
 /// An [`Endpoint`] that listens: its address is known before the tables exist.
 #[derive(Debug)]
 pub struct Bound {
-    /// At least one; the first entrance's rules also apply to processes on this machine.
+    /// At least one entrance; the first entrance's rules also apply to processes on this machine.
     entrances: Vec<Entrance>,
     address: SocketAddr,
     open_address: Option<SocketAddr>,
 }
 
 impl Bound {
-    /// Returns the address that clients connect to.
+    /// Returns the address to which clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the address of the [entrance without TLS and tokens](Endpoint::open_entrance), if there is one.
+    /// Returns the address of the [entrance without TLS or tokens](Endpoint::open_entrance), if there is one.
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.open_address

@@ -23,7 +23,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The rules of the tables, or the interval of checkpoints, are out of range.
+    /// A table's rule or the checkpoint interval is out of range.
     Tables,
     /// The bound on memory is out of range, or the disk tier has no bound.
     Memory,

@@ -87,7 +87,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// `Bind` if the server already listens.
+    /// `Bind` if the server is already listening.
     pub fn listen(&mut self, bound: Bound) -> Result<()> {
         if let Some(Listening { address, .. }) = &self.listening {
             let text = format!("the server is already listening at {address}");
@@ -110,15 +110,15 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the address that clients connect to. Its port is 0 while an
-    /// [in-process](crate::ServerBuilder::in_process) server does not listen.
+    /// Returns the address to which clients connect. Its port is 0 while an
+    /// [in-process](crate::ServerBuilder::in_process) server is not listening.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.listening.as_ref().map_or(nowhere, |listening| listening.address)
     }
 
-    /// Returns the address of the [entrance without TLS and tokens](crate::Endpoint::open_entrance), if there is one.
+    /// Returns the address of the [entrance without TLS or tokens](crate::Endpoint::open_entrance), if there is one.
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().and_then(|listening| listening.open_address)

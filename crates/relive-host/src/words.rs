@@ -1,7 +1,7 @@
-//! The names of settings in messages.
+//! The names by which messages refer to settings.
 
-/// The names that messages use for settings. Command lines and functions have different names for a setting, and users
-/// should recognize theirs. The default uses the names of this crate.
+/// The names by which messages refer to settings. A setting has different names on command lines and in functions, and
+/// users should recognize the name that they use. The default uses the names of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// The address of metrics and the dashboard.

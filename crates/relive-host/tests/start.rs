@@ -1,4 +1,4 @@
-//! How servers start and stop.
+//! Tests how servers start and stop.
 
 #![expect(clippy::unwrap_used, reason = "a test all over")]
 

@@ -1,4 +1,4 @@
-//! Options of a batch sampler.
+//! Options for a batch sampler.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 ///
 /// # Errors
 ///
-/// The function that creates the sampler checks the options. It fails with `InvalidArgument` for a `batch_size`,
-/// `num_workers` or `max_batches` of 0, and if `batch_size * (prefetch + 1)` exceeds 2²⁰ samples.
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if `batch_size`,
+/// `num_workers` or `max_batches` is 0, or if `batch_size * (prefetch + 1)` exceeds 2²⁰ samples.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
     pub(crate) batch_size: usize,
@@ -95,7 +95,7 @@ impl BatchOptions {
     }
 
     /// Sets the number of batches after which the sampler ends. It never requests more samples than these batches need.
-    /// Default: no end.
+    /// Default: no limit.
     #[must_use]
     pub fn max_batches(mut self, batches: usize) -> BatchOptions {
         self.max_batches = Some(batches);
@@ -121,7 +121,7 @@ impl BatchOptions {
         }
     }
 
-    /// Returns the number of batches that are requested ahead.
+    /// Returns the number of batches that are requested in advance.
     pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
         let default = match transport {
             Transport::InProcess => 0,

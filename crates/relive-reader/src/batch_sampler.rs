@@ -52,9 +52,9 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// For a server, a sampler requests batches before they are needed, by default four. With a
+/// For a server, a sampler requests batches (four, by default) before they are needed. With a
 /// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
-/// caller requests a batch. Dropping the sampler withdraws its requests; samples that have arrived and were not
+/// caller requests a batch. Dropping the sampler withdraws its requests; samples that have arrived but have not been
 /// returned are lost.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub struct BatchSampler {
     batch_size: usize,
     batches_ahead: usize,
     timeout: Option<Duration>,
-    /// The number of batches until the end; `None` if there is no end.
+    /// The number of batches until the end, or `None` if there is no end.
     left: Option<usize>,
 }
 
@@ -80,16 +80,16 @@ enum Source {
     /// Samples from a server that only supports gRPC, or from many servers.
     Remote {
         feed: Streams,
-        /// The number of samples that the feed may fetch or has fetched, and that are not in `ready` yet.
+        /// The number of samples that the feed may fetch or has fetched, but that are not in `ready` yet.
         granted: usize,
-        /// Samples that have arrived and are not in a batch yet.
+        /// Samples that have arrived but are not in a batch yet.
         ready: VecDeque<Sample>,
     },
     Local {
         feed: LocalFeed,
-        /// Samples that were taken and are not in a batch yet, in order.
+        /// Samples that have been taken but are not in a batch yet, in order.
         ready: Vec<Sampled>,
-        /// Set if no samples are taken ahead, so items may be copied.
+        /// Set if no samples are taken in advance, so items may be copied.
         rows: Option<Rows>,
     },
 }
@@ -98,8 +98,8 @@ impl BatchSampler {
     /// Creates a reader for batches of `table`, as `Client::batches` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process. A server reports an
-    /// unknown table with the first batch.
+    /// `InvalidArgument` for options that are out of range; `NotFound` for an unknown table in this process. A server
+    /// reports an unknown table with the first batch.
     pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
         options.validate()?;
         let batches_ahead = options.batches_ahead(backend.transport());
@@ -131,8 +131,8 @@ impl BatchSampler {
         &self.table
     }
 
-    /// Returns the number of complete batches that have arrived, and the number of samples that were requested and have
-    /// not arrived.
+    /// Returns the number of complete batches that have arrived, and the number of samples that have been requested but
+    /// have not arrived.
     pub fn prefetched(&self) -> (usize, usize) {
         let (come, in_flight) = match &self.source {
             Source::Bulk(feed) => {
@@ -146,7 +146,7 @@ impl BatchSampler {
         ((self.num_ready() + come) / self.batch_size, in_flight)
     }
 
-    /// Returns the next batch; `None` after `max_batches`.
+    /// Returns the next batch, or `None` after `max_batches`.
     ///
     /// Dropping the future loses no samples that have arrived: they are kept for the next call. In the same process,
     /// and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request; otherwise,
@@ -162,7 +162,7 @@ impl BatchSampler {
         self.next_within(self.timeout).await
     }
 
-    /// Like [`next`](Self::next), but with its own timeout; `None` waits without a limit.
+    /// Like [`next`](Self::next), but with its own timeout. With `None`, waits without a limit.
     ///
     /// # Errors
     /// Same as [`next`](Self::next).
@@ -210,7 +210,7 @@ impl BatchSampler {
         }
     }
 
-    /// Takes a batch of the samples that are ready. There must be enough.
+    /// Takes a batch from the samples that are ready. There must be enough of them.
     fn take_batch(&mut self) -> SampleBatch {
         match &mut self.source {
             // The batches of this source arrive complete.
@@ -228,7 +228,7 @@ impl BatchSampler {
         }
     }
 
-    /// Returns a batch that the table copies, if no samples are left from another batch.
+    /// Returns a batch that the table copies, if there are no samples left over from another batch.
     fn copy(&mut self) -> Option<SampleBatch> {
         let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
         if !ready.is_empty() || feed.in_flight() > 0 {
@@ -257,7 +257,7 @@ impl BatchSampler {
         batch
     }
 
-    /// Waits until there are enough samples for a batch; `None` if there are no further samples.
+    /// Waits until there are enough samples for a batch. Returns `None` if there are no further samples.
     async fn fill(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
         if self.num_ready() >= self.batch_size {
             return Some(Ok(()));
@@ -276,7 +276,7 @@ impl BatchSampler {
         }
     }
 
-    /// Lets the streams fetch the samples that the batch lacks and that were not requested yet.
+    /// Lets the streams fetch the samples that the batch lacks and that have not been requested yet.
     fn ask_missing(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let missing = self.batch_size.saturating_sub(ready.len());
@@ -287,7 +287,7 @@ impl BatchSampler {
         }
     }
 
-    /// Lets the streams fetch as many new samples as were returned.
+    /// Lets the streams fetch as many new samples as have been returned.
     fn ask_ahead(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let wanted = (self.batches_ahead * self.batch_size).saturating_sub(ready.len());
@@ -386,7 +386,7 @@ fn grpc(
     Source::Remote { feed: Streams::One(feed), granted, ready }
 }
 
-/// A request whose caller is waiting. If the caller stops waiting, the request is withdrawn, and samples that were
+/// A request whose caller is waiting. If the caller stops waiting, the request is withdrawn, and the samples already
 /// taken for it are kept.
 struct PendingCall<'a> {
     feed: &'a mut LocalFeed,

@@ -1,4 +1,4 @@
-//! Lists and reads the items of a table at one server, without sampling.
+//! Lists and reads a table's items on one server, without sampling.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -19,9 +19,9 @@ pub struct ItemInfo {
     pub key: u64,
     /// Its priority.
     pub priority: f64,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
-    /// When it was inserted, by the server's clock.
+    /// When the item was inserted, by the server's clock.
     pub inserted_at: Option<SystemTime>,
     /// The item's position in the order of the table's inserts.
     pub sequence: u64,
@@ -36,13 +36,13 @@ pub struct ItemInfo {
 pub struct ItemPage {
     /// The items.
     pub items: Vec<ItemInfo>,
-    /// Where the next page begins; `None` if there are no further items.
+    /// Where the next page begins, or `None` if there are no further items.
     pub next: Option<u64>,
 }
 
 const GET_ITEMS: &str = "/relive.v1.ReplayService/GetItems";
 
-/// Returns up to `limit` items of `table` at one server, beginning at `from`.
+/// Returns up to `limit` items of `table` on one server, beginning at `from`.
 pub(crate) async fn items_of(
     connection: &Connection,
     table: &str,
@@ -61,7 +61,7 @@ pub(crate) async fn items_of(
     Ok(ItemPage { items, next: Some(answer.next).filter(|next| *next != 0) })
 }
 
-/// Returns the items with these keys at one server.
+/// Returns the items with these keys on one server.
 pub(crate) async fn get_items_of(
     connection: &Connection,
     table: &str,

@@ -1,6 +1,6 @@
-//! Readers: samples and batches from tables.
+//! Readers, which return samples and batches from tables.
 //!
-//! From the bottom up: `samples` has the results; `stream` prefetches samples from a server over gRPC, and `bulk`
+//! From the bottom up: `samples` contains the results; `stream` prefetches samples from a server over gRPC, and `bulk`
 //! prefetches whole batches; `local` reads tables in this process; `fleet` draws a server for each sample; `call`
 //! serves callers that block their thread. [`Sampler`], [`BatchSampler`] and [`SampleCall`] are the public types.
 #![forbid(unsafe_code)]

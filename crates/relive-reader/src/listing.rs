@@ -1,4 +1,4 @@
-//! Lists and reads the items of a table in this process, on one server or on many.
+//! Lists and reads the items of a table in this process, on one server, or on many servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use relive_fleet::{Backend, Fleet, Target};
 use crate::items::{ItemInfo, ItemPage, get_items_of, items_of};
 use crate::samples::Sample;
 
-/// The bit of a page's position at which the number of its server begins. The lower bits are the position at that
-/// server, which is the number of an insert.
+/// The bit at which the server's number begins in a page's position. The lower bits are the position on that server,
+/// which is the number of an insert.
 const SERVER_SHIFT: u32 = 44;
 const POSITION_MASK: u64 = (1 << SERVER_SHIFT) - 1;
 
@@ -31,7 +31,7 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
     }
 }
 
-/// Returns the items with these keys and their data, `None` for unknown keys, as `Client::get_items` does.
+/// Returns the items with these keys and their data, with `None` for unknown keys, as `Client::get_items` does.
 ///
 /// # Errors
 /// The errors of [`items`], and `Unavailable` if the server disconnects in the meantime.
@@ -56,7 +56,7 @@ async fn get_local_items(local: &Local, table: &str, keys: &[u64]) -> Result<Vec
     Ok(found.map(|item| item.map(|item| Sample::stored(item, &name))).collect())
 }
 
-/// Returns items of the server that `from` contains, initially the first one. The items of the next server follow.
+/// Returns items from the server that `from` identifies, initially the first one. The items of the next server follow.
 async fn items_of_fleet(
     fleet: &Fleet,
     table: &str,
@@ -92,7 +92,7 @@ async fn items_of_fleet(
     Ok(ItemPage { items, next })
 }
 
-/// Returns the items with these keys, from the servers that have the items.
+/// Returns the items with these keys, from the servers that have them.
 async fn get_items_of_fleet(
     fleet: &Fleet,
     table: &str,

@@ -1,4 +1,4 @@
-//! Samples of a table in this process, which are only taken when the caller requests them.
+//! Samples from a table in this process, which are only taken when the caller requests them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -34,7 +34,7 @@ impl LocalFeed {
         &self.table
     }
 
-    /// Returns the number of samples that were requested and have not arrived.
+    /// Returns the number of samples that have been requested but have not arrived.
     pub(crate) fn in_flight(&self) -> usize {
         self.asked_samples
     }

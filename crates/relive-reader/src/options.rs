@@ -40,8 +40,8 @@ const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 ///
 /// # Errors
 ///
-/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if an option is 0, and for
-/// more than 2³¹ − 1 samples in flight.
+/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if an option is 0, or if
+/// more than 2³¹ − 1 samples could be in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct SamplerOptions {
     pub(crate) num_workers: usize,
@@ -66,7 +66,8 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets the largest number of samples that a worker has requested and the caller has not taken yet. Default: 100.
+    /// Sets the largest number of samples that a worker may have requested without the caller having taken them.
+    /// Default: 100.
     ///
     /// Dropping the sampler loses these samples, which matters for tables that remove items when they are sampled.
     #[must_use]
@@ -75,7 +76,7 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets the number of samples after which the sampler ends. It never requests more samples. Default: no end.
+    /// Sets the number of samples after which the sampler ends. It never requests more samples. Default: no limit.
     #[must_use]
     pub fn max_samples(mut self, samples: usize) -> SamplerOptions {
         self.max_samples = Some(samples);
@@ -128,7 +129,8 @@ impl SamplerOptions {
         Ok(())
     }
 
-    /// Returns the largest number of samples that all workers together have requested and the caller has not taken.
+    /// Returns the largest number of samples that all workers together may have requested without the caller having
+    /// taken them.
     pub(crate) fn capacity(&self) -> usize {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }

@@ -61,7 +61,7 @@ use crate::streams::Streams;
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
-    /// An error that occurred after a part of a batch.
+    /// An error that occurred after part of a batch.
     deferred_error: Option<Error>,
 }
 
@@ -75,7 +75,7 @@ enum Feed {
     Local {
         feed: LocalFeed,
         timeout: Option<Duration>,
-        /// The number of samples until the end; `None` if there is no end.
+        /// The number of samples until the end, or `None` if there is no end.
         left: Option<usize>,
     },
 }
@@ -84,7 +84,7 @@ impl Sampler {
     /// Creates a reader for samples of `table`, as `Client::sampler` does. The reader begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process.
+    /// `InvalidArgument` for options that are out of range; `NotFound` for an unknown table in this process.
     pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
         let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
@@ -113,7 +113,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the next sample; `None` after `max_samples`. Dropping the future loses nothing.
+    /// Returns the next sample, or `None` after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
     /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server remains
@@ -140,7 +140,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the next `num_samples` samples; fewer if the end or an error comes first. An error that occurs after
+    /// Returns the next `num_samples` samples, or fewer if the end or an error comes first. An error that occurs after
     /// some samples is returned by the next call.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ impl Streams {
         }
     }
 
-    /// Allows the streams to request that many more samples.
+    /// Allows the streams to request this many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         match self {
             Streams::One(feed) => feed.give_back(credits),
@@ -39,8 +39,8 @@ impl Streams {
         }
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
-    /// requested and have not arrived.
+    /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
+    /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         match self {
             Streams::One(feed) => feed.counts(),

@@ -36,7 +36,7 @@ pub enum RlError {
     Setting {
         /// The name of the setting.
         name: Cow<'static, str>,
-        /// Its value.
+        /// The value of the setting.
         got: String,
         /// The accepted values.
         expected: Cow<'static, str>,
@@ -71,7 +71,7 @@ pub enum RlError {
     NotFinite {
         /// The environment's name.
         environment: String,
-        /// The number of the episode since the start of the actor, from 1.
+        /// The number of the episode since the start of the actor, counted from 1.
         episode: u64,
         /// The number of the step in the episode; 0 is the first observation.
         step: u64,
@@ -86,7 +86,7 @@ pub enum RlError {
          learning_rate, a max_gradient_norm, or a smaller max_abs_reward"
     )]
     Diverged {
-        /// The number of the learner's step, from 1.
+        /// The number of the learner's step, counted from 1.
         step: u64,
         /// The loss.
         loss: f32,
@@ -120,7 +120,7 @@ pub enum RlError {
     /// The saved run, or the run on a server, is a different run.
     #[error("{place} has a different run: {differences}; {advice}")]
     OtherRun {
-        /// Where the run is.
+        /// The location of the run.
         place: String,
         /// The differences from the requested run.
         differences: String,
@@ -220,7 +220,7 @@ impl From<RingError> for RlError {
     }
 }
 
-/// A remedy.
+/// Returns a remedy.
 fn advice(error: &RingError) -> &'static str {
     match error {
         RingError::Lost { .. } => {
@@ -253,7 +253,7 @@ impl RlError {
         RlError::Recording { path: path.display().to_string(), reason: reason.to_string() }
     }
 
-    /// Creates the error for a setting out of range.
+    /// Creates the error for a setting that is out of range.
     pub fn setting(
         name: impl Into<Cow<'static, str>>,
         got: impl std::fmt::Display,

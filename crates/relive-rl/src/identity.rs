@@ -50,7 +50,7 @@ impl Identity {
     }
 
     /// # Errors
-    /// The bytes have another version.
+    /// The bytes have a different version.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Identity> {
         let identity: Identity =
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;

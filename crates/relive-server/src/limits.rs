@@ -19,11 +19,11 @@ pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
 /// cost a system call per frame.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
-/// The number of bytes of one stream that wait in memory for a slow reader.
+/// The maximum number of bytes of one stream that may wait in memory for a slow reader.
 pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Open streams on one connection; a client opens one per writer and per sampler worker, and all clients of a process
-/// may share a connection.
+/// The maximum number of open streams on one connection; a client opens one per writer and per sampler worker, and all
+/// clients of a process may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
 /// The largest message in a call with one response: MutatePriorities with a million keys. Its bytes count as in flight.
@@ -80,7 +80,7 @@ pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 /// The largest piece of a request that is read before it is counted. Larger pieces would save few system calls.
 pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
-/// The time between two checks on a stream that waits for room. A stream that frees room wakes other streams; the
+/// The time between two checks on a stream that is waiting for room. A stream that frees room wakes other streams; the
 /// checks are for connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 
@@ -88,18 +88,18 @@ pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 /// polled.
 pub const WOKEN_FOR_ROOM: usize = 8;
 
-/// The time that a client may waste, while others wait, with requests and batches whose bytes it does not transfer.
-/// Transfers at [`MIN_CLIENT_BYTES_PER_SECOND`] are not counted as waste.
+/// The time that a client may waste, while others are waiting, with requests and batches whose bytes it does not
+/// transfer. Transfers at [`MIN_CLIENT_BYTES_PER_SECOND`] are not counted as waste.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// The rate at which a client must transfer bytes while others wait; slow networks must reach it.
+/// The rate at which a client must transfer bytes while others are waiting; slow networks must reach it.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// The part of [`STALLED_AFTER`] that can be charged to later loads of the same host: nearly all, so that a host that
 /// stalls again is soon disconnected, but not all, so that its other clients have a chance.
 pub const MAX_CHARGED: Duration = Duration::from_secs(28);
 
-/// Headers of one request; replay clients send a few hundred bytes.
+/// The maximum size of the headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
 /// The time for a new connection to send the HTTP/2 preface.
@@ -126,7 +126,7 @@ pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 /// connections.
 pub const MAX_HTTP_CONNECTIONS: usize = 256;
 
-/// Dashboards that receive updates every second.
+/// The maximum number of dashboards that receive updates every second.
 pub const MAX_EVENT_STREAMS: usize = 64;
 
 /// The time to receive the head of an HTTP request, and for the next request on a connection.
@@ -144,10 +144,10 @@ pub const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two points of a dashboard's history.
 pub const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Points of the history: ten minutes. For a hundred tables they take 2 MB.
+/// The number of points in the history, which covers ten minutes. For a hundred tables, the history takes 2 MB.
 pub const MAX_HISTORY_POINTS: usize = 300;
 
-/// Tables that a dashboard shows; the metrics contain all tables.
+/// The maximum number of tables that a dashboard shows; the metrics contain all tables.
 pub const MAX_TABLES_SHOWN: usize = 100;
 
 /// The number of items in a histogram: enough to show its shape, and a millisecond of work.
@@ -168,7 +168,8 @@ pub const REQUEST_COST_BYTES: usize = 4 << 10;
 /// writer that waits for room would send in bursts, and the two sides would alternately wait for each other.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 
-/// Open connections; more are refused. Each costs a descriptor and about ten kilobytes.
+/// The maximum number of open connections; further connections are refused. Each costs a descriptor and about ten
+/// kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
 /// The time for a TLS handshake.

@@ -13,11 +13,11 @@ pub struct ServerOptions {
     pub workers: usize,
     /// How long open connections may take to end after the server has begun to stop.
     pub drain_timeout: Duration,
-    /// Open connections; more are refused.
+    /// The maximum number of open connections; further connections are refused.
     pub max_connections: usize,
     /// The number of bytes in flight between clients and tables, over all connections, at least 1; further requests and
-    /// samples wait. The server closes a connection if its client does not transfer its bytes while others wait for
-    /// room.
+    /// samples wait. The server closes a connection if its client does not transfer its bytes while others are waiting
+    /// for room.
     pub max_bytes_in_flight: u64,
     /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

@@ -16,9 +16,10 @@ use crate::time::Timestamp;
 pub struct TableChange {
     /// If this bound shrinks, the remover evicts the excess items.
     pub max_size: Option<u64>,
-    /// The largest number of bytes. `Some(None)` removes the bound.
+    /// The maximum number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
-    /// The number of items that have already been sampled this often are removed by their next sample.
+    /// The number of samples after which an item is removed. Items that have already been sampled this often are
+    /// removed by their next sample.
     pub max_times_sampled: Option<i32>,
     /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
@@ -39,7 +40,7 @@ pub struct TableChange {
 pub struct LoggedChange {
     /// The time of the change, by the server's clock.
     pub at: Timestamp,
-    /// The requester: the address of a peer, or a process.
+    /// Who requested the change: the address of a peer, or a process.
     pub who: String,
     /// The name of the table.
     pub table: String,
@@ -72,13 +73,13 @@ impl TableChange {
         self
     }
 
-    /// Sets the bytes that the table keeps, or removes the bound.
+    /// Sets the number of bytes that the table keeps, or removes the bound.
     pub fn max_bytes(mut self, max_bytes: impl Into<Option<u64>>) -> Self {
         self.max_bytes = Some(max_bytes.into());
         self
     }
 
-    /// Sets the number of samples after which an item is removed. Below 1, items are never removed.
+    /// Sets the number of samples after which an item is removed. If it is below 1, items are never removed.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = Some(max_times_sampled);
         self
@@ -111,7 +112,7 @@ impl TableChange {
         *self == Self::default()
     }
 
-    /// Returns `config` with these changes. Does not validate it.
+    /// Returns `config` with these changes, without validating it.
     pub fn applied_to(&self, config: &TableConfig) -> TableConfig {
         let (limiter, mut changed) = (config.rate_limiter, config.clone());
         changed.max_size = self.max_size.unwrap_or(config.max_size);

@@ -1,4 +1,4 @@
-//! The state of checkpoints as plain data, the same in the process and over the network.
+//! The state of checkpoints as plain data, which is the same in the process and over the network.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// The state of a server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
-    /// The time of this state, by the server's clock.
+    /// When this state was read, by the server's clock.
     pub at: Timestamp,
     /// Whether the server has a checkpointer.
     pub enabled: bool,
@@ -25,9 +25,9 @@ pub struct CheckpointStatus {
     pub num_saved: u64,
     /// The number of checkpoints that could not be written.
     pub num_failed: u64,
-    /// Time until the next periodic checkpoint; `None` if there are no periodic checkpoints.
+    /// The time until the next periodic checkpoint, or `None` if there are no periodic checkpoints.
     pub next_due: Option<Duration>,
-    /// Path or URL of the checkpoint that the server loaded at its start.
+    /// The path or URL of the checkpoint that the server loaded when it started.
     pub loaded: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct RunningCheckpoint {
     pub phase: CheckpointPhase,
     /// When it began.
     pub began_at: Timestamp,
-    /// How long it has run.
+    /// How long the checkpoint has been running.
     pub elapsed: Duration,
     /// Its progress.
     pub counts: CheckpointCounts,
@@ -51,7 +51,7 @@ pub struct RunningCheckpoint {
 pub struct FinishedCheckpoint {
     /// Why the checkpoint was written.
     pub trigger: CheckpointTrigger,
-    /// When it began. The checkpoint holds the content of the tables shortly after this time.
+    /// When the checkpoint began. It holds the content of the tables shortly after this time.
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,
@@ -82,7 +82,7 @@ pub enum CheckpointPhase {
 }
 
 impl CheckpointStatus {
-    /// Returns how long ago `finished` ended.
+    /// Returns how much time has passed since `finished` ended.
     #[must_use]
     pub fn age(&self, finished: &FinishedCheckpoint) -> Duration {
         let began = self.at.as_nanos().saturating_sub(finished.began_at.as_nanos());

@@ -11,10 +11,10 @@ use crate::selector::SelectorKind;
 /// The largest `max_size`: dm-reverb's clients use a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
-/// The longest name of a table, in bytes. The name is part of each of its metrics.
+/// The maximum length of a table's name, in bytes. The name is part of each of the table's metrics.
 pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 
-/// The largest number of shards of a table: more than most machines have cores, and few enough that each sample can
+/// The maximum number of shards of a table: more than most machines have cores, and few enough that each sample can
 /// check all shards.
 pub const MAX_SHARDS: u32 = 64;
 
@@ -48,7 +48,7 @@ pub const MAX_SHARDS: u32 = 64;
 ///
 /// # Errors
 ///
-/// Setting a field checks nothing. [`validate`](Self::validate) checks the rules, and so does every function that
+/// Setting a field does not validate it. [`validate`](Self::validate) checks the rules, and so does every function that
 /// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
@@ -60,23 +60,24 @@ pub struct TableConfig {
     pub remover: SelectorKind,
     /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The largest number of bytes of the items' chunks as stored, at least 1. A chunk counts once, no matter how many
-    /// items share it and whether it is in memory or on disk. An item that alone exceeds the bound is refused. Default:
-    /// no bound.
+    /// The largest number of bytes that the items' chunks may have, as stored; at least 1. A chunk counts once, no
+    /// matter how many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself
+    /// is refused. Default: no bound.
     pub max_bytes: Option<u64>,
-    /// The number of samples after which an item is removed. Below 1, items are never removed. Default: 0.
+    /// The number of samples after which an item is removed. If it is below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,
     /// The ratio of samples to inserts, and how far it may deviate. Default: samples wait while the table is empty.
     pub rate_limiter: RateLimiterConfig,
-    /// Types and shapes of the items' columns. Clients check items against it; the table only stores it. Default: none.
+    /// The types and shapes of the items' columns. Clients check items against them; the table only stores them.
+    /// Default: none.
     pub signature: Option<Arc<Signature>>,
     /// The number of shards into which an engine divides the table, each with its own lock and remover, from 1 to
     /// [`MAX_SHARDS`]. A [`Table`](crate::Table) is one shard. Checkpoints do not store it. Default: 1.
     pub shards: u32,
     /// The seed of the table's random choices. An empty table with the same rules and seed picks the same items if the
-    /// same operations happen in the same order. Checkpoints do not store it. Default: the engine chooses one.
+    /// same operations are performed in the same order. Checkpoints do not store it. Default: the engine chooses one.
     pub seed: Option<u64>,
-    /// Whether to accept rules under which nothing could ever be sampled, as dm-reverb does. Default: false.
+    /// Whether to accept rules under which nothing could ever be sampled; dm-reverb accepts them. Default: false.
     pub allow_never_sampled: bool,
 }
 
@@ -140,7 +141,7 @@ pub enum ConfigError {
         /// The largest number, [`MAX_SHARDS`].
         limit: u32,
     },
-    /// The rules need a table that is not divided into shards.
+    /// The rules require a table that is not divided into shards.
     #[error("table {table:?} cannot have {shards} shards: {reason}, or use shards = 1")]
     NotShardable {
         /// The name of the table.
@@ -168,7 +169,7 @@ pub enum ConfigError {
         table: String,
         /// Its `max_size`.
         max_size: u64,
-        /// The items that a sample needs.
+        /// The number of items that a sample needs.
         min_size_to_sample: i64,
     },
     /// The rate limiter stops inserts before it allows the first sample.
@@ -253,7 +254,7 @@ impl TableConfig {
         self
     }
 
-    /// Sets the number of samples after which an item is removed. Below 1, items are never removed.
+    /// Sets the number of samples after which an item is removed. If it is below 1, items are never removed.
     pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
         self.max_times_sampled = max_times_sampled;
         self
@@ -293,9 +294,9 @@ impl TableConfig {
     ///
     /// # Errors
     /// The errors of [`validate_ranges`](Self::validate_ranges). Unless
-    /// [`allow_never_sampled`](Self::allow_never_sampled) is set, also a `max_size` below the limiter's
+    /// [`allow_never_sampled`](Self::allow_never_sampled) is set, this also refuses a `max_size` below the limiter's
     /// `min_size_to_sample`, and a `max_diff` so close to `min_diff` that inserts stop before the first sample may
-    /// proceed. Samples of such a table would wait forever.
+    /// proceed. Samples from such a table would wait indefinitely.
     ///
     /// ```
     /// use relive_table::{RateLimiterConfig, TableConfig};
@@ -308,7 +309,7 @@ impl TableConfig {
         if self.allow_never_sampled { Ok(()) } else { self.check_can_be_sampled() }
     }
 
-    /// Validates the rules for any table, such as one in a checkpoint.
+    /// Validates the rules for any table, including one in a checkpoint.
     ///
     /// # Errors
     /// * An empty name, one with control characters, or one above [`MAX_TABLE_NAME_BYTES`].

@@ -7,7 +7,7 @@ use crate::selector::PriorityError;
 /// Why an insert was refused. The table has not changed.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InsertError {
-    /// The sampler or the remover refuses its priority.
+    /// The sampler or the remover refuses the item's priority.
     #[error("table {table:?} refused item {key}: {source}")]
     Priority {
         /// The name of the table.
@@ -17,7 +17,7 @@ pub enum InsertError {
         /// The selector's reason.
         source: PriorityError,
     },
-    /// The item alone exceeds the table's `max_bytes`.
+    /// The item by itself exceeds the table's `max_bytes`.
     #[error(
         "table {table:?} refused item {key}: its chunks have {size_bytes} bytes, but max_bytes is {limit}; \
          create items or chunks of fewer steps, or raise max_bytes"

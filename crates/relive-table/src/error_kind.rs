@@ -18,15 +18,15 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A deadline passed: the call's own, or the rate limiter's while sampling.
+    /// A deadline passed: either the call's own, or the rate limiter's while sampling.
     Timeout,
     /// No server answers at the address, or a broken connection was not restored in time.
     Unavailable,
     /// An argument, a step, a column or an item cannot be accepted as it is.
     InvalidArgument,
-    /// The named table, column or step does not exist, or no longer exists.
+    /// The named table, column or step does not exist, or no longer does.
     NotFound,
-    /// Stored or received data cannot be decoded, or sent data is lost.
+    /// Stored or received data cannot be decoded, or sent data has been lost.
     DataLoss,
     /// The operation was cancelled, for example because the table was closed or the server is stopping.
     Cancelled,
@@ -36,13 +36,13 @@ pub enum ErrorKind {
     Protocol,
     /// The server does not offer this operation.
     Unimplemented,
-    /// A limit is reached. The same call may succeed later.
+    /// A limit has been reached. The same call may succeed later.
     ResourceExhausted,
     /// The server does not permit this client to perform the operation.
     PermissionDenied,
     /// The operation is not possible in the current state.
     FailedPrecondition,
-    /// The server failed, or something outside the tables, such as a disk.
+    /// The server failed, or something outside the tables did, such as a disk.
     Internal,
 }
 

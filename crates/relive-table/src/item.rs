@@ -13,7 +13,7 @@ pub struct NewItem {
     pub key: u64,
     /// The item's priority; its meaning and range depend on the table's selectors.
     pub priority: f64,
-    /// How often the item counts as already sampled: 0 for a new item, the original's count for a copy.
+    /// How often the item already counts as sampled: 0 for a new item, the original's count for a copy.
     pub times_sampled: i32,
     /// Its data.
     pub trajectory: Trajectory,
@@ -21,8 +21,8 @@ pub struct NewItem {
 
 /// The immutable part of an item, shared by the table and its readers.
 ///
-/// The fields are laid out in this order: readers' fields are next to the reference counts, in as few cache lines as
-/// possible.
+/// The fields are laid out in this order, so that the fields that readers use are next to the reference counts, in as
+/// few cache lines as possible.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
@@ -73,12 +73,12 @@ pub struct Sampled {
     pub priority: f64,
     /// The probability with which it was chosen, in (0, 1].
     pub probability: f64,
-    /// The number of items in the table, before a removal that this sample caused.
+    /// The number of items in the table, before any removal caused by this sample.
     pub table_size: u64,
     /// How often it has been sampled, including this sample.
     pub times_sampled: i32,
-    /// Whether the sample had to wait for the rate limiter. The table itself does not wait and sets this to false; the
-    /// code that waits sets it.
+    /// Whether the sample had to wait for the rate limiter. The table itself does not wait and sets this to false; code
+    /// that waits sets it to true.
     pub rate_limited: bool,
     /// Prevents a disk tier from moving the item's data out of memory. The table leaves this field empty; the code that
     /// loads the data sets it.

@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 
-/// Draws an index below `len` uniformly. `len` is not zero.
+/// Draws an index below `len` uniformly. `len` must not be zero.
 ///
 /// Uses multiply-shift instead of a rejection loop, so every draw takes exactly one random word and histories can be
 /// replayed. The bias is below `len / 2^64`, which no number of draws can reveal.

@@ -34,27 +34,27 @@ pub struct TableSnapshot {
 /// The counters of a table that do not follow from its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounters {
-    /// Completed inserts of new items.
+    /// The number of completed inserts of new items.
     pub inserts: i64,
-    /// Completed samples. If the limiter's ratio was changed while the table was in use, this is the number that gives
-    /// the same cursor with the current ratio.
+    /// The number of completed samples. If the limiter's ratio was changed while the table was in use, this is the
+    /// number that gives the same cursor with the current ratio.
     pub samples: i64,
     /// The number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,
-    /// The number of times that the last data of an episode left the table.
+    /// How often the last data of an episode has left the table.
     pub deleted_episodes: u64,
     /// The number of items that have been sampled at least once.
     pub unique_samples: u64,
 }
 
-/// An item as it was in its table.
+/// An item as it was in its table at that moment.
 #[derive(Clone, Debug)]
 pub struct StoredItem {
     /// The immutable part.
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
 }
 
@@ -85,7 +85,7 @@ pub struct CheckpointCounts {
 pub struct SavedCheckpoint {
     /// Path or URL.
     pub location: String,
-    /// Bytes written for this checkpoint.
+    /// The number of bytes written for this checkpoint.
     pub written_bytes: u64,
     /// The number of bytes of this checkpoint and of all files that it refers to, most of which may have existed
     /// before.
@@ -119,7 +119,7 @@ impl CheckpointProgress {
 impl TableSnapshot {
     /// Sorts the items by insertion order.
     pub fn sort(&mut self) {
-        // The sequence number is behind a reference, so it is fetched once per item, not once per comparison.
+        // The sequence number is behind a reference, so it is fetched once per item rather than once per comparison.
         self.items.sort_by_cached_key(|item| item.data.sequence);
     }
 }

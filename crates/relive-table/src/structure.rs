@@ -14,7 +14,7 @@ pub struct ItemStructure {
     pub names: Arc<Nest<()>>,
     /// Whether the structure comes from the table's signature; otherwise, it comes from the table's first writer.
     pub is_signature: bool,
-    /// A structure with other column names that was used to write items.
+    /// A structure with other column names with which items have been written.
     pub disputed_by: Option<Arc<Nest<()>>>,
 }
 
@@ -31,7 +31,7 @@ impl ItemStructure {
         Self { names: Arc::new(names), is_signature: false, disputed_by: None }
     }
 
-    /// Returns whether columns of items with the structure `given` have the same names.
+    /// Returns whether items with the structure `given` have the same column names.
     #[must_use]
     pub fn fits<T>(&self, given: &Nest<T>) -> bool {
         have_same_columns(&self.names, given)
@@ -50,7 +50,7 @@ impl ItemStructure {
     /// ```
     ///
     /// # Errors
-    /// A message for people, which shows both structures.
+    /// Returns a message for people, which shows both structures.
     pub fn check<T>(&self, table: &str, given: &Nest<T>) -> Result<(), String> {
         if self.fits(given) {
             return Ok(());
@@ -113,7 +113,7 @@ fn same_parts<A, B>(one: &[(Place<'_>, &Nest<A>)], other: &[(Place<'_>, &Nest<B>
     let mut pairs = one.iter().zip(other);
     one.len() == other.len()
         && pairs.all(|((place, one), (other_place, other))| {
-            // Inside containers, a leaf gets its name from them.
+            // A leaf inside containers gets its name from them.
             let same_depth = matches!(one, Nest::Leaf(_)) == matches!(other, Nest::Leaf(_));
             place == other_place && same_depth && have_same_columns(one, other)
         })

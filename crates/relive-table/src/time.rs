@@ -18,7 +18,7 @@ impl Timestamp {
         Self(nanos)
     }
 
-    /// Returns the point `seconds` and `nanos` after the epoch; `None` if it is out of range.
+    /// Returns the point `seconds` and `nanos` after the epoch, or `None` if it is out of range.
     ///
     /// ```
     /// use relive_table::Timestamp;

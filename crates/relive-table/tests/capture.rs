@@ -13,7 +13,7 @@ use relive_table::{
 use relive_testkit::data;
 use relive_testkit::table::{Op, configs, histories};
 
-/// An action on a capture between two operations.
+/// An action on a capture that takes place between two operations.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Begin,
@@ -111,7 +111,7 @@ fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlu
     freed.clear();
 }
 
-/// Alternates between the operations of the history and the parts of the capture.
+/// Alternates between operations of the history and steps of the capture.
 fn follow(table: &mut Table, history: &[Op], pieces: &[Piece], seed: u64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut freed = Freed::default();

@@ -1,4 +1,4 @@
-//! Extensions run inside the operation and their requests are carried out.
+//! Extensions run inside the operation, and their requests are carried out.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ impl Fixture {
     }
 }
 
-/// Records which hooks ran, and the table's state as each hook saw it.
+/// Records which hooks ran, and the state of the table during each hook.
 struct HookRecorder(Arc<Mutex<Vec<String>>>);
 
 impl HookRecorder {

@@ -1,4 +1,4 @@
-//! Random operations on a table and on a reference model of it.
+//! Performs random operations on a table and on a reference model of it.
 
 use proptest::prelude::*;
 use relive_testkit::table::{configs, follow, histories};

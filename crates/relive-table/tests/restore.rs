@@ -154,7 +154,7 @@ fn items_that_no_table_can_hold_are_refused() {
     assert!(limiter.to_string().contains("min_size_to_sample"), "{limiter}");
 }
 
-/// Fails on the calls that a restored item must not cause.
+/// An extension that fails on calls that restoring an item must not cause.
 struct FailsOnHooks(PriorityDiffusion);
 
 impl Extension for FailsOnHooks {

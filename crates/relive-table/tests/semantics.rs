@@ -1,4 +1,4 @@
-//! The edge cases of each operation.
+//! Tests the edge cases of each operation.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn the_new_item_itself_may_be_evicted() {
     }
 }
 
-/// Returns an item with chunks that have these keys and numbers of steps of 4 bytes.
+/// Returns an item whose chunks have these keys and these numbers of 4-byte steps.
 fn item_of(key: u64, chunks: &[Arc<Chunk>]) -> NewItem {
     NewItem { key, priority: key as f64, times_sampled: 0, trajectory: data::trajectory(chunks) }
 }

@@ -30,7 +30,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Creates memory of `len` zeros, and returns the descriptor to be sent to the other process.
+    /// Creates `len` bytes of zeroed memory, and returns the descriptor to be sent to the other process.
     ///
     /// # Errors
     /// The system does not support such memory, or does not have enough.

@@ -28,7 +28,7 @@ impl<'a> History<'a> {
         self.recorder.history_len()
     }
 
-    /// Returns whether no step was appended since the history was last cleared.
+    /// Returns whether no step has been appended since the history was last cleared.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -42,7 +42,7 @@ impl<'a> History<'a> {
     /// numbers. A step that is a single tensor has the path `""`.
     ///
     /// # Errors
-    /// `NotFound` for a path that no step had yet. The error lists the known paths.
+    /// `NotFound` for a path that has not occurred in any step. The error lists the known paths.
     pub fn column(&self, path: &str) -> Result<ColumnHistory<'a>> {
         let found = self.recorder.columns().iter().find(|column| column.path() == path);
         found.map(|column| self.view(column)).ok_or_else(|| {
@@ -84,7 +84,7 @@ impl ColumnHistory<'_> {
         self.len
     }
 
-    /// Returns whether no step was appended since the history was last cleared.
+    /// Returns whether no step has been appended since the history was last cleared.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -224,7 +224,7 @@ pub struct WeakCell {
 }
 
 impl WeakCell {
-    /// Returns the step as a squeezed column, which keeps it alive; `None` if it has expired.
+    /// Returns the step as a squeezed column, which keeps it alive, or `None` if it has expired.
     pub fn upgrade(&self) -> Option<Column> {
         let chunk = ChunkRef::upgrade(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
         let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];

@@ -1,8 +1,8 @@
-//! Writers: they take steps and create items.
+//! Writers, which take steps and create items.
 //!
 //! From the bottom up: `chunks` encodes steps, once for all items; `columns` keeps the newest steps of each column and
-//! cuts chunks; `history` is the user's view of them; `items` holds unconfirmed items and divides them into requests;
-//! `links` carry items to their tables; `trajectory` and `structured` are the public writers.
+//! cuts chunks; `history` gives the user access to them; `items` holds unconfirmed items and divides them into
+//! requests; `links` carry items to their tables; `trajectory` and `structured` contain the public writers.
 #![forbid(unsafe_code)]
 
 mod chunks;

@@ -1,4 +1,4 @@
-//! Patterns instead of code: the writer creates an item at every second step, and one at the end of each episode.
+//! Creates items from patterns instead of code: one item at every second step, and one at the end of each episode.
 //!
 //! ```console
 //! $ cargo run -p relive --example structured_writer

@@ -1,5 +1,5 @@
-//! Measures how long it takes until all workers of a run have new weights (10 MB). The run proceeds in rounds: 8 nodes
-//! with 8 workers each need every version before they act.
+//! Measures how long it takes until all workers of a run have received new weights (10 MB). The run proceeds in rounds:
+//! 8 nodes with 8 workers each need every version before they act.
 //!
 //! ```console
 //! $ cargo run --release -p relive --features rl --example weights_tree

@@ -1,4 +1,4 @@
-//! An actor writes n-step trajectories, a learner samples them: the two halves of experience replay in one process.
+//! An actor writes n-step trajectories and a learner samples them: the two halves of experience replay in one process.
 //!
 //! ```console
 //! $ cargo run -p relive --example write_and_sample

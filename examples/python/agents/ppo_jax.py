@@ -60,7 +60,7 @@ def values(params: Params, observations: jax.Array) -> jax.Array:
 
 @jax.jit
 def drawn(params: Params, key: jax.Array, observations: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Actions, and the logarithms of their probabilities."""
+    """Returns actions, and the logarithms of their probabilities."""
     likely = logits(params, observations)
     actions = jax.random.categorical(key, likely)
     return actions, jnp.take_along_axis(likely, actions[:, None], 1)[:, 0]

@@ -57,7 +57,7 @@ class Policy(rlt.Policy):
 
 
 def rescale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
-    """h of Pohlen et al. (2018), which compresses large returns."""
+    """Returns h of Pohlen et al. (2018), which compresses large returns."""
     return values.sign() * ((values.abs() + 1).sqrt() - 1) + epsilon * values
 
 
@@ -115,7 +115,7 @@ class Learner(rlt.Learner):
         return returns
 
     def priorities(self, errors: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """η · max |δ| + (1 − η) · mean |δ|."""
+        """Returns η · max |δ| + (1 − η) · mean |δ|."""
         sizes, eta = errors.detach().abs(), self.settings.max_weight
         return eta * sizes.amax(1) + (1 - eta) * sizes.sum(1) / counts.sum(1).clamp(min=1) + 1e-6
 

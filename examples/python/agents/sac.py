@@ -37,7 +37,7 @@ class Actor(nn.Module):
         self.register_buffer("scale", (high - low) / 2)
 
     def forward(self, observations: torch.Tensor, *, explores: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-        """Actions, and their log-probabilities."""
+        """Returns actions, and their log-probabilities."""
         mean, log_std = self.net(observations).chunk(2, -1)
         log_std = log_std.clamp(-20, 2)
         noise = torch.randn_like(mean) if explores else torch.zeros_like(mean)
@@ -73,7 +73,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """A step of critics, policy and temperature for each batch."""
+    """Takes a step of critics, policy and temperature for each batch."""
 
     def __init__(self, settings: SAC, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)

@@ -39,7 +39,7 @@ class WorldModel(nn.Module):
         )
 
     def zeros(self, rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """GRU state, latent and action before the first step of an episode."""
+        """Returns the GRU state, the latent and the action before the first step of an episode."""
         memory, latent, action = (torch.zeros(rows, size) for size in self.sizes)
         return memory, latent, action
 
@@ -53,7 +53,7 @@ class WorldModel(nn.Module):
         return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
 
     def seen(self, memory: torch.Tensor, encoded: torch.Tensor) -> Independent:
-        """Latents, given the observations."""
+        """Returns the latents, given the observations."""
         return self.latents(self.posterior(torch.cat([memory, encoded], -1)))
 
 

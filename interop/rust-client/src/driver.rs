@@ -18,7 +18,7 @@ type Outcome = Result<Value, Failure>;
 pub(crate) struct Driver {
     writer: Option<Writer>,
     sampler: Option<Sampler>,
-    // Dropped last, because the other fields need its runtime to end.
+    // Dropped last, because the other fields need its runtime until they have ended.
     client: Option<Client>,
 }
 

@@ -16,7 +16,7 @@ kinds = pytest.mark.parametrize("kind", ["TrajectoryDataset", "TimestepDataset"]
 
 
 def _columns(kind, dtypes, shapes):
-    """Data types, and shapes of steps in the dataset's form."""
+    """Returns the data types, and the shapes of steps in the dataset's form."""
     rows = [] if kind == "TimestepDataset" else [None]
     return dtypes, [_SHAPE(rows + shape) for shape in shapes]
 

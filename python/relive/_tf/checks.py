@@ -75,7 +75,7 @@ def received_columns(table: str, arrays: Sequence[np.ndarray], expected: Sequenc
 
 
 def dtype_of(array: np.ndarray) -> tf.DType:
-    """TensorFlow's name for the data type of an array; arrays of strings contain Python objects."""
+    """Returns TensorFlow's name for the data type of an array; arrays of strings contain Python objects."""
     return tf.string if array.dtype.kind in "OSU" else tf.as_dtype(array.dtype)
 
 

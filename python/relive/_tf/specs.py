@@ -35,7 +35,7 @@ class Column(NamedTuple):
 
 
 def shape_text(shape: tf.TensorShape) -> str:
-    """``[?,3]`` for a shape with an unknown first dimension, ``<unknown>`` for an unknown rank."""
+    """Returns ``[?,3]`` for a shape with an unknown first dimension, ``<unknown>`` for an unknown rank."""
     if shape.rank is None:
         return "<unknown>"
     return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "]"

@@ -113,7 +113,7 @@ class LocalIterator(Generic[T]):
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
-        """Shuffles the items: each item is drawn at random from a buffer of that size."""
+        """Shuffles the items: each item is drawn at random from a buffer of the given size."""
         size = counted("shuffle_buffer_size", shuffle_buffer_size)
         return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
 
@@ -189,8 +189,8 @@ class LocalIterator(Generic[T]):
           others: the other streams.
           deterministic: whether to take one item from each stream in turn, and to wait for it; otherwise streams
             without an item are skipped.
-          round_robin_weights: how many items are taken from each stream in its turn; ``"*"``: all that are available,
-            up to a hundred, without waiting.
+          round_robin_weights: the number of items to take from each stream in its turn; ``"*"`` takes all that are
+            available, up to a hundred, without waiting.
         """
         streams = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):

@@ -40,7 +40,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
-        """Applies a function to each shard's stream: it takes an iterator and returns an iterator."""
+        """Applies a function, which takes an iterator and returns an iterable, to each shard's stream."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
@@ -67,7 +67,7 @@ class ParallelIterator(Generic[T]):
         return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
-        """Shuffles the items of each shard: each item is drawn at random from a buffer of that size."""
+        """Shuffles the items of each shard: each item is drawn at random from a buffer of the given size."""
         size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
         shuffled = lambda ahead: make(ahead).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
@@ -88,7 +88,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead: mine(ahead).union(theirs(ahead)), name, [*self._actors, *other._actors])
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
-        """Selects the shards with these numbers."""
+        """Selects the shards with the given numbers."""
         numbers, make = list(shards_to_keep), self._make
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
         if wrong:

@@ -17,7 +17,7 @@ from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import TOGETHER, Message, RemoteShards, serve
 from relive.ray import Workers, connected, first_line, free_in, imported
 
-# The number of messages, of up to TOGETHER items each, that a shard may be ahead.
+# The number of messages, of up to TOGETHER items each, that a shard may be ahead of its consumer.
 _MESSAGES_AHEAD = 8
 # The interval at which a shard that Ray has not scheduled yet is reported.
 _PLACE_SECONDS = 10.0

@@ -33,7 +33,7 @@ class Link(Protocol):
         ...
 
     def ask(self, items: int) -> None:
-        """Allows the shard to produce that many more items."""
+        """Allows the shard to produce the given number of further items."""
         ...
 
     def receive(self) -> Message:

@@ -125,7 +125,8 @@ def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:
-    """Returns whether an array keeps its numbers in another data type; floats may lose precision but not overflow."""
+    """Returns whether an array keeps its numbers in a different data type; floats may lose precision but not
+    overflow."""
     if array.dtype.kind in "biuc" or changed.dtype.kind in "biuc":
         return np.array_equal(changed, array)
     return bool((np.isfinite(changed) == np.isfinite(array)).all())

@@ -17,7 +17,7 @@ class Group(abc.ABC):
     :class:`relive.gpu.Store` does not support.
 
     Args:
-      rank: the rank of this process, from 0.
+      rank: the rank of this process, counted from 0.
       ranks: the number of processes. Each has a store.
       replica, replicas: this process's share of a global batch, and the number of shares; by default rank and ranks.
         Processes of one replica, such as the stages of a pipeline, read the same rows.

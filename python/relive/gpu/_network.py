@@ -15,7 +15,7 @@ class Network:
 
     Args:
       host: the name or address at which the other ranks reach this machine; this process listens on it.
-      port: the port to listen on; 0: any free port, which the group announces to the other ranks.
+      port: the port to listen on; 0 selects any free port, which the group announces to the other ranks.
       listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
       shared_memory: whether ranks on one machine read each other's memory. Use ``False`` for containers that do not
         share ``/dev/shm``.

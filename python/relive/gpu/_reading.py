@@ -240,7 +240,8 @@ def attach(
 
     Args:
       name: as in ``Store(name=…)``.
-      columns, max_steps: the expected columns and length of trajectories, given together; by default any.
+      columns, max_steps: the expected columns and maximum length of trajectories, which must be given together; by
+        default, any are accepted.
       rank: the rank of the store, if there are several.
 
     Raises:

@@ -277,9 +277,9 @@ class Store(Readable):
             likely to be the current step.
 
         Raises:
-          InvalidArgumentError: a column is not in the data or has another shape, values do not fit a column's data
+          InvalidArgumentError: a column is not in the data or has a different shape, values do not fit a column's data
             type, or there is not enough room for all episodes. Nothing is inserted.
-          TypeError, ValueError, ImportError, OSError: as :func:`relive.rl.arrays_of`.
+          TypeError, ValueError, ImportError, OSError: the same as for :func:`relive.rl.arrays_of`.
         """
         return self._insert_all(_datasets.episodes_of(data), weight)
 
@@ -333,7 +333,7 @@ class Store(Readable):
         """Returns the state of an index.
 
         Raises:
-          NotFoundError: it is beyond the capacity.
+          NotFoundError: the index is beyond the capacity.
         """
         return Status(*self._native.status(index))
 
@@ -341,7 +341,7 @@ class Store(Readable):
         """Returns a writer for a thread of this process. Other processes use :func:`attach_writer`.
 
         Raises:
-          UnavailableError: the store has its full number of writers.
+          UnavailableError: the store already has its maximum number of writers.
         """
         return Writer(_native.GpuWriter.of(self._native))
 

@@ -194,7 +194,7 @@ def attach_writer(
 
     Raises:
       UnavailableError: the store's process has ended, or the store already has its maximum number of writers.
-      NotFoundError, InvalidArgumentError, DataLossError: as :func:`attach`.
+      NotFoundError, InvalidArgumentError, DataLossError: the same as for :func:`attach`.
     """
     name = name if rank is None else _ranks.rank_name(name, rank)
     return Writer(_native.GpuWriter.attach(name, _columns.expected(columns, max_steps)))

@@ -19,9 +19,9 @@ class Part(Protocol):
     rows: int
     spec: EnvironmentSpec
     called: str
-    """Its name in messages."""
+    """The part's name in messages."""
     who: str
-    """Its name, with its number if there are several parts."""
+    """The part's name in messages, with its number if there are several parts."""
     environment: Any
     """The object that is stepped."""
 

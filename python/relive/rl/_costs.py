@@ -13,7 +13,7 @@ from relive.rl._run import _for_extension
 from relive.rl._settings import count
 from relive.rl._sources import name_of, source_of
 
-# Bytes per second of a 10 Gbit/s network.
+# The bandwidth of a 10 Gbit/s network, in bytes per second.
 _NETWORK = 1.25e9
 
 

@@ -84,7 +84,8 @@ def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:
 
 
 def _means(returns: Floats) -> Floats:
-    """Returns, for each episode, the mean of its return and the returns before it, at most a hundred returns in all."""
+    """Returns, for each episode, the mean of its return and the preceding returns, at most a hundred returns in
+    total."""
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     ends = np.arange(1, len(returns) + 1)
     begins = np.maximum(0, ends - _MEAN_OVER)

@@ -157,7 +157,7 @@ def _tensor(where: str, entry: Any, values: npt.NDArray[np.uint8]) -> npt.NDArra
 
 
 def _dtype_of(name: Any) -> np.dtype[Any]:
-    """Returns numpy's data type for safetensors' name.
+    """Returns numpy's data type for the name of a safetensors type.
 
     Raises:
       ValueError: numpy has no such type.

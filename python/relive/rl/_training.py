@@ -47,8 +47,8 @@ class TrainingResult:
         return cls(policy, episodes, evaluation, **{name: result[name] for name in names}, _again=again)
 
     def plot(self) -> Curve:
-        """A plot of episode returns over environment steps, which notebooks display: the mean over a hundred episodes,
-        and the mean of each evaluation. For a run that learns from data, the x-axis shows learner steps."""
+        """Returns a plot of episode returns over environment steps, which notebooks display: the mean over a hundred
+        episodes, and the mean of each evaluation. For a run that learns from data, the x-axis shows learner steps."""
         return Curve.of(self.episodes, self.evaluation)
 
     def resume(self, steps: int, **options: Any) -> TrainingResult:

@@ -94,7 +94,7 @@ class Supervisor:
         self.hold(address, range(self._actors))
 
     def hold(self, address: str, numbers: Iterable[int]) -> None:
-        """Runs exactly the workers with these numbers, and ends all other workers immediately."""
+        """Runs exactly the workers with the given numbers, and ends all other workers immediately."""
         self._address = address
         wanted = set(numbers)
         for number in self._workers.keys() - wanted:

@@ -83,7 +83,7 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       data: as in :func:`arrays_of`.
 
     Raises:
-      TypeError, ValueError, ImportError: as :func:`arrays_of`.
+      TypeError, ValueError, ImportError: the same as for :func:`arrays_of`.
       OSError: the file cannot be written.
     """
     with open(path, "wb") as file:

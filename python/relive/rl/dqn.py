@@ -27,10 +27,10 @@ class DQNConfig(Settings):
       max_replay_size: the number of transitions that are kept.
       replay_shards: the number of tables that share the transitions; each provides its share of a batch, sampled by its
         own priorities.
-      priority_exponent: the influence of priorities on sampling; 0: none.
+      priority_exponent: the influence of priorities on sampling; 0 means no influence.
       importance_sampling_exponent: β, the degree to which importance weights correct the resulting bias.
       epsilon: the fraction of random actions.
-      epsilon_alpha: α, the variation of ε among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: no
+      epsilon_alpha: α, the variation of ε among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 means no
         variation.
       learning_rate: the step size of Adam.
       target_update_period: the number of learner steps between copies to the target network.

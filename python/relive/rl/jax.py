@@ -24,7 +24,7 @@ def load(like: Any, weights: Mapping[str, Any]) -> Any:
     """Returns the pytree ``like`` with its leaves replaced by the arrays of :func:`weights`.
 
     Raises:
-      ValueError: an array is missing or has another shape.
+      ValueError: an array is missing or has a different shape.
     """
 
     def leaf(path: Any, own: Any) -> Any:

@@ -199,6 +199,6 @@ def _flushed(file: TextIO) -> int:
 
 
 def _shorten(path: pathlib.Path, size: int | None) -> None:
-    """Truncates a file to this size. Shorter files, and files of unknown size, are unchanged."""
+    """Truncates a file to this size. A shorter file is left unchanged, as is any file if ``size`` is ``None``."""
     if size is not None and path.exists() and path.stat().st_size > size:
         os.truncate(path, size)

@@ -34,7 +34,7 @@ class Policy:
           observation: as in training: arrays with the same shapes, in any structure with the same order of leaves.
 
         Raises:
-          ValueError: other shapes, or another number of leaves.
+          ValueError: other shapes, or a different number of leaves.
           TypeError: the values have the wrong type.
         """
         action = self._native.act(observation)

@@ -31,7 +31,8 @@ class SACConfig(Settings):
       critics_of_target: the number of critics over which the target takes the minimum. If this is less than
         ``critics``, they are drawn at random for each batch, and the policy uses the mean of all critics.
       normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
-      noise_correlation: the correlation of an action's noise with the previous action's noise; 0: independent noise.
+      noise_correlation: the correlation of an action's noise with the previous action's noise; 0 means independent
+        noise.
 
     Raises:
       TypeError: a setting has the wrong type.

@@ -17,7 +17,7 @@ class _Table(Table):
 
 
 def selector_from_proto(options: Any) -> ItemSelector:
-    """Returns the selector of a ``KeyDistributionOptions`` message.
+    """Returns the selector that a ``KeyDistributionOptions`` message describes.
 
     Raises:
       ValueError: the message names a selector that is switched off.
@@ -27,7 +27,7 @@ def selector_from_proto(options: Any) -> ItemSelector:
 
 
 def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
-    """Returns the limiter of a ``RateLimiterCheckpoint`` message; omitted bounds are 0.
+    """Returns the limiter that a ``RateLimiterCheckpoint`` message describes; omitted bounds are 0.
 
     Raises ``ValueError`` for numbers out of range.
     """

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 
-/// The maximum columns of a line of comments or documents: narrow enough to read comfortably.
+/// The maximum number of columns in a line of comments or documents: narrow enough to read comfortably.
 const MAX_COLUMNS: usize = 120;
 
 /// Pages that `relive rl sweep` writes.
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Whether this line is prose that can be wrapped, unlike tables and code.
+    /// Returns whether this line is prose that can be wrapped, unlike tables and code.
     fn is_prose(&mut self, line: &str) -> bool {
         let trimmed = line.trim_start();
         match self {

@@ -52,7 +52,7 @@ fn is_internal(path: &str) -> bool {
     INTERNAL.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
 }
 
-/// Names and lines of `pub` definitions, outside tests.
+/// Returns the names and lines of `pub` definitions, outside tests.
 fn definitions(lexemes: &[Lexeme]) -> impl Iterator<Item = (&str, usize)> {
     lexemes.iter().enumerate().filter(|(_, lexeme)| lexeme.text == "pub" && !lexeme.test).filter_map(
         |(at, _)| {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::Finding;
 use super::source::Source;
 
-/// The maximum lines of a file, without tests and documentation.
+/// The maximum number of lines of a file, without tests and documentation.
 const MAX_LINES: usize = 500;
 
 /// Longer files, each with its reason. Entries that are no longer needed are reported, too.
 const LONGER: &[(&str, &str)] = &[];
 
-/// The maximum lines of code of a crate.
+/// The maximum number of lines of code of a crate.
 const MAX_CRATE_LINES: usize = 6_000;
 
 /// Larger crates, each with its reason.

@@ -120,14 +120,14 @@ fn ends(delimiter: Delimiter) -> (&'static str, &'static str) {
     }
 }
 
-/// `#[doc = …]`, which is also what `///` becomes.
+/// Returns whether the attribute is `#[doc = …]`, which `///` also becomes.
 fn is_documentation(attribute: &Group) -> bool {
     let mut tokens = attribute.stream().into_iter();
     matches!(tokens.next(), Some(TokenTree::Ident(name)) if name == "doc")
         && tokens.next().is_some_and(|token| is_punct(&token, '='))
 }
 
-/// `#[cfg(test)]`, also as part of `all` and `any`.
+/// Returns whether the attribute is `#[cfg(test)]`, including `test` within `all` or `any`.
 fn is_for_tests(attribute: &Group) -> bool {
     let mut lexemes = Vec::new();
     flatten(attribute.stream(), false, &mut lexemes);

@@ -10,7 +10,7 @@ const KINDS: [&str; 7] = ["rs", "py", "toml", "md", "proto", "sh", "yml"];
 /// Folders of build outputs.
 const BUILT: [&str; 3] = ["target", "corpus", "__pycache__"];
 
-/// (path from the root with `/`, text) of every hand-written file, ordered by path.
+/// Returns (path from the root with `/`, text) of every hand-written file, ordered by path.
 pub(super) fn texts(root: &Path) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     collect(root, "", &mut texts)?;

@@ -33,7 +33,7 @@ impl Items {
         Self { random, bytes: vec![0; ITEM_BYTES as usize] }
     }
 
-    /// One step's tensor.
+    /// Returns the tensor of one step.
     pub(crate) fn tensor(&mut self, shape: &[u32]) -> Outcome<Tensor> {
         self.random.fill_bytes(&mut self.bytes);
         Ok(Tensor::from_slice(&self.bytes, shape)?)

@@ -28,7 +28,7 @@ pub(crate) fn forget(folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Bytes per second of reads with the size of an item, at random offsets.
+/// Returns the bytes per second of reads with the size of an item, at random offsets.
 pub(crate) fn read(folder: &Path, threads: u64, time: Duration) -> Outcome<f64> {
     let files: Vec<(File, u64)> = files(folder)?
         .into_iter()

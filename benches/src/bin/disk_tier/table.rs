@@ -47,7 +47,7 @@ impl Filled {
         Ok(Self { client, runtime, rate })
     }
 
-    /// Bytes per second of batches.
+    /// Returns the bytes per second of batches.
     pub(crate) fn sample(&self, time: Duration) -> Outcome<f64> {
         let mut out = vec![0; BATCH * ITEM_BYTES];
         let mut batches =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bytes per second.
+/// Returns the bytes per second.
 pub(crate) fn rate(bytes: u64, took: Duration) -> f64 {
     bytes as f64 / took.as_secs_f64()
 }

@@ -44,7 +44,7 @@ impl Arguments {
         Duration::from_secs_f64(self.minutes * 60.0)
     }
 
-    /// How long the part with repeated kills lasts.
+    /// Returns how long the part with repeated kills lasts.
     pub(crate) fn rough_part(&self) -> Duration {
         self.duration().mul_f64(0.6)
     }

@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether everything held.
+/// Returns whether everything held.
 async fn run(words: &[String]) -> Outcome<bool> {
     let arguments = Arguments::parse(words)?;
     let world = Arc::new(World::create(&arguments).await?);

@@ -81,7 +81,7 @@ impl Model {
         Moment { stamp: known.tick(), life: known.life }
     }
 
-    /// Whether the server was not killed since this moment.
+    /// Returns whether the server has not been killed since this moment.
     pub(crate) fn same_life(&self, moment: Moment) -> bool {
         self.lock().life == moment.life
     }
@@ -97,7 +97,8 @@ impl Model {
         (numbers, Moment { stamp: known.tick(), life: known.life })
     }
 
-    /// The server has confirmed all of these items. If it was killed since `begun`, they may be lost.
+    /// Records that the server has confirmed all of these items. If it has been killed since `begun`, the items may be
+    /// lost.
     pub(crate) fn confirm(&self, numbers: std::ops::Range<u64>, begun: Moment) {
         let mut known = self.lock();
         let (since, is_sure) = (known.tick(), known.life == begun.life);
@@ -111,7 +112,7 @@ impl Model {
         }
     }
 
-    /// The writer has abandoned these items.
+    /// Records that the writer has abandoned these items.
     pub(crate) fn abandon(&self, numbers: std::ops::Range<u64>) {
         let mut known = self.lock();
         for number in numbers {
@@ -178,7 +179,7 @@ impl Model {
         }
     }
 
-    /// A checkpoint that was requested at `begun` is complete.
+    /// Records that a checkpoint that was requested at `begun` is complete.
     pub(crate) fn checkpointed(&self, begun: Moment) {
         let mut known = self.lock();
         if known.life == begun.life {
@@ -191,7 +192,7 @@ impl Model {
         }
     }
 
-    /// The server is about to be killed.
+    /// Records that the server is about to be killed.
     pub(crate) fn killed(&self) {
         let mut known = self.lock();
         known.life += 1;
@@ -214,7 +215,8 @@ impl Model {
         }
     }
 
-    /// An item was read by a call that began at `begun`; its priority is known if it was listed.
+    /// Records that an item was read by a call that began at `begun`; the item's priority is known if the item was
+    /// listed.
     pub(crate) fn seen(&self, number: u64, priority: Option<f64>, begun: Moment) {
         let mut known = self.lock();
         known.totals.checked += 1;
@@ -239,8 +241,8 @@ impl Model {
         }
     }
 
-    /// The whole table was listed from `begun` on, and the items `found` were in it. No item was deleted in the
-    /// meantime.
+    /// Records that the whole table was listed, starting at `begun`, and that the items `found` were in it. No item was
+    /// deleted in the meantime.
     pub(crate) fn looked(&self, found: &HashSet<u64>, begun: Moment) {
         let mut known = self.lock();
         if known.life != begun.life {

@@ -1,6 +1,6 @@
 //! A network namespace for the server, with a cable to this one that can be unplugged and slowed down.
 //!
-//! A fault of a cable is silent: packets are lost, and neither side is notified. A proxy cannot simulate this.
+//! A cable fault is silent: packets are lost, and neither side is notified. A proxy cannot simulate this.
 
 use std::process::{Command, Stdio};
 

@@ -52,7 +52,7 @@ impl Proxy {
 async fn forward(near: TcpStream, far: TcpStream, is_slow: bool) {
     let (mut near_in, mut near_out) = near.into_split();
     let (mut far_in, mut far_out) = far.into_split();
-    // A broken connection has ended, whatever the reason.
+    // A broken connection has ended, regardless of the reason.
     let upwards = async { drop(tokio::io::copy(&mut near_in, &mut far_out).await) };
     let downwards = async {
         if !is_slow {

@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Whether, and how, the server has ended without being killed.
+    /// Returns how the server has ended without being killed; `None` if it has not.
     pub(crate) fn has_ended(&self) -> Option<String> {
         let ended = self.running().as_mut()?.try_wait().ok()??;
         Some(format!("the server ended by itself: {ended}; its log is {}", self.log().display()))

@@ -48,8 +48,8 @@ impl Head {
         }
     }
 
-    /// The log-probabilities of the actions taken, for rows of outputs. Actions are continuous draws or discrete
-    /// choices.
+    /// Computes the log-probabilities of the actions taken, for rows of outputs. Actions are continuous draws or
+    /// discrete choices.
     pub(crate) fn log_probabilities(
         &self,
         (outputs, log_std): (&[f32], &[f32]),

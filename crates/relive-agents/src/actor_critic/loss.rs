@@ -120,7 +120,7 @@ impl PolicyMetrics {
     }
 }
 
-/// `cost · mean((V − return)²)`, and its gradient.
+/// Computes `cost · mean((V − return)²)`, and its gradient.
 pub(crate) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: &mut [f32]) -> f32 {
     let share = cost * share(values.len());
     let mut loss = 0.0;

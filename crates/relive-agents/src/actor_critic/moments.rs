@@ -31,7 +31,7 @@ impl Moments {
     /// Adds the rows of all learners, in the order of their ranks.
     ///
     /// # Errors
-    /// Another learner was lost.
+    /// Another learner has been lost.
     pub(crate) fn add_of_all(&mut self, numbers: &[f32], peers: &Peers) -> Result<()> {
         let own = self.of(numbers);
         if peers.is_alone() {

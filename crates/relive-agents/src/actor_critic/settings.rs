@@ -18,7 +18,7 @@ pub struct Settings {
     pub discount: f32,
     /// λ of generalized advantage estimation.
     pub gae_lambda: f32,
-    /// Passes over each rollout.
+    /// The number of passes over each rollout.
     pub epochs: usize,
     /// The number of steps in a minibatch; `None` for the whole rollout.
     pub minibatch_size: Option<usize>,

@@ -1,4 +1,4 @@
-//! Acts with a network over observations.
+//! Chooses actions with a network whose inputs are observations.
 
 use relive_nn::heads::NormalHead;
 use relive_nn::{Key, Network, Params, Scratch};
@@ -20,7 +20,7 @@ pub(crate) enum Drawing {
     Normal(NormalHead),
 }
 
-/// The policy of all agents whose action is one bounded array of numbers.
+/// The policy of all agents that act with one bounded array of numbers.
 #[derive(Debug)]
 pub(crate) struct ContinuousPolicy {
     spaces: Spaces,
@@ -116,7 +116,7 @@ impl Drawing {
         actions.iter_mut().for_each(|action| *action = action.clamp(-1.0, 1.0));
     }
 
-    /// The most likely action, from the means among the outputs.
+    /// Writes the most likely action, from the means among the outputs.
     fn show(self, means: &[f32], actions: &mut Vec<f32>) {
         actions.clear();
         match self {

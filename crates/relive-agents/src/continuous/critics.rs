@@ -24,7 +24,7 @@ pub(crate) enum CriticReduction {
 }
 
 impl Critics {
-    /// Creates this number of critics, and their initial parameters.
+    /// Creates the given number of critics, and their initial parameters.
     ///
     /// # Errors
     /// The networks cannot be built.
@@ -201,7 +201,7 @@ impl Nest<'_> {
     }
 }
 
-/// Mean(−Q) of values `[critics, batch]`, and its gradient with respect to them.
+/// Computes mean(−Q) of values `[critics, batch]`, and its gradient with respect to them.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch, and critics")]
 fn value_gradient(values: &[f32], by_values: &mut Vec<f32>, critics: usize, counts: CriticReduction) -> f32 {
     let batch = values.len() / critics.max(1);

@@ -71,7 +71,7 @@ impl Noise {
     }
 }
 
-/// Returns a standard normal number.
+/// Returns a sample from the standard normal distribution.
 #[expect(clippy::cast_possible_truncation, reason = "actions are float32")]
 pub(crate) fn draw(stream: &mut Stream) -> f32 {
     stream.normal() as f32

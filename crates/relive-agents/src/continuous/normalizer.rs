@@ -32,7 +32,7 @@ impl Normalizer {
     /// Adds the rows of all learners to the statistics.
     ///
     /// # Errors
-    /// Another learner was lost.
+    /// Another learner has been lost.
     pub(crate) fn add(&mut self, rows: &[f32], peers: &Peers) -> Result<()> {
         self.moments.add_of_all(rows, peers)?;
         self.moments.write(&mut self.mean, &mut self.inverse_std);

@@ -12,7 +12,7 @@ pub(crate) enum Returns {
     Categorical(Support),
 }
 
-/// A distribution over evenly spaced atoms; the settings were checked before.
+/// Creates a distribution over evenly spaced atoms; the settings have been checked before.
 pub(crate) fn categorical([least, most]: [f32; 2], atoms: usize) -> Returns {
     Returns::Categorical(Support::new(least, most, atoms))
 }
@@ -34,7 +34,7 @@ impl Returns {
         values
     }
 
-    /// The target `r + γ·Z`, where `next` are the outputs for the next state and action.
+    /// Computes the target `r + γ·Z`, where `next` are the outputs for the next state and action.
     pub(crate) fn targets(
         self,
         (rewards, discounts): (&[f32], &[f32]),
@@ -98,7 +98,7 @@ impl Returns {
         }
     }
 
-    /// The gradient with respect to the outputs, given the gradient with respect to their means.
+    /// Computes the gradient with respect to the outputs, given the gradient with respect to their means.
     pub(crate) fn pull_back(self, outputs: &[f32], by_values: &[f32], by_outputs: &mut [f32]) {
         let Self::Categorical(support) = self else { return by_outputs.copy_from_slice(by_values) };
         let (atoms, mut masses) = (support.atoms(), Vec::new());
@@ -123,7 +123,7 @@ pub(crate) struct SampledOutputs {
     probabilities: Vec<f32>,
 }
 
-/// Half the mean squared error of a critic, and its gradient with respect to the values.
+/// Computes half the mean squared error of a critic, and its gradient with respect to the values.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_errors(values: &[f32], targets: &[f32], by_values: &mut [f32]) -> f32 {
     let count = values.len().max(1) as f32;

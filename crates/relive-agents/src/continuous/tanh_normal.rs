@@ -40,7 +40,7 @@ impl TanhNormal {
         }
     }
 
-    /// −mean ln π(a) of recorded actions, and its gradient with respect to the outputs.
+    /// Computes −mean ln π(a) of recorded actions, and its gradient with respect to the outputs.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn imitate(
         outputs: &[f32],
@@ -67,8 +67,8 @@ impl TanhNormal {
         loss
     }
 
-    /// The gradient of mean(α·log π − Q) with respect to the outputs, where `by_actions` is the gradient of mean(−Q)
-    /// with respect to the actions.
+    /// Computes the gradient of mean(α·log π − Q) with respect to the outputs, where `by_actions` is the gradient of
+    /// mean(−Q) with respect to the actions.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(crate) fn pull_back(
         &self,
@@ -96,7 +96,7 @@ impl TanhNormal {
     }
 }
 
-/// ln(1 − tanh²(u)), without loss of precision where tanh is near ±1.
+/// Returns ln(1 − tanh²(u)), without loss of precision where tanh is near ±1.
 fn log_slope(unsquashed: f32) -> f32 {
     let size = unsquashed.abs();
     2.0 * (std::f32::consts::LN_2 - size - (-2.0 * size).exp().ln_1p())

@@ -45,7 +45,7 @@ impl<N> Trained<N> {
     /// Takes a step against the mean gradient of all learners. Returns the gradient's norm.
     ///
     /// # Errors
-    /// Another learner was lost.
+    /// Another learner has been lost.
     pub(crate) fn step(&mut self) -> Result<f32> {
         together::step(&mut self.optimizer, &mut self.params, &mut self.gradient, &self.peers)
     }

@@ -18,7 +18,7 @@ use crate::settings::distribution;
 pub struct D4pgConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -32,7 +32,7 @@ pub struct D4pgConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Learner steps between copies to the target networks.
+    /// The number of learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// The number of atoms of the distribution of returns.
     pub atoms: usize,

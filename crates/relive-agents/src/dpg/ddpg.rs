@@ -19,7 +19,7 @@ use crate::off_policy::OffPolicy;
 pub struct DdpgConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -33,7 +33,7 @@ pub struct DdpgConfig {
     pub policy_learning_rate: f32,
     /// Step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Learner steps between copies to the target networks.
+    /// The number of learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,

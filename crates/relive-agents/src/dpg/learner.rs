@@ -17,7 +17,7 @@ use crate::saved::Saved;
 use crate::together;
 
 impl Settings {
-    /// The learner.
+    /// Returns the learner.
     pub(super) fn learner(&self, crew: &Crew) -> Result<SharedLearner<TransitionLearner<DpgStep>>> {
         let step = DpgStep::new(self, crew.spec(), crew.learner_key())?;
         let (discount, normalizes) = (self.off_policy.discount, self.normalize_observations);
@@ -132,7 +132,8 @@ impl DpgStep {
     }
 }
 
-/// Mean (π(s) − a)² over all numbers. Its gradient is added to the existing one, which is multiplied by λ first.
+/// Computes the mean of (π(s) − a)² over all numbers. Its gradient is added to the existing one, which is multiplied by
+/// λ first.
 #[expect(clippy::cast_precision_loss, reason = "numbers of a batch")]
 fn imitate(actions: &[f32], taken: &[f32], lambda: f32, by_actions: &mut [f32]) -> f32 {
     let (mut loss, count) = (0.0, actions.len().max(1) as f32);
@@ -199,7 +200,7 @@ mod tests {
     use crate::continuous::{TargetUpdate, categorical};
     use crate::off_policy::OffPolicy;
 
-    /// Linear networks over a one-dimensional observation and action.
+    /// Returns linear networks over a one-dimensional observation and action.
     fn linear(critics: usize, policy: PolicyRule) -> Settings {
         let off_policy = OffPolicy {
             batch_size: 1,

@@ -36,7 +36,7 @@ pub(crate) struct PolicyRule {
     pub(crate) at_next: bool,
     /// Whether workers act with the target policy, as in Acme, rather than with the policy itself.
     pub(crate) acts_by_target: bool,
-    /// Critic updates per policy update.
+    /// The number of critic updates per policy update.
     pub(crate) period: u64,
     /// Noise on the target policy's actions, and its bound.
     pub(crate) target_noise: [f32; 2],

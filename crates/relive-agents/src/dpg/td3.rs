@@ -18,7 +18,7 @@ use crate::off_policy::OffPolicy;
 pub struct Td3Config {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -34,7 +34,7 @@ pub struct Td3Config {
     pub critic_learning_rate: f32,
     /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
-    /// Critic updates per policy update.
+    /// The number of critic updates per policy update.
     pub policy_period: u64,
     /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,

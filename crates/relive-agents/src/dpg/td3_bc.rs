@@ -28,7 +28,7 @@ pub struct Td3BcConfig {
     pub critic_learning_rate: f32,
     /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
-    /// Critic updates per policy update.
+    /// The number of critic updates per policy update.
     pub policy_period: u64,
     /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
     pub target_noise: f32,

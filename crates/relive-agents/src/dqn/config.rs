@@ -35,7 +35,7 @@ pub enum DqnLoss {
 pub struct DqnConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -59,7 +59,7 @@ pub struct DqnConfig {
     pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Learner steps between copies to the target network.
+    /// The number of learner steps between copies to the target network.
     pub target_update_period: u64,
     /// The error at which the Huber loss changes from quadratic to linear.
     pub huber: f32,
@@ -78,7 +78,7 @@ pub struct DqnConfig {
     pub loss: DqnLoss,
     /// The number of atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
-    /// Fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
+    /// The number of fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
     pub quantile_samples: usize,
     /// The lowest and the highest atom of a categorical distribution.
     pub value_range: [f32; 2],

@@ -46,7 +46,7 @@ pub(super) enum Fractions<'a> {
 }
 
 impl Implicit {
-    /// Adds the network for this number of actions. Its head has one more layer, as wide as the last hidden one.
+    /// Adds the network for the given number of actions. Its head has one more layer, as wide as the last hidden one.
     pub(super) fn add_to(layout: &mut Layout, torso: &Torso, config: &DqnConfig, actions: usize) -> Implicit {
         let width = config.hidden.last().copied().unwrap_or(1);
         let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs()));
@@ -201,7 +201,7 @@ pub(super) fn draw(count: usize, stream: &mut Stream, taus: &mut Vec<f32>) {
     taus.extend((0..count).map(|_| stream.uniform() as f32));
 }
 
-/// cos(πiτ) for i from 0 to n − 1, for each τ, by cos((i + 1)x) = 2·cos(x)·cos(ix) − cos((i − 1)x).
+/// Computes cos(πiτ) for i from 0 to n − 1, for each τ, by cos((i + 1)x) = 2·cos(x)·cos(ix) − cos((i − 1)x).
 #[expect(clippy::cast_possible_truncation, reason = "inputs of networks are float32")]
 fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
     cosines.clear();
@@ -215,8 +215,8 @@ fn embed(taus: &[f32], cosines: &mut Vec<f32>) {
     }
 }
 
-/// The features of each row times the embeddings of its fractions, `[rows, fractions, width]`. If there are embeddings
-/// of only one row, all rows share them.
+/// Computes the features of each row times the embeddings of its fractions, `[rows, fractions, width]`. If there are
+/// embeddings of only one row, all rows share them.
 fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, product: &mut Vec<f32>) {
     product.clear();
     let mut of_rows = embedded.chunks_exact(each * width).cycle();
@@ -227,7 +227,7 @@ fn multiplied(features: &[f32], embedded: &[f32], each: usize, width: usize, pro
     }
 }
 
-/// `[rows, height, width]` as `[rows, width, height]`.
+/// Transposes `[rows, height, width]` to `[rows, width, height]`.
 fn transposed(values: &[f32], height: usize, width: usize, to: &mut Vec<f32>) {
     to.clear();
     for row in values.chunks_exact(height * width) {

@@ -44,7 +44,7 @@ impl Rule {
         Rule { kind: config.loss, support, samples: config.quantile_samples }
     }
 
-    /// Network outputs per action for choosing actions.
+    /// Returns the number of network outputs per action for choosing actions.
     pub(super) fn atoms(self) -> usize {
         match self.kind {
             DqnLoss::DoubleQ | DqnLoss::QLearning | DqnLoss::RegularizedQ | DqnLoss::Munchausen => 1,
@@ -53,7 +53,7 @@ impl Rule {
         }
     }
 
-    /// Fractions drawn for each transition; 0 if the quantiles are fixed.
+    /// Returns the number of fractions drawn for each transition; 0 if the quantiles are fixed.
     pub(super) fn drawn(self) -> usize {
         if self.kind == DqnLoss::ImplicitQuantile { self.samples } else { 0 }
     }
@@ -105,7 +105,7 @@ impl Rule {
         }
     }
 
-    /// The loss, and its gradient with respect to the outputs.
+    /// Computes the loss, and its gradient with respect to the outputs.
     pub(super) fn loss(
         self,
         outputs: &[f32],
@@ -130,8 +130,8 @@ impl Rule {
     }
 }
 
-/// mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient with respect to the
-/// outputs. The errors are stored as rows.
+/// Computes mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient with respect
+/// to the outputs. The errors are stored as rows.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_loss(
     outputs: &[f32],

@@ -91,7 +91,7 @@ impl Noise {
     }
 }
 
-/// `sgn(x)·√|x|` of a normal number.
+/// Returns `sgn(x)·√|x|` of a sample x from the standard normal distribution.
 #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
 fn root(stream: &mut Stream) -> f32 {
     let number = stream.normal() as f32;

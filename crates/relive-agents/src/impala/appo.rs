@@ -22,13 +22,13 @@ pub struct AppoConfig {
     pub num_envs: usize,
     /// The number of steps in a fragment.
     pub sequence_length: usize,
-    /// Fragments in a batch; each is from one environment.
+    /// The number of fragments in a batch; each fragment comes from one environment.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
     /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
     pub trace_decay: f32,
-    /// Gradient steps for each batch.
+    /// The number of gradient steps for each batch.
     pub epochs: usize,
     /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
     pub clip: f32,

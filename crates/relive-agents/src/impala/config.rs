@@ -23,7 +23,7 @@ pub struct ImpalaConfig {
     pub num_envs: usize,
     /// The number of steps in a fragment.
     pub sequence_length: usize,
-    /// Fragments in a batch; each is from one environment.
+    /// The number of fragments in a batch; each fragment comes from one environment.
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,

@@ -60,7 +60,7 @@ impl VTraceLearner {
         found
     }
 
-    /// Like [`differentiate`](Self::differentiate), but over this number of cells of all learners.
+    /// Like [`differentiate`](Self::differentiate), but over the given number of cells of all learners.
     fn shared(&mut self, cells: usize) -> Result<(PolicyMetrics, f32)> {
         let own = self.fragments.learnable.len();
         let (policy, of_values) = match own {

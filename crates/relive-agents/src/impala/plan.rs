@@ -21,8 +21,9 @@ pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     Ok(batches.try_for_each(Rollout::side_by_side).named("side by side").learn(learner))
 }
 
-/// Checks that the run is long enough for one batch of fragments in this number of environments, and for one fragment
-/// of each worker. A run ends with the batch that reaches its steps; by then, each worker has produced a fragment.
+/// Checks that the run is long enough for one batch of fragments in the given number of environments, and for one
+/// fragment of each worker. A run ends with the batch that reaches its steps; by then, each worker has produced a
+/// fragment.
 fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let (length, workers, steps) = (settings.sequence_length, crew.workers(), crew.env_steps());
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);

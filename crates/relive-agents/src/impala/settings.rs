@@ -12,9 +12,9 @@ pub(super) struct Settings {
     pub(super) num_envs: usize,
     /// The number of steps in a fragment.
     pub(super) sequence_length: usize,
-    /// Fragments in a batch; each is from one environment.
+    /// The number of fragments in a batch; each fragment comes from one environment.
     pub(super) batch_size: usize,
-    /// Gradient steps for each batch.
+    /// The number of gradient steps for each batch.
     pub(super) epochs: usize,
     pub(super) discount: f32,
     /// λ of V-trace.

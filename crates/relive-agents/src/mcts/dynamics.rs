@@ -43,7 +43,7 @@ impl Dynamics {
         Ok(Dynamics { network, width, actions })
     }
 
-    /// Rows of inputs: an observation, and the action, one-hot.
+    /// Writes rows of inputs: an observation, and the action, one-hot.
     pub(super) fn inputs(&self, observations: &[f32], actions: &[usize], inputs: &mut Vec<f32>) {
         inputs.clear();
         for (observation, action) in observations.chunks_exact(self.width).zip(actions) {

@@ -49,7 +49,7 @@ impl MctsLearner {
         })
     }
 
-    /// `r + γ·d·V` of each transition, where V is the value of its last observation.
+    /// Returns `r + γ·d·V` for each transition, where V is the value of its last observation.
     fn targets(&mut self) -> Vec<f32> {
         let Self { networks, params, batch, scratch, .. } = self;
         let width = networks.network.outputs();

@@ -33,7 +33,7 @@ pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_output
     losses
 }
 
-/// The probabilities of logits.
+/// Computes the probabilities of logits.
 pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     out.clear();

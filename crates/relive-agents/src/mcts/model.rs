@@ -8,7 +8,7 @@ pub(super) trait Model {
     /// A state of the model.
     type State;
 
-    /// The current state.
+    /// Returns the current state.
     fn save(&mut self) -> Result<Self::State>;
 
     /// Returns to a saved state.

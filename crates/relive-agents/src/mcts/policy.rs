@@ -34,7 +34,7 @@ pub(super) struct MctsPolicy {
     simulated: Buffer,
 }
 
-/// The policy's extras.
+/// Returns the policy's extras.
 pub(super) fn extras(actions: Discrete) -> Nest<ArraySpec> {
     let count = u32::try_from(actions.count).unwrap_or(u32::MAX);
     Nest::dict([("policy", Nest::Leaf(ArraySpec::new("policy", DType::Float32, [count])))])
@@ -106,7 +106,7 @@ impl Policy for MctsPolicy {
     }
 }
 
-/// Draws an index with these probabilities.
+/// Draws an index with the given probabilities.
 fn draw(probabilities: &[f32], stream: &mut Stream) -> usize {
     let mut left = stream.uniform();
     for (number, probability) in probabilities.iter().enumerate() {

@@ -26,7 +26,7 @@ pub(super) trait Evaluate {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     nodes: Vec<Node>,
-    /// The path of a simulation: nodes from the root on, and the actions between them.
+    /// The path of a simulation: nodes, starting at the root, and the actions between them.
     path: Vec<usize>,
     taken: Vec<usize>,
     scores: Vec<f32>,
@@ -39,7 +39,7 @@ pub(super) struct Search {
 struct Node {
     prior: f32,
     visits: f32,
-    /// The sum of all returns from this node on, including the reward of the step that leads here.
+    /// The sum of all returns that start at this node, including the reward of the step that leads here.
     total: f32,
     reward: f32,
     /// The environment's discount of the step that leads here.

@@ -19,7 +19,7 @@ use crate::settings::distribution;
 pub struct DmpoConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -35,15 +35,15 @@ pub struct DmpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps between copies to the target policy, with which workers act.
+    /// The number of learner steps between copies to the target policy, with which workers act.
     pub target_policy_period: u64,
-    /// Learner steps between copies to the target critic.
+    /// The number of learner steps between copies to the target critic.
     pub target_critic_period: u64,
     /// The number of atoms of the distribution of returns.
     pub atoms: usize,
     /// The lowest and the highest atom.
     pub value_range: [f32; 2],
-    /// Actions sampled in each state.
+    /// The number of actions sampled in each state.
     pub samples: usize,
     /// The bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,

@@ -12,7 +12,7 @@ use crate::off_policy::OffPolicy;
 ///
 /// In the next states, actions of the target policy are weighted by softmax(q̄/η). The policy is fitted to them through
 /// two distributions, one with its means and one with its standard deviations, each within a bound on its KL divergence
-/// from the target policy. η and the multipliers are learned dual variables. A second set of weights penalises actions
+/// from the target policy. η and the multipliers are learned dual variables. A second set of weights penalizes actions
 /// outside −1..1. The critic learns with ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the papers
 /// use Retrace. As in Acme, the policy is not squashed; actions are clipped instead. Targets are copied after a step,
 /// and all gradients of a batch use the parameters before the step.
@@ -21,7 +21,7 @@ use crate::off_policy::OffPolicy;
 pub struct MpoConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average.
+    /// How many times each transition is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
@@ -37,11 +37,11 @@ pub struct MpoConfig {
     pub critic_learning_rate: f32,
     /// Step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
-    /// Learner steps between copies to the target policy, with which workers act.
+    /// The number of learner steps between copies to the target policy, with which workers act.
     pub target_policy_period: u64,
-    /// Learner steps between copies to the target critic.
+    /// The number of learner steps between copies to the target critic.
     pub target_critic_period: u64,
-    /// Actions sampled in each state.
+    /// The number of actions sampled in each state.
     pub samples: usize,
     /// The bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,

@@ -79,7 +79,7 @@ impl BcqLearner {
     }
 }
 
-/// Cross-entropy, and a penalty on the squares of logits.
+/// Computes the cross-entropy, and a penalty on the squares of logits.
 #[expect(clippy::cast_precision_loss, reason = "logits of a batch")]
 fn imitation_loss(logits: &[f32], actions: &[usize], by_logits: &mut [f32]) -> f32 {
     let entropy = cross_entropy(logits, actions, by_logits);

@@ -48,7 +48,7 @@ pub struct CqlConfig {
     pub conservatism: f32,
     /// The number of actions of each of three kinds that are sampled in each state.
     pub samples: usize,
-    /// Initial steps during which the policy imitates.
+    /// The number of initial steps during which the policy imitates.
     pub imitation_steps: u64,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
@@ -187,7 +187,7 @@ impl CqlStep {
         })
     }
 
-    /// The targets of the critics: r + γ·min q̄(s′, a′).
+    /// Computes the targets of the critics: r + γ·min q̄(s′, a′).
     fn compute_targets(&mut self, batch: &Transitions) {
         let Buffers { valuing, scratch, drawn, rows, targets, .. } = &mut self.memory;
         let (policy, stream) = (&self.policy, &mut self.stream);
@@ -276,8 +276,8 @@ impl CqlStep {
     }
 }
 
-/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch (Kumar et al. 2020, equation 4 and appendix F).
-/// Writes its gradient with respect to the values of sampled actions, and adds to the gradient with respect to the
+/// Computes c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch (Kumar et al. 2020, equation 4 and appendix
+/// F). Writes its gradient with respect to the values of sampled actions, and adds to the gradient with respect to the
 /// values of actions taken.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn conservative_loss(

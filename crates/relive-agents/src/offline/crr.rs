@@ -38,7 +38,7 @@ pub struct CrrConfig {
     pub discount: f32,
     /// Step size of Adam, for the policy and the critic.
     pub learning_rate: f32,
-    /// Learner steps between copies to the target networks.
+    /// The number of learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// The number of actions of the policy with which an action is compared.
     pub samples: usize,
@@ -205,7 +205,7 @@ impl CrrStep {
         })
     }
 
-    /// The targets of the critic: r + γ·q̄(s′, a′) with an action of the target policy.
+    /// Computes the targets of the critic: r + γ·q̄(s′, a′) with an action of the target policy.
     fn compute_targets(&mut self, batch: &Transitions) {
         let Buffers { valuing, scratch, sampled, rows, targets, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
@@ -215,7 +215,7 @@ impl CrrStep {
         Returns::Value.targets((&batch.rewards, &batch.discounts), next, targets);
     }
 
-    /// The weight of each action of the batch, from A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
+    /// Computes the weight of each action of the batch, from A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
     #[expect(clippy::cast_precision_loss, reason = "samples are few")]
     fn compute_weights(&mut self, batch: &Transitions) {
         let Buffers { valuing, scratch, sampled, rows, weights, .. } = &mut self.memory;

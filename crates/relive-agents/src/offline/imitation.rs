@@ -146,7 +146,7 @@ impl Saveable for ChoiceLearner {
     }
 }
 
-/// −mean ln π(a) of logits, and its gradient with respect to them.
+/// Computes −mean ln π(a) of logits, and its gradient with respect to them.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(super) fn cross_entropy(logits: &[f32], actions: &[usize], by_logits: &mut [f32]) -> f32 {
     let (width, count) = (logits.len() / actions.len().max(1), actions.len().max(1) as f32);

@@ -199,8 +199,8 @@ impl IqlStep {
     }
 }
 
-/// Mean |τ − 1[u < 0]|·u² with u = target − value, and its gradient with respect to the values (Kostrikov et al. 2022,
-/// equation 5).
+/// Computes the mean of |τ − 1[u < 0]|·u² with u = target − value, and its gradient with respect to the values
+/// (Kostrikov et al. 2022, equation 5).
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn expectile_loss(expectile: f32, values: &[f32], targets: &[f32], by_values: &mut [f32]) -> f32 {
     let (mut loss, count) = (0.0, values.len().max(1) as f32);

@@ -23,8 +23,8 @@ pub(super) struct Regression {
 }
 
 impl Regression {
-    /// −mean w·ln π(a), and its gradient with respect to the outputs of the policy's network. Each transition has its
-    /// own weight.
+    /// Computes −mean w·ln π(a), and its gradient with respect to the outputs of the policy's network. Each transition
+    /// has its own weight.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn loss(
         &mut self,

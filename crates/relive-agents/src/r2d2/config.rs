@@ -17,7 +17,7 @@ use crate::settings::{bsuite_family, check, layers, not_negative, positive, shar
 pub struct R2d2Config {
     /// The number of sequences in a batch.
     pub batch_size: usize,
-    /// How often each sequence is sampled, on average.
+    /// How many times each sequence is sampled, on average.
     pub samples_per_insert: f64,
     /// The number of steps at the start of a sequence that only warm up the recurrent state.
     pub burn_in_length: usize,
@@ -48,7 +48,7 @@ pub struct R2d2Config {
     pub learning_rate: f32,
     /// ε of Adam.
     pub adam_epsilon: f32,
-    /// Learner steps between copies to the target network.
+    /// The number of learner steps between copies to the target network.
     pub target_update_period: u64,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,

@@ -102,8 +102,8 @@ struct Learned<'a> {
 }
 
 impl Learned<'_> {
-    /// The differences between action values and their targets, step by step. Adds the gradient of half their squares
-    /// with respect to the outputs to `by`.
+    /// Returns the differences between action values and their targets, step by step. Adds the gradient of half their
+    /// squares with respect to the outputs to `by`.
     fn errors(&self, [online, target]: [&[f32]; 2], weight: f32, by: &mut [f32]) -> Vec<f32> {
         let Learned { config, batch, actions, sequence } = *self;
         let begin = if batch.starts[sequence] { 0 } else { config.burn_in_length };

@@ -11,14 +11,14 @@ use crate::off_policy::OffPolicy;
 /// Deviations from the paper: all gradients of a batch use the parameters before the step, as in Acme; the temperature
 /// is learned through its logarithm, as in most implementations.
 ///
-/// With more `critics`, of which only some determine a target, it is REDQ (Chen et al. 2021). `samples_per_insert` sets
-/// the number of gradient steps per transition. Each gradient step also updates the policy.
+/// With more `critics`, only some of which determine a target, the agent is REDQ (Chen et al. 2021).
+/// `samples_per_insert` sets the number of gradient steps per transition. Each gradient step also updates the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// How often each transition is sampled, on average; equal to `batch_size`, it gives one gradient step per
+    /// How many times each transition is sampled, on average; a value equal to `batch_size` gives one gradient step per
     /// environment step.
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
@@ -35,7 +35,7 @@ pub struct SacConfig {
     pub tau: f32,
     /// The initial temperature, α.
     pub initial_temperature: f32,
-    /// The target entropy for the temperature; by default the negative number of an action's dimensions.
+    /// The target entropy for the temperature; by default minus the number of an action's dimensions.
     pub target_entropy: Option<f32>,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,

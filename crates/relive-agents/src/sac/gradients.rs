@@ -70,8 +70,8 @@ impl NextActionSampler {
 }
 
 impl CriticGradient {
-    /// Half the mean squared error, summed over all critics, and its gradient. `next` is called when the next actions
-    /// are needed; if it returns none, the result is `None`.
+    /// Computes half the mean squared error, summed over all critics, and its gradient. `next` is called when the next
+    /// actions are needed; if it returns none, the result is `None`.
     pub(super) fn find<'n>(
         &mut self,
         seen: &GradientInputs<'_>,
@@ -124,7 +124,7 @@ impl PolicyGradient {
     }
 }
 
-/// The targets of the critics: r + γ·(min Q′ − α·log π).
+/// Computes the targets of the critics: r + γ·(min Q′ − α·log π).
 fn soft_targets(
     (rewards, discounts): (&[f32], &[f32]),
     next_values: &[f32],

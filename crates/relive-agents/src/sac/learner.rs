@@ -16,7 +16,7 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::together;
 
-/// The number of multiplications for a batch from which a second thread is worthwhile.
+/// The number of multiplications per batch above which a second thread is worthwhile.
 const MANY_PRODUCTS: usize = 4_000_000;
 
 /// The gradient step of SAC.

@@ -37,7 +37,7 @@ pub(crate) fn numbers(trained: &Trained) -> Vec<u32> {
     parts.flat_map(|(_, part)| part.to_vec::<f32>().unwrap()).map(f32::to_bits).collect()
 }
 
-/// PPO that is small enough for many runs.
+/// Returns a PPO that is small enough for many runs.
 pub(crate) fn small_ppo() -> PpoConfig {
     let (num_envs, num_steps) = (8, 16);
     PpoConfig { num_envs, num_steps, minibatch_size: 32, epochs: 2, hidden: vec![16], ..PpoConfig::default() }
@@ -72,7 +72,7 @@ pub(crate) fn small_mcts() -> MctsConfig {
     MctsConfig { num_simulations: 5, max_replay_size: 300, hidden: vec![8], ..MctsConfig::default() }
 }
 
-/// Returns every agent in a small form, with the environments that it can act in.
+/// Returns every agent in a small form, with the environments in which it can act.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
     all.push((Arc::new(small_dqn()), &["CartPole-v1", "catch/0"]));
@@ -107,7 +107,7 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     all
 }
 
-/// The on-policy agents.
+/// Returns the on-policy agents.
 pub(crate) fn on_policy() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let normalized = PpoConfig { normalize_observations: true, normalize_rewards: true, ..small_ppo() };
     vec![

@@ -88,7 +88,7 @@ fn a_run_resumes_from_its_end_without_a_due_checkpoint() {
     let ends: Vec<_> =
         lines(folder.path(), "actor.jsonl").iter().map(|line| line["env_steps"].clone()).collect();
     assert_eq!(ends, (1..=55).map(|episode| serde_json::json!(f64::from(episode) * 9.0)).collect::<Vec<_>>());
-    // An uninterrupted run does not have the evaluation at the first end.
+    // The evaluation at the end of the first run is missing, since an uninterrupted run would not have made it.
     let evaluated: Vec<_> = lines(folder.path(), "evaluator.jsonl")
         .iter()
         .map(|line| line["env_steps"].as_f64().unwrap())

@@ -20,7 +20,7 @@ use crate::faulty::Faulty;
 /// The number of steps of a short run.
 const STEPS: u64 = 400;
 
-/// Learner steps of a short run that does not act.
+/// The number of learner steps of a short run that does not act.
 const LEARNER_STEPS: u64 = 80;
 
 /// An agent in a small form, and the data that the suite needs.
@@ -201,7 +201,7 @@ fn environments_that_cannot_be_saved_begin_anew(agent: &Arc<dyn Agent>) {
     assert!(second.summary.episodes >= first.summary.episodes, "{:?}", second.summary);
 }
 
-/// There are no actors and the table is empty: the run waits, and a stop ends the wait.
+/// Tests that, without actors and with an empty table, the run waits, and that a stop ends the wait.
 fn nothing_is_learned_without_data(agent: &Arc<dyn Agent>, environment: &str) {
     let stop = Stop::default();
     let stopping = stop.clone();

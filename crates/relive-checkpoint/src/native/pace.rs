@@ -27,7 +27,7 @@ impl Pace {
         Self { since: Instant::now(), waited: waited() }
     }
 
-    /// Called between small pieces of work. Rests if other threads wait for processors.
+    /// Called between small pieces of work. Rests if other threads are waiting for processors.
     pub(super) fn keep(&mut self) {
         let took = self.since.elapsed();
         if took < PIECE {

@@ -43,7 +43,7 @@ pub(super) fn read_items(
             match item {
                 Ok(item) => read.items.push(item),
                 Err(ItemFault::LostChunk { position }) => {
-                    *read.missing_chunks.entry(position).or_default() += 1
+                    *read.missing_chunks.entry(position).or_default() += 1;
                 }
                 Err(fault) => read.faults.push((fault.to_string(), 1)),
             }

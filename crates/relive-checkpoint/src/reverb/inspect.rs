@@ -1,4 +1,4 @@
-//! Inspection of a checkpoint, which loads it, because only the whole file shows its contents.
+//! Inspects a checkpoint by loading all of it, because its contents cannot be determined from a part of the file.
 
 use std::collections::HashSet;
 use std::path::Path;

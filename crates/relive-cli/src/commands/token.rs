@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// A random token.
+/// Returns a random token.
 pub(super) fn random() -> Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| Failure::text(Kind::Runtime, error))?;

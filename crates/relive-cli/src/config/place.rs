@@ -40,12 +40,12 @@ impl Place {
         ValueError { place: self.clone(), reason: reason.to_string() }
     }
 
-    /// Reads the number of bytes at this place.
+    /// Reads the number of bytes at the given place.
     pub(super) fn bytes(&self, entry: &BytesEntry) -> Result<u64, ValueError> {
         entry.parse().map_err(|reason| self.value_error(reason))
     }
 
-    /// Reads the number of seconds at this place.
+    /// Reads the number of seconds at the given place.
     pub(super) fn seconds(&self, seconds: f64) -> Result<Duration, ValueError> {
         parse_seconds(&seconds.to_string()).map_err(|reason| self.value_error(reason))
     }

@@ -15,7 +15,7 @@ fn good(text: &str) -> Config {
     toml_format::parse(text).unwrap()
 }
 
-/// The only table of a document that is `[[table]]`, its name, and `rest`.
+/// Returns the only table of a document that is `[[table]]`, its name, and `rest`.
 fn table(rest: &str) -> TableConfig {
     good(&format!("[[table]]\nname = 't'\n{rest}")).tables.remove(0)
 }

@@ -152,7 +152,8 @@ fn file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.{EXTENSION}"))
 }
 
-/// `None` if it is not a job's file. Other files in the folder, such as pipes or devices, do not block.
+/// Reads a job's file; `None` if the file is not a job's. Other files in the folder, such as pipes or devices, do not
+/// block.
 fn read(path: &Path) -> Option<Record> {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).ok()?;

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::checkpoint_support::{TOML, checkpoint, folder, start, stop, text, write};
 use crate::support::{Served, command, free_address, outcome};
 
-/// Three checkpoints: one in dm-reverb's format with one item, then two in Relive's format, with two and three items.
+/// Writes three checkpoints: one in dm-reverb's format with one item, then two in Relive's format, with two and three
+/// items.
 fn three(name: &str) -> (PathBuf, [PathBuf; 3]) {
     let root = folder(name);
     let first = checkpoint(&root, &[1.0], &["--checkpoint-format", "reverb"]);

@@ -148,7 +148,7 @@ fn the_systemd_unit_starts_the_program_with_valid_arguments() {
     assert!(after(&args, "--checkpoint-dir").starts_with(&format!("/var/lib/{state}/")));
 }
 
-/// Returns whether a program with this name is installed.
+/// Returns whether a program with the given name is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

@@ -74,7 +74,7 @@ fn a_job_is_listed_watched_and_stopped_gracefully() {
     let rows = listed(&jobs, 2);
     assert_eq!((rows.len(), &rows[0]["name"], &rows[0]["state"]), (1, &"walk".into(), &"running".into()));
     assert_eq!((&rows[0]["agent"], &rows[0]["environment"]), (&"ppo".into(), &"CartPole-v1".into()));
-    // A user on another machine would name the address.
+    // A user on another machine would pass the address.
     let address = rows[0]["address"].as_str().unwrap();
     let (_, stdout, stderr) = outcome(&["job", "ls", "--at", address]);
     assert!(stdout.contains("running") && stdout.contains("CartPole-v1"), "{stdout}{stderr}");

@@ -139,7 +139,7 @@ impl KilledServer {
     }
 }
 
-/// Files and bytes below a folder.
+/// Returns the number of files and of bytes below a folder.
 fn size(folder: &Path) -> (u64, u64) {
     let Ok(entries) = std::fs::read_dir(folder) else { return (0, 0) };
     entries.fold((0, 0), |(files, bytes), entry| {
@@ -282,8 +282,8 @@ async fn clients_recover_automatically_when_their_server_is_killed_and_restarted
     all_go_on(&mut done, &mut running).await;
 }
 
-/// Tests what `docs/clusters.md` states about several servers of which one is killed: writers, samplers and calls
-/// continue with the remaining ones.
+/// Tests the statements of `docs/clusters.md` about several servers, one of which is killed: writers, samplers and
+/// calls continue with the remaining ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_several_servers_continue_when_one_is_killed() {
     let mut servers: Vec<Served> =

@@ -93,7 +93,7 @@ fn a_worker_started_on_another_host_replaces_a_disconnected_one() {
     assert!(pause < PATIENCE / 4, "{pause:?}");
 }
 
-/// A writer on the far host, which writes numbers from 0 on until it is stopped.
+/// A writer on the far host, which writes numbers, starting from 0, until it is stopped.
 struct Writer {
     /// Numbers below this are confirmed.
     confirmed: Arc<AtomicI64>,
@@ -149,7 +149,8 @@ impl Writer {
     }
 }
 
-/// "What was confirmed": each item is in the table exactly once, in order, however often the network was interrupted.
+/// "What was confirmed": each item is in the table exactly once, in order, regardless of how often the network was
+/// interrupted.
 #[test]
 fn a_network_outage_neither_loses_nor_duplicates_items() {
     let Some(hosts) = TwoHosts::connected() else { return };

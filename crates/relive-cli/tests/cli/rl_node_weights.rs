@@ -127,7 +127,7 @@ fn served(engine: &Engine) -> SocketAddr {
     address
 }
 
-/// A node of the run at `join`, on a separate thread, which other nodes reach at `address`.
+/// Starts a node of the run at `join` on a separate thread; other nodes reach the node at `address`.
 fn started(join: &str, engine: &Engine, address: SocketAddr, stop: &Stop) -> JoinHandle<()> {
     let (join, engine, stop) = (join.to_owned(), engine.clone(), stop.clone());
     spawn(move || {

@@ -25,7 +25,7 @@ fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
     command(&[&join[..], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The run's nodes, once they are as expected.
+/// Returns the run's nodes, once they are as expected.
 pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     loop {
         let (code, stdout, stderr) = outcome(&["job", "top", address, "--once", "--json"]);

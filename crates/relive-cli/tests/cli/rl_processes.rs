@@ -25,7 +25,7 @@ pub(crate) fn ended(child: Child) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Trains with these options; returns the figures and the trained policy.
+/// Trains with the given options; returns the figures and the trained policy.
 fn trained(agent: &str, more: &[&str]) -> (Value, Vec<u8>) {
     let folder = folder();
     let [figures, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
@@ -229,7 +229,7 @@ fn the_graph_of_a_plan_is_printed() {
     }
 }
 
-/// The processes whose parent is a child of this one.
+/// Returns the processes that the child process has started.
 pub(crate) fn children(parent: &Child) -> Vec<u32> {
     let tasks = format!("/proc/{0}/task", parent.id());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();

@@ -66,7 +66,7 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Processor time that the process has used, in the system's ticks of a hundredth of a second.
+    /// Returns the processor time that the process has used, in the system's ticks of a hundredth of a second.
     pub(crate) fn ticks(&self) -> u64 {
         ticks(self.child.id())
     }
@@ -94,7 +94,7 @@ impl Drop for Running {
     }
 }
 
-/// Processor time that a process has used.
+/// Returns the processor time that a process has used.
 pub(crate) fn ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after_name = stat.rsplit(") ").next().unwrap_or_default();

@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Exit code and stderr of a command that presents a token.
+/// Returns the exit code and stderr of a command that presents a token.
 fn with_token(token: &str, args: &[&str]) -> (Option<i32>, String) {
     let output = command(args).env("RELIVE_TOKEN", token).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())

@@ -16,7 +16,7 @@ const TOML: &str = "max_bytes = '2MB'\n[[table]]\nname = 'replay'\nmax_size = 10
 
 const VALUES: u32 = 25_000;
 
-/// Incompressible numbers, of which the first is the seed.
+/// Returns incompressible numbers, the first of which is the seed.
 fn step(seed: u32) -> Nest<Tensor> {
     let mut state = u64::from(seed) + 1;
     let mut next = || {

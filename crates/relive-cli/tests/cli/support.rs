@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Returns the program with these arguments, and without settings from the environment.
+/// Returns the program with the given arguments, and without settings from the environment.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
     command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }
 
-/// Exit code, stdout and stderr of a run.
+/// Returns the exit code, stdout and stderr of a run.
 pub(crate) fn outcome(args: &[&str]) -> (Option<i32>, String, String) {
     let output = run(args);
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -276,7 +276,7 @@ impl Client {
         self.runtime.block_on(self.inner.items(table, from, limit))
     }
 
-    /// Returns the items with these keys, with their data and without sampling; `None` for a key that the table does
+    /// Returns the items with these keys and their data, without sampling. Returns `None` for a key that the table does
     /// not have.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The blocking client: every call blocks the calling thread, at most for the duration of its timeout.
+//! The blocking client: every call blocks the calling thread, for at most the duration of its timeout.
 //!
 //! A client has its own runtime, which its clones, writers and samplers share. Do not call these methods from tasks on
 //! another runtime.

@@ -7,10 +7,10 @@ use tokio::runtime::Runtime;
 
 use crate::{Result, Sample, SampleBatch};
 
-/// Reads batches of samples from one table; an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
+/// Reads batches of samples from one table, as an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
 #[derive(Debug)]
 pub struct BatchSampler {
-    // Dropped before the runtime, because it ends tasks of the runtime.
+    // Dropped before the runtime, because dropping it ends tasks on the runtime.
     inner: crate::BatchSampler,
     runtime: Arc<Runtime>,
 }
@@ -20,7 +20,7 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
-    /// Returns the next batch, with a timeout for this call; `None` waits indefinitely.
+    /// Returns the next batch, with a timeout for this call. With `None`, waits indefinitely.
     ///
     /// # Errors
     /// Same as [`crate::BatchSampler::next`].
@@ -37,10 +37,10 @@ impl Iterator for BatchSampler {
     }
 }
 
-/// Reads samples from one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
+/// Reads samples from one table, as an iterator that ends after `max_samples`. See [`crate::Sampler`].
 #[derive(Debug)]
 pub struct Sampler {
-    // Dropped before the runtime, because it ends tasks of the runtime.
+    // Dropped before the runtime, because dropping it ends tasks on the runtime.
     inner: crate::Sampler,
     runtime: Arc<Runtime>,
 }
@@ -50,7 +50,7 @@ impl Sampler {
         Sampler { inner, runtime }
     }
 
-    /// Returns the next sample, waiting at most `timeout` for any reason; `None` after `max_samples`.
+    /// Returns the next sample after waiting at most `timeout` for any reason, or `None` after `max_samples`.
     ///
     /// # Errors
     /// Same as [`crate::Sampler::next`].
@@ -58,7 +58,7 @@ impl Sampler {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }
 
-    /// Returns the next `num_samples` samples; fewer if the end or an error is reached first.
+    /// Returns the next `num_samples` samples, or fewer if the end or an error is reached first.
     ///
     /// # Errors
     /// Same as [`crate::Sampler::next_batch`].

@@ -11,7 +11,7 @@ use crate::{History, Result, TrajectoryColumns, Windows};
 /// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
 pub struct TrajectoryWriter {
-    // Dropped before the runtime, because it ends a task of the runtime.
+    // Dropped before the runtime, because dropping it ends a task on the runtime.
     inner: crate::TrajectoryWriter,
     runtime: Arc<Runtime>,
 }
@@ -45,7 +45,7 @@ impl TrajectoryWriter {
         self.inner.append_sequence(steps)
     }
 
-    /// Returns the steps that items can refer to.
+    /// Returns the steps to which items can refer.
     pub fn history(&self) -> History<'_> {
         self.inner.history()
     }
@@ -165,7 +165,7 @@ impl TrajectoryWriter {
 /// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    // Dropped before the runtime, because it ends a task of the runtime.
+    // Dropped before the runtime, because dropping it ends a task on the runtime.
     inner: crate::StructuredWriter,
     runtime: Arc<Runtime>,
 }

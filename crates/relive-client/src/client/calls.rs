@@ -18,7 +18,7 @@ impl Client {
     /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
     ///
     /// # Errors
-    /// `Unimplemented` from a dm-reverb server, `Timeout` if no server answers within the client's timeout.
+    /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within the client's timeout.
     pub async fn status(&self) -> Result<ServerStatus> {
         match self.backend.target() {
             Target::Server(server) => server.status(self.timeout()).await,
@@ -27,8 +27,8 @@ impl Client {
         }
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting, to explain why a call takes long.
-    /// For tables in the same process, the result is immediate.
+    /// Returns the conditions for which samples and inserts of `table` are waiting, which explains why a call takes
+    /// long. For tables in the same process, the result is immediate.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
@@ -78,8 +78,8 @@ impl Client {
 
     /// Removes all items of `table` and sets its counters to 0.
     ///
-    /// The client sends this request once and does not retry it: a server that has restarted may have loaded items that
-    /// must not be removed.
+    /// The client sends this request once and does not retry it, because a server that has restarted may have loaded
+    /// items that must not be removed.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unavailable` if the connection ends before the response arrives (the table may

@@ -59,8 +59,8 @@ use relive_reader::IdleStreams;
 ///
 /// # Errors
 ///
-/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind) and a message with the condition
-/// that the call was waiting for. Most calls share these kinds:
+/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind), and a message that contains the
+/// condition for which the call was waiting. Most calls share these kinds:
 ///
 /// | Kind | Meaning |
 /// |---|---|
@@ -79,9 +79,9 @@ pub struct Client {
 impl Client {
     /// Creates a client for the server at `address`: a `SocketAddr`, `host:port` or `http://host:port`.
     ///
-    /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) needs none.
+    /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) does not need one.
     ///
-    /// Two forms of `address` create a client of [many servers](Self::connect_many): a comma-separated list,
+    /// Two forms of `address` create a client for [many servers](Self::connect_many): a comma-separated list,
     /// `host1:port,host2:port`, and a name with one server at each of its addresses, `dns:///name:port`.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Client {
         self.backend.timeout()
     }
 
-    /// Returns how this client reaches its tables; `Tcp` before the first batch or [`negotiate`](Self::negotiate).
+    /// Returns how this client reaches its tables, or `Tcp` before the first batch or [`negotiate`](Self::negotiate).
     pub fn transport(&self) -> Transport {
         self.backend.transport()
     }
@@ -211,7 +211,7 @@ impl Client {
     /// Returns how this client reaches its tables. The first call queries the server.
     ///
     /// # Errors
-    /// The server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
+    /// If the server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
     pub async fn negotiate(&self) -> Result<Transport> {
         match self.backend.target() {
             Target::Server(server) => server.dialer().await.map(|_| server.transport()),
@@ -220,19 +220,20 @@ impl Client {
         }
     }
 
-    /// Returns the address: a URI; `in-process` for tables in this process; for many servers, the addresses as given.
+    /// Returns the address: a URI for one server, `in-process` for tables in this process, or the addresses as given
+    /// for many servers.
     pub fn address(&self) -> &str {
         self.backend.address()
     }
 
-    /// Returns the current state of each of the client's servers. Empty for a client that uses one server, which is not
-    /// monitored.
+    /// Returns the current state of each of the client's servers. The list is empty for a client that uses one server,
+    /// which is not monitored.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// Returns the last 256 times that a server was left out, rejoined, or disappeared from the addresses of its name;
-    /// oldest first.
+    /// Returns the last 256 occasions on which a server was left out, rejoined, or disappeared from the addresses of
+    /// its name; oldest first.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }

@@ -43,7 +43,7 @@ impl Client {
     /// Creates a reader for samples of `table`, which begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range.
+    /// `InvalidArgument` for options that are out of range.
     pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
         Sampler::new(&self.backend, table, &options)
     }
@@ -51,8 +51,8 @@ impl Client {
     /// Creates a reader for batches of `table`. Each column of a batch can be decoded into one array.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table in this process. A remote server
-    /// reports an unknown table when the first batch is requested.
+    /// `InvalidArgument` for options that are out of range; `NotFound` for an unknown table in this process. A remote
+    /// server reports an unknown table when the first batch is requested.
     pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         BatchSampler::new(&self.backend, table, &options)
     }
@@ -104,8 +104,8 @@ impl Client {
         SampleCall::new(&self.backend, &self.idle, table, num_samples, timeout)
     }
 
-    /// Returns up to `limit` items of `table` in the order of their insertion, beginning at `from`: 0, or the position
-    /// that the previous page returned.
+    /// Returns up to `limit` items of `table` in insertion order, beginning at `from`, which is 0 or the position that
+    /// the previous page returned.
     ///
     /// Each page makes the server scan the whole table, so a few large pages are better than many small ones. A page
     /// contains at most 100,000 items. Items that are inserted or removed in the meantime may or may not appear.
@@ -116,8 +116,8 @@ impl Client {
         relive_reader::items(&self.backend, table, from, limit).await
     }
 
-    /// Returns the items with these keys, with their data; `None` for a key that the table does not have. This does not
-    /// count as sampling: the probability of these items is 0.
+    /// Returns the items with these keys and their data, with `None` for a key that the table does not have. This does
+    /// not count as sampling: the probability of these items is 0.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Unavailable` if the server

@@ -10,7 +10,7 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes the rules of `table` while it is in use: all of them or none. Returns the rules that changed.
+    /// Changes the rules of `table` while it is in use, either all of them or none. Returns the rules that changed.
     ///
     /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value: a new ratio
     /// applies to later inserts only.
@@ -34,7 +34,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for rules out of range and for an empty change;
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range or an empty change;
     /// `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
     pub async fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
         if change.is_empty() {
@@ -70,8 +70,8 @@ impl Client {
     /// configuration also contains it.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range and for a name that is already in use; `Unimplemented` from a dm-reverb
-    /// server; `Timeout` after the client's timeout.
+    /// `InvalidArgument` for rules that are out of range or a name that is already in use; `Unimplemented` from a
+    /// dm-reverb server; `Timeout` after the client's timeout.
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         match self.backend.target() {
@@ -81,8 +81,8 @@ impl Client {
         }
     }
 
-    /// Drops `table` with all its items. Calls that wait for it fail with `NotFound`. The last table of a server cannot
-    /// be dropped.
+    /// Drops `table` with all its items. Calls that are waiting for it fail with `NotFound`. The last table of a server
+    /// cannot be dropped.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for the only table; `Unimplemented` from a dm-reverb server;
@@ -119,7 +119,7 @@ impl Client {
     /// ([`Sample::columns`](crate::Sample::columns)) under their names. Returns `None` if no writer has named the
     /// columns, or if the server is dm-reverb.
     ///
-    /// Items that were written with a different structure than the first item may have different columns.
+    /// Items that were written with a structure that differs from that of the first item may have different columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};

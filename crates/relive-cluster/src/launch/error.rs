@@ -12,7 +12,7 @@ pub enum LaunchError {
     Job {
         /// The part of the job.
         what: String,
-        /// Its value.
+        /// The value of the part.
         actual: String,
         /// The accepted values.
         expected: &'static str,

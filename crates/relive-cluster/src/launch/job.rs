@@ -85,7 +85,7 @@ impl Task {
         Task { name: name.into(), count: 1, command, resources: Resources::default() }
     }
 
-    /// Returns the same task with this many processes.
+    /// Returns the same task with the given number of processes.
     #[must_use]
     pub fn times(self, count: u32) -> Task {
         Task { count, ..self }
@@ -130,7 +130,7 @@ impl Job {
         }
     }
 
-    /// Returns the task with this name.
+    /// Returns the task with the given name.
     pub(super) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
     }

@@ -72,7 +72,7 @@ impl Supervisor {
         }
         drop(state);
         if let Some(thread) = self.thread.take() {
-            // The panic was already printed, and the closed input has ended the process.
+            // The panic has already been printed, and the closed input has ended the process.
             let _ = thread.join();
         }
     }
@@ -173,7 +173,7 @@ impl SupervisorThread {
     }
 
     fn report(&self, what: EventKind) {
-        // There is no receiver if the job was dropped.
+        // There is no receiver if the job has been dropped.
         let _ = self.events.send(Event { member: self.member.clone(), what });
     }
 }

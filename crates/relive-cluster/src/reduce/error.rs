@@ -13,7 +13,7 @@ pub enum RingError {
     Setting {
         /// The name of the option.
         name: &'static str,
-        /// Its value.
+        /// The value of the option.
         got: String,
         /// The accepted values.
         expected: String,
@@ -21,7 +21,7 @@ pub enum RingError {
     /// The meeting cannot be opened or reached, or not all members have arrived.
     #[error("the meeting at {address}: {reason}")]
     Meeting {
-        /// Its address.
+        /// The address of the meeting.
         address: String,
         /// The reason.
         reason: String,
@@ -29,7 +29,7 @@ pub enum RingError {
     /// The meeting rejects this member.
     #[error("the meeting at {address} refused this member: {reason}")]
     Refused {
-        /// Its address.
+        /// The address of the meeting.
         address: String,
         /// The reason.
         reason: String,
@@ -37,9 +37,9 @@ pub enum RingError {
     /// A member has died, has failed, or no longer answers.
     #[error("lost member {rank} ({address}): {reason}")]
     Lost {
-        /// Its rank.
+        /// The rank of the member.
         rank: u32,
-        /// Its address.
+        /// The address of the member.
         address: String,
         /// How the loss was detected, or the member's own reason.
         reason: String,
@@ -47,7 +47,7 @@ pub enum RingError {
     /// A member has left the ring normally.
     #[error("member {rank} has left the ring, which ends it for all members")]
     Left {
-        /// Its rank.
+        /// The rank of the member.
         rank: u32,
     },
     /// Some live members do not join a call.
@@ -56,7 +56,7 @@ pub enum RingError {
          than the timeout allows, or it hangs; raise the timeout if it is only slow"
     )]
     Late {
-        /// The number of the call, from 1.
+        /// The number of the call, counted from 1.
         call: u64,
         /// How long the call has waited.
         seconds: u64,

@@ -21,7 +21,7 @@ const MAGIC: &str = "relive ring 1";
 pub(super) struct MemberAddress {
     /// The address to which the preceding member should connect.
     pub(super) address: String,
-    /// Its process id.
+    /// The process id of the member.
     pub(super) process: u64,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn refused(reason: &str) -> Writer {
     Writer::default().number(1).text(reason)
 }
 
-/// Returns the addresses of this many members, or the reason for a rejection.
+/// Returns the addresses of the given number of members, or the reason for a rejection.
 pub(super) fn answer(mut from: Reader, ranks: u32) -> io::Result<Result<Vec<MemberAddress>, String>> {
     match from.number()? {
         0 => (0..ranks)

@@ -25,7 +25,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a call blocks in the system before it checks whether all members are alive.
 pub(super) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long a call waits before it logs the members for which it waits.
+/// How long a call waits before it logs the members for which it is waiting.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 
 /// The number of heartbeats that a member sends within the allowed silence.

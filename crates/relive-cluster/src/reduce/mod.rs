@@ -1,8 +1,8 @@
 //! Collective operations of several processes, such as sums and means of their arrays, in a ring.
 //!
-//! Each process is a *member* with a *rank*, from 0 on. Member 0 opens a [`Meeting`], the other members
-//! [join](Ring::join) it, and all of them get a [`Ring`]. All members must make the same calls on the ring, in the
-//! same order.
+//! Each process is a *member* with a *rank*, counted from 0. Member 0 opens a [`Meeting`], the other members
+//! [join](Ring::join) it, and all of them get a [`Ring`]. All members must make the same calls on the ring, in the same
+//! order.
 //!
 //! ```
 //! use relive_cluster::reduce::{Meeting, Reduction, Ring, RingOptions};

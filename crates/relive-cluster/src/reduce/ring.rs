@@ -25,7 +25,7 @@ pub struct Ring {
     connected: Option<Connected>,
 }
 
-/// A function that is called while a call on the ring waits.
+/// A function that is called while a call on the ring is waiting.
 struct Check(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
 
 impl fmt::Debug for Check {
@@ -66,15 +66,15 @@ impl Ring {
         }
     }
 
-    /// Calls `check` about twenty times a second while a call waits. Its error, such as an interrupt by the
-    /// user, cancels the call.
+    /// Calls `check` about twenty times a second while a call is waiting. Its error, such as an interrupt by the user,
+    /// cancels the call.
     #[must_use]
     pub fn checked_by(mut self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Ring {
         self.check = Some(Check(Box::new(check)));
         self
     }
 
-    /// Returns the rank of this member, from 0.
+    /// Returns the rank of this member, counted from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
@@ -86,7 +86,7 @@ impl Ring {
         self.ranks
     }
 
-    /// Replaces the array of each member by the sum or the mean over all members. All members get the same bits.
+    /// Replaces the array of each member with the sum or the mean over all members. All members get the same bits.
     ///
     /// # Errors
     /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes a different length;
@@ -114,7 +114,7 @@ impl Ring {
         Ok((0..self.ranks as usize).map(|rank| all[rank * count..(rank + 1) * count].to_vec()).collect())
     }
 
-    /// Replaces the bytes of all members by the bytes of member 0; lengths may differ.
+    /// Replaces the bytes of all members with the bytes of member 0; lengths may differ.
     ///
     /// # Errors
     /// The errors of [`all_reduce`](Self::all_reduce), except for lengths.

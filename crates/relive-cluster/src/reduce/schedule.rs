@@ -35,7 +35,7 @@ pub(super) struct Schedule {
     pub(super) own: usize,
 }
 
-/// Part `index` of `count` nearly equal parts of `len` numbers.
+/// Returns part `index` when `len` numbers are divided into `count` nearly equal parts.
 fn part(index: u32, count: u32, len: usize) -> Range<usize> {
     let bound = |index: u32| (len as u128 * u128::from(index) / u128::from(count.max(1))) as usize;
     bound(index)..bound(index + 1)

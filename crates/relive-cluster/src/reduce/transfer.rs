@@ -203,7 +203,7 @@ impl<'a> Transfer<'a> {
         match scale {
             None => own.iter_mut().zip(received).for_each(|(own, received)| *own += received),
             Some(scale) => {
-                own.iter_mut().zip(received).for_each(|(own, received)| *own = (*own + received) * scale)
+                own.iter_mut().zip(received).for_each(|(own, received)| *own = (*own + received) * scale);
             }
         }
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(scratch);

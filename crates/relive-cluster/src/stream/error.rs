@@ -59,7 +59,7 @@ pub enum StreamError {
     TooLarge {
         /// The shard.
         shard: u32,
-        /// Its size.
+        /// The size of the item in bytes.
         bytes: usize,
         /// The maximum size.
         most: usize,

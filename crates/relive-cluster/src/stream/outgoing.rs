@@ -120,7 +120,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Records that the writer was dropped.
+    /// Records that the writer has been dropped.
     pub(super) fn leave(&self) {
         self.lock().is_left = true;
         self.pushed.notify_one();

@@ -22,7 +22,7 @@ pub struct ShardStatus {
     pub is_connected: bool,
     /// How many times a writer has connected.
     pub connections: u64,
-    /// The number of items that wait to be taken.
+    /// The number of items that are waiting to be taken.
     pub waiting: usize,
     /// The number of items taken in all epochs.
     pub taken: u64,

@@ -42,7 +42,7 @@ pub struct Receiving {
     items_announced: u64,
     cost_announced: u64,
     question: u32,
-    /// The answer that the shard waits for, if any.
+    /// The answer that the shard is waiting for, if any.
     owes: Option<ToShard>,
     is_asked: bool,
     has_ended: bool,
@@ -153,7 +153,7 @@ impl Receiving {
                 self.owes = Some(self.credit());
             }
         }
-        // If the shard was restarted since then, this `End` is not the end.
+        // If the shard has been restarted since then, this `End` is not the end.
         if item == Item::End && !self.has_ended { self.take() } else { Some(item) }
     }
 
@@ -168,7 +168,7 @@ impl Receiving {
         }
     }
 
-    /// Notes a connection for an epoch. Its writer may not have received the position of the last taken item.
+    /// Records a connection for an epoch. Its writer may not have received the position of the last taken item.
     pub fn connected(&mut self, epoch: u64) {
         if epoch == self.epoch && epoch > 0 {
             self.owes = Some(self.credit());
@@ -197,19 +197,19 @@ impl Receiving {
         Some(self.credit())
     }
 
-    /// How many times the shard was started; 0 before it has connected.
+    /// Returns how many times the shard was started; 0 before it has connected.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Returns the number of items that wait to be taken.
+    /// Returns the number of items that are waiting to be taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Returns whether the shard has ended and all its items were taken.
+    /// Returns whether the shard has ended and all its items have been taken.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended

@@ -119,7 +119,7 @@ impl Sending {
         now.saturating_sub(self.last_heard)
     }
 
-    /// Notes a new connection, over which nothing has been received: the reader's position is requested.
+    /// Records a new connection, over which nothing has been received: the reader's position is requested.
     pub fn connected(&mut self, now: Duration) {
         self.last_heard = now;
         self.next_question();

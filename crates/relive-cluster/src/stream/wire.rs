@@ -77,7 +77,7 @@ impl Join {
     }
 
     /// # Errors
-    /// A description: the peer is not a writer with this version.
+    /// A description of the defect: the peer is not a writer with this version.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Join, String> {
         if bytes.try_get_u8() != Ok(0) || bytes.len() < 4 || bytes.split_to(4) != MAGIC[..] {
             return Err("it does not speak the protocol of streams".to_owned());
@@ -108,7 +108,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// A description: the message has another kind.
+    /// A description of the defect: the message has another kind.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Answer, String> {
         match bytes.try_get_u8() {
             Ok(16) => Ok(Answer::Accepted),

@@ -100,7 +100,7 @@ impl Drop for ShardWriter {
     fn drop(&mut self) {
         self.shared.leave();
         if let Some(thread) = self.thread.take() {
-            // The panic was already printed.
+            // The panic has already been printed.
             let _ = thread.join();
         }
     }

@@ -21,14 +21,14 @@ pub struct ChunkTotals {
     pub spilled_bytes: u64,
 }
 
-/// The bound on chunks in memory, and the writers that wait for memory.
+/// The bound on chunks in memory, and the writers that are waiting for memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemoryStatus {
     /// The bound on the bytes of chunks in memory, if any.
     pub max_bytes: Option<u64>,
-    /// The number of bytes of memory of the server's process, if its system reports it.
+    /// The memory of the server's process in bytes, if its system reports it.
     pub process_bytes: Option<u64>,
-    /// Writers that wait for memory, the longest waiting first.
+    /// The writers that are waiting for memory, longest wait first.
     pub waiters: Vec<Waiter>,
     /// The number of further waiters.
     pub waiters_not_listed: u64,

@@ -12,7 +12,7 @@ use super::memory::{ChunkTotals, MemoryStatus};
 use super::waits::{Waiter, Waits};
 use crate::{Error, ErrorKind, Result};
 
-/// The contents of a Relive server, and the callers that wait.
+/// The contents of a Relive server, and the callers that are waiting.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     /// The version of the server.
@@ -23,7 +23,7 @@ pub struct ServerStatus {
     pub tables: Vec<TableStatus>,
     /// All live chunks. Each counts once.
     pub chunks: ChunkTotals,
-    /// The bound on the chunks' bytes in memory.
+    /// The bound on the bytes of chunks in memory.
     pub memory: MemoryStatus,
     /// The number of open insert streams.
     pub insert_streams: u64,
@@ -35,7 +35,7 @@ pub struct ServerStatus {
     pub codecs: CodecSet,
     /// The number of open connections.
     pub connections: u64,
-    /// The last changes to tables in use, oldest first.
+    /// The latest changes to tables in use, oldest first.
     pub changes: Vec<LoggedChange>,
 }
 
@@ -44,8 +44,8 @@ pub struct ServerStatus {
 pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Inserts
-    /// from before a change to the ratio count with the previous ratio.
+    /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Each insert
+    /// counts with the ratio that applied when it was made.
     pub limiter_cursor: f64,
     /// The number of items that left the table since the last reset.
     pub deletes: u64,
@@ -54,7 +54,7 @@ pub struct TableStatus {
     /// The number of bytes of the chunks to which the table's items refer. A chunk to which two items refer counts
     /// twice.
     pub referenced_bytes: u64,
-    /// The waiting callers, the longest waiting first.
+    /// The waiting callers, longest wait first.
     pub waiters: Vec<Waiter>,
     /// The number of further waiters.
     pub waiters_not_listed: u64,

@@ -1,11 +1,12 @@
-//! The callers that wait for a table, and the conditions for which they wait.
+//! The callers that are waiting for a table, and the conditions for which they are waiting.
 
 use std::time::Duration;
 
 use relive_engine::TableHandle;
 use relive_wire::v1;
 
-/// The conditions that currently block a sample and an insert, as text; `None` if the operation may proceed.
+/// The conditions that currently block a sample and an insert, as text. A condition is `None` if the operation may
+/// proceed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits {
     /// The condition that blocks a sample.
@@ -36,7 +37,7 @@ pub enum WaiterOperation {
     Other,
 }
 
-/// A caller that waits for a table's rate limiter or for memory.
+/// A caller that is waiting for a table's rate limiter or for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// Its operation.
@@ -47,7 +48,7 @@ pub struct Waiter {
     pub waiting: Duration,
     /// The missing condition, as text.
     pub reason: String,
-    /// How many inserts, samples or items are missing; 0 for a caller that waits behind others.
+    /// How many inserts, samples or items are missing, or 0 for a caller that is waiting behind others.
     pub missing: u64,
     /// The number of requested items.
     pub wanted: u64,

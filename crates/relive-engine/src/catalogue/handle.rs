@@ -1,4 +1,4 @@
-//! A handle of a table, shared by many tasks.
+//! A handle to a table, shared by many tasks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::table::{
     Accepted, Confirmations, ItemPage, Mutation, SampleRequest, SampleResult, Slot, TableCore, TableStatus,
 };
 
-/// A handle of a table, shared by many tasks; cheap to clone.
+/// A handle to a table, shared by many tasks; cheap to clone.
 #[derive(Clone)]
 pub struct TableHandle {
     cores: Cores,
@@ -34,7 +34,7 @@ impl TableHandle {
     /// Returns a table without items.
     ///
     /// # Errors
-    /// Rules out of range; extensions for a table in shards.
+    /// Rules that are out of range, or extensions for a table in shards.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -49,11 +49,11 @@ impl TableHandle {
         Ok(Self::of_one(TableCore::new(table, rng, memory)))
     }
 
-    /// Returns a table with the state of another, and the number of items that were evicted because the rules allow
+    /// Returns a table with the state of another one, and the number of items that were evicted because the rules allow
     /// fewer items.
     ///
     /// # Errors
-    /// The errors of [`empty`](Self::empty), or the state is impossible.
+    /// The errors of [`empty`](Self::empty), or an impossible state.
     pub(crate) fn restored(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -92,7 +92,7 @@ impl TableHandle {
         }
     }
 
-    /// Serves the requests that wait for changes in a core.
+    /// Serves the requests that are waiting for changes in a core.
     pub(crate) fn serve_waiters(&self) {
         match &self.cores {
             // A single core has served its own waiters.
@@ -144,7 +144,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the only core; `None` for a table in shards.
+    /// Returns the only core, or `None` for a table in shards.
     pub(crate) fn only(&self) -> Option<&TableCore> {
         match &self.cores {
             Cores::One(core) => Some(core),
@@ -190,7 +190,7 @@ impl TableHandle {
 
     /// Inserts `items` in order.
     ///
-    /// Adds the keys of the items that the table now holds to `confirmed`. The other items wait in the queue; their
+    /// Adds to `confirmed` the keys of the items that the table now holds. The other items wait in the queue; their
     /// outcomes are reported to `confirmations`, even after the caller stops listening.
     ///
     /// # Errors
@@ -241,9 +241,10 @@ impl TableHandle {
     }
 
     /// Proposes `structure` as the structure of this table's items; its leaves, in flattening order, are the columns.
-    /// The table keeps the first proposal for its lifetime, even after [`reset`](Self::reset). A different proposal
-    /// with the same number of columns invalidates the structure: items would be returned under wrong names. A table
-    /// with a signature keeps the signature's structure. Returns whether `structure` is the valid one.
+    /// The table keeps the first proposal for its lifetime, even after [`reset`](Self::reset). A later proposal that
+    /// differs from it but has the same number of columns invalidates the structure, because items would be returned
+    /// under wrong names. A table with a signature keeps the signature's structure. Returns whether `structure` is the
+    /// valid one.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -266,9 +267,9 @@ impl TableHandle {
         self.front().shared.columns.propose(self.name(), structure)
     }
 
-    /// Returns the structure of this table's items, for a writer that follows the answer: the structure of the
-    /// signature, or the first one proposed. The first one is `structure` if there was no earlier proposal. Of two
-    /// concurrent proposals, one is the first.
+    /// Returns the structure of this table's items, for a writer that adopts it: the structure of the signature, or
+    /// else the first one proposed. If there was no earlier proposal, `structure` becomes the first one. Of two
+    /// concurrent proposals, only one is the first.
     ///
     /// # Errors
     /// Same as [`name_columns`](Self::name_columns).
@@ -320,7 +321,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the condition that blocks an insert now; `None` if the rate limiter allows one.
+    /// Returns the condition that blocks an insert now, or `None` if the rate limiter allows one.
     #[must_use]
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -329,7 +330,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the condition that blocks a sample now; `None` if the rate limiter allows one.
+    /// Returns the condition that blocks a sample now, or `None` if the rate limiter allows one.
     #[must_use]
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
@@ -338,7 +339,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the bytes of the table's chunks that are in memory.
+    /// Returns the number of bytes of the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         match &self.cores {
             Cores::One(core) => core.resident_bytes(),
@@ -355,8 +356,8 @@ impl TableHandle {
         }
     }
 
-    /// Returns up to `limit` items in insertion order, starting at `from`: 0, or the position that the previous page
-    /// returned.
+    /// Returns up to `limit` items in insertion order, starting at `from`, which is 0 or the position that the previous
+    /// page returned.
     ///
     /// Each page scans the whole table in parts and releases the lock in between, so items that are inserted or removed
     /// in the meantime may or may not be listed. A few large pages cost less than many small ones.
@@ -368,11 +369,11 @@ impl TableHandle {
         }
     }
 
-    /// Returns the items with these keys; `None` for each key without an item. Each looks like a sample with a
-    /// probability of 0.
+    /// Returns the items with these keys, and `None` for each key without an item. The items are returned as samples
+    /// with a probability of 0.
     ///
     /// # Errors
-    /// Data of an item is on disk and cannot be read.
+    /// An item's data is on disk and cannot be read.
     pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
         let mut found = match &self.cores {
             Cores::One(core) => core.look_up(keys),
@@ -389,7 +390,7 @@ impl TableHandle {
     }
 }
 
-/// Extensions see the table that they extend; a shard is only a part of it.
+/// Extensions need access to the whole table; a shard is only a part of it.
 fn check_extensions(config: &TableConfig, extensions: &[Box<dyn Extension>]) -> Result<(), ConfigError> {
     match extensions.len() {
         0 => Ok(()),
@@ -416,7 +417,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of referenced bytes that the table reports if one thread's delete is counted before another
+    /// Returns the number of referenced bytes that the table reports when one thread's delete is counted before another
     /// thread's insert.
     fn referenced_bytes_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
         let who: Arc<str> = "test".into();

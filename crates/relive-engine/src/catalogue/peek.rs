@@ -7,14 +7,14 @@ use crate::limits::SLOTS_PER_PEEK_STEP;
 use crate::sync::wall_clock;
 use crate::table::TableCore;
 
-/// The facts that [`TableHandle::peek`] returns about an item.
+/// The data about an item that [`TableHandle::peek`] returns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeekedItem {
     /// Its priority.
     pub priority: f64,
-    /// When it was inserted, by the clock of this machine.
+    /// When the item was inserted, by this machine's clock.
     pub inserted_at: Timestamp,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
 }
 
@@ -46,7 +46,7 @@ impl TableCore {
         let wanted = most.div_ceil(SLOTS_PER_PEEK_STEP).min(steps);
         let mut found = Vec::with_capacity(most.min(slots));
         for number in 0..wanted {
-            // The steps are evenly spread, and different in each call.
+            // The steps are evenly spread, and differ from call to call.
             let step = (number * steps / wanted + start) % steps;
             let from = step * SLOTS_PER_PEEK_STEP;
             self.read(|state| {

@@ -9,7 +9,7 @@ use crate::limits::MAX_COPIED_BYTES;
 use crate::table::{Change, CopiedSamples};
 
 impl TableHandle {
-    /// Returns the layouts of the columns that [`sample_rows`](Self::sample_rows) may copy; `None` if it cannot copy
+    /// Returns the layouts of the columns that [`sample_rows`](Self::sample_rows) may copy, or `None` if it cannot copy
     /// items of this table.
     #[must_use]
     pub fn row_columns(&self) -> Option<Arc<[ColumnLayout]>> {
@@ -17,12 +17,12 @@ impl TableHandle {
     }
 
     /// Samples `count` items with these columns and copies each column to its destination, sample by sample. It does so
-    /// only if it can finish at once: no request waits, the rate limiter allows all samples, and all of them are known
-    /// to have those columns.
+    /// only if it can finish at once: no request is waiting, the rate limiter allows all samples, and all sampled items
+    /// are known to have those columns.
     ///
     /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Nothing is copied from
-    /// tables in shards, tables with a disk tier or extensions, and tables whose items are removed by sampling. One
-    /// call copies at most [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
+    /// a table that is in shards, has a disk tier or extensions, or removes items when they are sampled. One call
+    /// copies at most [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
     pub fn sample_rows(
         &self,
         columns: &Arc<[ColumnLayout]>,

@@ -61,7 +61,7 @@ impl SampleFuture {
         Self { table, progress: Progress::Unsent(request) }
     }
 
-    /// Withdraws the request, as dropping it does, but returns the samples that were already taken, so that none is
+    /// Withdraws the request, as dropping it does, but returns the samples that were already taken, so that none are
     /// lost.
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
@@ -80,7 +80,7 @@ impl SampleFuture {
 }
 
 impl SampleFuture {
-    /// Returns samples whose data is in memory, after reading from disk the data that is not.
+    /// Returns the samples after reading any of their data that is on disk into memory.
     fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let Some(tier) = self.table.disk_tier() else { return Poll::Ready(result) };
         match tier.fetch(self.table.name(), result?) {

@@ -11,10 +11,10 @@ use crate::error::{BuildError, EngineError, shortened};
 use crate::limits::MAX_TABLES;
 use crate::table::{Peers, TableCore};
 
-/// The number of names that an error lists; its text is sent in a header.
+/// The maximum number of names that an error lists. The number is small because the text is sent in a header.
 const MAX_TABLE_NAMES_IN_ERROR: usize = 20;
 
-/// Tables by name, and in the order of their addition. No table is locked while the catalogue is locked.
+/// The tables, by name and in the order in which they were added. No table is locked while the catalogue is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     listed: RwLock<Listed>,
@@ -64,12 +64,12 @@ impl Catalogue {
         Arc::clone(&self.listed.read().order)
     }
 
-    /// Returns the number of changes of this list.
+    /// Returns how often this list has changed.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Closes the list: no more tables can be added. Returns the existing ones.
+    /// Closes the list, so that no more tables can be added. Returns the existing ones.
     pub(crate) fn close(&self) -> Arc<[TableHandle]> {
         let mut listed = self.listed.write();
         listed.is_closed = true;

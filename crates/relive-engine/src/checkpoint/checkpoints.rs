@@ -24,7 +24,7 @@ pub(crate) struct CheckpointSettings {
     pub(crate) at_close: bool,
 }
 
-/// The checkpointer of an engine, and the callers that wait for it.
+/// An engine's checkpointer, and the callers that are waiting for it.
 pub(crate) struct Checkpoints {
     pub(crate) save: Box<Save>,
     pub(crate) turns: Mutex<Turns>,

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::pending::PendingCheckpoint;
 
-/// The schedule of checkpoints, for the thread that waits for it. Dropping the schedule ends the thread.
+/// The schedule of checkpoints, shared with the thread that waits for them. Dropping the schedule ends the thread.
 #[derive(Debug)]
 pub(crate) struct Clock {
     shared: Arc<Shared>,
@@ -50,7 +50,7 @@ impl Clock {
         self.shared.stopping.notify_all();
     }
 
-    /// Time until the next scheduled checkpoint.
+    /// The time until the next scheduled checkpoint.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Duration> {
         let state = self.shared.state.lock();
         state.due.filter(|_| !state.stopped).map(|due| due.saturating_duration_since(now))
@@ -64,7 +64,7 @@ impl Drop for Clock {
 }
 
 impl Shared {
-    /// Waits until a checkpoint is due; false if no more are due.
+    /// Waits until a checkpoint is due. Returns false if no more are scheduled.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.stopped {
@@ -77,10 +77,10 @@ impl Shared {
         false
     }
 
-    /// Starts a checkpoint and schedules the next one; false if the engine is gone.
+    /// Starts a checkpoint and schedules the next one. Returns false if the engine is gone.
     fn begin_if_due(&self, begin: impl Fn() -> Option<Option<PendingCheckpoint>>) -> bool {
         let Some(pending) = begin() else { return false };
-        // The checkpoint's thread has logged any failure, and the status contains it.
+        // A failure needs no handling here: the checkpoint's thread has logged it, and the status contains it.
         let _told = pending.map(PendingCheckpoint::wait);
         let mut state = self.state.lock();
         state.due = state.due.and_then(|due| next_due(due, self.every, Instant::now()));

@@ -1,4 +1,4 @@
-//! A pending checkpoint, and the callers that wait for it.
+//! A pending checkpoint, and the callers that are waiting for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 /// The checkpoint is written by its own thread, whether or not a caller waits: dropping this value does not cancel it.
 ///
 /// # Errors
-/// The checkpointer's error, or a panic of the checkpointer.
+/// The checkpointer's error, or an error if the checkpointer panicked.
 #[derive(Debug)]
 #[must_use = "a checkpoint may fail, which is told here"]
 pub struct PendingCheckpoint {
@@ -79,7 +79,7 @@ impl PendingCheckpoint {
     /// Blocks the calling thread until the checkpoint is written.
     ///
     /// # Errors
-    /// The checkpointer's error, or a panic of the checkpointer.
+    /// The checkpointer's error, or an error if the checkpointer panicked.
     pub fn wait(mut self) -> Result<SavedCheckpoint, EngineError> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);

@@ -1,8 +1,8 @@
 //! Threads of low priority.
 
-/// The nice value that a checkpoint thread adds. If another thread competes for the processor, the checkpoint thread
-/// gets a tenth of the time; otherwise, it gets all of the time. On a busy machine, a much higher value would slow
-/// checkpoints down so much that the retained memory of items removed in the meantime would be the greater cost.
+/// The increment of a checkpoint thread's nice value. If another thread competes for the processor, the checkpoint
+/// thread gets a tenth of the time; otherwise, it gets all of the time. On a busy machine, a much higher value would
+/// slow checkpoints down so much that the retained memory of items removed in the meantime would be the greater cost.
 #[cfg(target_os = "linux")]
 const NICE_INCREMENT: i32 = 10;
 

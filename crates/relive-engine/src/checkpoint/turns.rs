@@ -1,4 +1,4 @@
-//! Which callers share which checkpoint: plain data, changed under one lock.
+//! Decides which callers share which checkpoint: plain data, changed under one lock.
 //!
 //! One checkpoint runs at a time. A request that arrives during a checkpoint joins the next one: the running one may
 //! already have captured the tables, without the caller's latest writes.
@@ -47,7 +47,7 @@ struct Next {
 }
 
 impl Turns {
-    /// Joins the next checkpoint. If none is running, begins it: the caller must then run the job.
+    /// Joins the next checkpoint. If none is running, begins it, and the caller must then run the returned job.
     pub(crate) fn join(
         &mut self,
         trigger: CheckpointTrigger,
@@ -69,8 +69,8 @@ impl Turns {
         }
     }
 
-    /// Ends the running checkpoint and begins the next one if a caller requested it: the caller must then also run that
-    /// job.
+    /// Ends the running checkpoint, and begins the next one if a caller requested it; the caller of this function must
+    /// then run that job, too.
     pub(crate) fn finish(
         &mut self,
         outcome: &CheckpointOutcome,
@@ -128,7 +128,7 @@ impl Turns {
         self.last.as_ref()
     }
 
-    /// Returns the number of written checkpoints and of failed ones.
+    /// Returns the numbers of written and of failed checkpoints.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.num_saved, self.num_failed)
     }

@@ -41,7 +41,7 @@ impl Engine {
 }
 
 impl EngineBuilder {
-    /// Writes checkpoints with `save`. The function returns what it wrote and reports its progress.
+    /// Writes checkpoints with `save`, which reports its progress and returns what it wrote.
     ///
     /// Each checkpoint has its own thread with low priority; one runs at a time. If `save` panics, that checkpoint
     /// fails; later ones may succeed.
@@ -57,7 +57,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Writes a checkpoint every `interval`, starting one interval after the engine was built, until the engine is
+    /// Writes a checkpoint every `interval`, starting one interval after the engine is built, until the engine is
     /// closed or dropped. If a checkpoint takes longer than the interval, the scheduled times that passed in the
     /// meantime are skipped. A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status);
     /// it does not prevent later checkpoints.
@@ -97,12 +97,12 @@ impl EngineBuilder {
         self
     }
 
-    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to reach it, those that were not
-    /// read recently move to `store`; sampling reads them from there. Writers wait only while the disk does not keep
-    /// up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count; neither do
-    /// chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to reach it, those that have not
+    /// been read recently move to `store`, and sampling reads them from there. Writers wait only while the disk cannot
+    /// keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count;
+    /// neither do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
-    /// An engine that is built from a snapshot can move only those of its chunks that are in a [ledger of movable
+    /// An engine built from a snapshot can move only the chunks that are in a [ledger of movable
     /// chunks](Ledger::of_movable_chunks).
     #[must_use]
     pub fn cold_store(mut self, store: Arc<dyn ColdStore>) -> Self {
@@ -110,7 +110,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Bounds the memory of all chunks, including chunks in transit from and to clients. Above the bound, writers wait
+    /// Bounds the memory of all chunks, including chunks in transit from or to clients. Above the bound, writers wait
     /// ([`MemoryGate`](crate::MemoryGate)). Each writer may exceed the bound by the size of one request.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
@@ -136,9 +136,9 @@ impl EngineBuilder {
     /// Builds the engine.
     ///
     /// # Errors
-    /// For tables: none or too many, a duplicate name, or a configuration out of range. For the engine: a bound of 0
-    /// bytes, a disk tier without a bound, or checkpoints without a checkpointer or at too short an interval. Also if
-    /// the system cannot start a thread.
+    /// For tables: there are none or too many, two have the same name, or a configuration is out of range. For the
+    /// engine: the bound is 0 bytes, a disk tier has no bound, or checkpoints are requested without a checkpointer or
+    /// at too short an interval. Also returned if the system cannot start a thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
@@ -195,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// Returns the random stream of a table: one from its own seed, or the next stream of the engine. A table with a seed
-/// also consumes a stream of the engine, so that it does not change the streams of the other tables.
+/// Returns the random stream of a table: one from the table's own seed, or the engine's next stream. A table with a
+/// seed also consumes one of the engine's streams, so that its seed does not change the streams of the other tables.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)
@@ -210,7 +210,7 @@ fn seed_from_system() -> Xoshiro256PlusPlus {
 fn started(inner: Inner) -> Result<Engine, BuildError> {
     let inner = Arc::new(inner);
     if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
-        // The schedule only holds a strong reference to the engine while it starts a checkpoint.
+        // The schedule holds a strong reference to the engine only while it starts a checkpoint.
         let weak = Arc::downgrade(&inner);
         let started = clock.start(move || weak.upgrade().map(|inner| begin_due(&Engine::of(inner))));
         started.map_err(|error| BuildError::no_thread("scheduled checkpoints", &error))?;

@@ -12,19 +12,19 @@ use crate::error::EngineError;
 use crate::sync::wall_clock;
 
 impl Engine {
-    /// Writes a snapshot of all tables and returns the checkpointer's result. It blocks until the checkpoint is
-    /// written, while the tables stay in use; see [`request_checkpoint`](Self::request_checkpoint).
+    /// Writes a snapshot of all tables and returns the checkpointer's result. Blocks until the checkpoint is written;
+    /// the tables stay in use in the meantime. See [`request_checkpoint`](Self::request_checkpoint).
     ///
     /// # Errors
-    /// `InvalidArgument` without a checkpointer; the checkpointer's error.
+    /// `InvalidArgument` without a checkpointer, or the checkpointer's error.
     pub fn checkpoint(&self) -> Result<SavedCheckpoint, EngineError> {
         self.request_checkpoint()?.wait()
     }
 
     /// Requests a checkpoint, which contains everything that is in the tables now, and possibly slightly later items.
     ///
-    /// One checkpoint is written at a time, on its own thread. All requests that arrive in the meantime share the next
-    /// one. This also works on a closed engine.
+    /// One checkpoint is written at a time, on its own thread. All requests that arrive while it is being written share
+    /// the next one. Requests also work on a closed engine.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -79,14 +79,14 @@ impl Engine {
 
     /// Permanently closes all tables and begins the last checkpoint if
     /// [`checkpoint_at_close`](crate::EngineBuilder::checkpoint_at_close) is set; the checkpoint contains every item
-    /// that was confirmed. `None` if the option is not set, and on a second call.
+    /// that was confirmed. Returns `None` if the option is not set, and on a second call.
     pub fn shut_down(&self) -> Option<PendingCheckpoint> {
         self.close();
         let wanted = self.checkpoints()?.at_close.swap(false, Ordering::Relaxed);
         wanted.then(|| self.begin_checkpoint(CheckpointTrigger::Close)).flatten()
     }
 
-    /// Joins the next checkpoint; `None` without a checkpointer.
+    /// Joins the next checkpoint. Returns `None` without a checkpointer.
     fn begin_checkpoint(&self, trigger: CheckpointTrigger) -> Option<PendingCheckpoint> {
         let checkpoints = self.checkpoints()?;
         let (run, job) = checkpoints.turns.lock().join(trigger, Instant::now(), wall_clock());

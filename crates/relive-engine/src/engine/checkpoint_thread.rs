@@ -11,7 +11,7 @@ use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
 use crate::error::EngineError;
 use crate::sync::{self, wall_clock};
 
-/// The error for a checkpointer that panicked.
+/// The error that a panic of the checkpointer causes.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpointer panicked: {message}")]
 struct Panicked {
@@ -42,7 +42,7 @@ fn run(engine: Engine, job: &Job) {
     if let Some(next) = finish(checkpoints, &outcome) {
         launch(&engine, next);
     }
-    // The waiting caller may drop the engine and open the same location again, so this thread must not keep its
+    // A waiting caller may drop the engine and open the same location again, so this thread must not keep the
     // checkpointer alive.
     drop(engine);
     job.run.finish(outcome);
@@ -70,7 +70,7 @@ fn finish(checkpoints: &Checkpoints, outcome: &CheckpointOutcome) -> Option<Job>
             Ok(SavedCheckpoint { location, written_bytes, .. }) => {
                 tracing::info!(%location, written_bytes, ?took, ?longest_pause, %trigger, "checkpoint written");
             }
-            // The failure is logged here, not by the waiting callers, because these may be gone.
+            // The failure is logged here rather than by the waiting callers, which may be gone.
             Err(error) => {
                 tracing::error!(%error, ?took, %trigger, "checkpoint failed; earlier ones remain valid");
             }

@@ -41,7 +41,7 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
     found
 }
 
-/// Returns the changes: the rule or the paused operation, with its old and its new value.
+/// Returns the changes: each rule or paused operation that changed, with its old and its new value.
 pub(crate) fn alterations(
     old: &TableConfig,
     was: Paused,

@@ -17,7 +17,7 @@ use crate::memory::{Memory, MemoryStatus, bytes, limit};
 const MAX_TABLES_IN_ERROR: usize = 3;
 
 impl Engine {
-    /// Returns the memory of all chunks, and the writers that wait for memory.
+    /// Returns the memory of all chunks, and the writers that are waiting for memory.
     #[must_use]
     pub fn memory(&self) -> MemoryStatus {
         MemoryStatus {
@@ -69,12 +69,12 @@ impl Engine {
 /// in memory. A writer checks the gate before it sends chunks, so the total may exceed the bound by the chunks that
 /// each writer sends at once.
 ///
-/// A writer states the size of the chunks that it has already sent and that no table holds yet. These chunks do not
+/// A writer passes the size of the chunks that it has already sent and that no table holds yet. These chunks do not
 /// block it, because only its own items could free them.
 ///
-/// A waiter checks again when a change to a table has freed chunks, and every few milliseconds, because readers also
-/// free chunks. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without a bound, and once
-/// the engine is closed, the gate is always open. Dropping the gate ends the wait.
+/// A waiting writer checks again when a change to a table has freed chunks, and also every few milliseconds, because
+/// readers free chunks, too. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without a
+/// bound, and once the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -118,8 +118,8 @@ impl MemoryGate {
     /// `own_bytes` only if the gate would be closed without this allowance.
     ///
     /// # Errors
-    /// `Exhausted` after the longest wait; the error lists the tables that use the most memory. The next call starts a
-    /// new wait.
+    /// `Exhausted` after the longest permitted wait; the error lists the tables that use the most memory. The next call
+    /// starts a new wait.
     pub fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,11 +138,11 @@ impl MemoryGate {
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
-            // Chunks that are not in a table yet have not triggered a budget check.
+            // Chunks that are not yet in a table have not triggered a budget check.
             if let Some(tier) = self.engine.disk_tier() {
                 tier.check_budget();
             }
-            // Memory that was freed before the waker was registered has not woken this writer.
+            // Checks again: memory that was freed before the waker was registered did not wake this writer.
             if memory.is_open_beside(own_bytes()) {
                 continue;
             }
@@ -164,8 +164,8 @@ impl MemoryGate {
     }
 
     /// Reserves room for `bytes` that the writer is about to send, until [`unreserve`](Self::unreserve) or another
-    /// call. The gate counts the bytes for other writers from now on, so that concurrent writers do not exceed the
-    /// bound together.
+    /// call. From then on, other writers' gates count these bytes, so that concurrent writers together do not exceed
+    /// the bound.
     pub fn reserve(&mut self, bytes: u64) {
         self.unreserve();
         self.engine.bound().reserve(bytes);
@@ -178,7 +178,7 @@ impl MemoryGate {
         self.reserved.is_some()
     }
 
-    /// Releases the reservation once the chunks themselves are counted.
+    /// Releases the reservation once the chunks themselves have been counted.
     pub fn unreserve(&mut self) {
         if let Some(bytes) = self.reserved.take() {
             self.engine.bound().unreserve(bytes);

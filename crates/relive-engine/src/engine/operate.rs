@@ -14,10 +14,10 @@ use crate::sync::wall_clock;
 use crate::table::TableCore;
 
 impl Engine {
-    /// Changes the rules of the table `name` while it is in use, all of them or none, and serves the waiters that may
-    /// now proceed. The cursor of the rate limiter stays unchanged.
+    /// Changes the rules of the table `name` while it is in use, either all of them or none, and serves the waiters
+    /// that may now proceed. The rate limiter's cursor stays unchanged.
     ///
-    /// If bounds shrink, the remover evicts the excess items before this function returns, a thousand under one lock,
+    /// If bounds shrink, the remover evicts the excess items before this function returns: a thousand under each lock,
     /// so that other operations can run in between. Logs and [`changes`](Self::changes) name `who`.
     ///
     /// ```
@@ -59,11 +59,11 @@ impl Engine {
         }
     }
 
-    /// Adds an empty table. The configuration does not change: a restart restores the table from the next checkpoint
-    /// only if the configuration also has it.
+    /// Adds an empty table. The server's configuration does not change: a restart restores the table from a checkpoint
+    /// only if the table has also been added to the configuration.
     ///
     /// # Errors
-    /// `InvalidArgument` for rules out of range, or a name that another table has; `Exhausted` beyond
+    /// `InvalidArgument` for rules that are out of range or a name that another table has; `Exhausted` beyond
     /// [`MAX_TABLES`](crate::limits::MAX_TABLES); `Closed` once the engine is closed.
     pub fn add_table(&self, config: TableConfig, who: &Arc<str>) -> Result<(), EngineError> {
         let name = config.name.clone();
@@ -84,7 +84,7 @@ impl Engine {
     /// Drops a table with all its items. Waiting and later operations on it fail.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `InvalidArgument` for the last one.
+    /// `NotFound` for an unknown table, `InvalidArgument` for the last table.
     pub fn drop_table(&self, name: &str, who: &Arc<str>) -> Result<(), EngineError> {
         let table = self.catalogue().remove(name)?;
         let items = table.cores().iter().map(|core| core.info().current_size).sum();
@@ -94,7 +94,7 @@ impl Engine {
         Ok(())
     }
 
-    /// [Resets](TableHandle::reset) a table and logs it.
+    /// [Resets](TableHandle::reset) a table and logs the reset.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `Closed` for a closed one.

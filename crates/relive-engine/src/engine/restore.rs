@@ -17,11 +17,12 @@ use crate::memory::Memory;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
     /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep
-    /// their configured values: `WithoutReplacement` where the snapshot has `Uniform` (dm-reverb's files cannot express
-    /// it), `max_bytes` where the snapshot has none, the number of shards, `seed` and `allow_never_sampled`.
+    /// their configured values: `WithoutReplacement` if the snapshot has `Uniform` (dm-reverb's files cannot express
+    /// `WithoutReplacement`), `max_bytes` if the snapshot has none, the number of shards, `seed` and
+    /// `allow_never_sampled`.
     #[default]
     Stored,
-    /// The rules of the builder. The remover evicts the items beyond a smaller `max_size` or `max_bytes`.
+    /// The rules of the builder. The remover evicts the items in excess of a smaller `max_size` or `max_bytes`.
     Given,
 }
 
@@ -55,8 +56,8 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`build`](Self::build); the snapshot has a table that the builder does not have; the state is
-    /// impossible.
+    /// The errors of [`build`](Self::build); also if the snapshot has a table that the builder does not have, or
+    /// contains an impossible state.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;

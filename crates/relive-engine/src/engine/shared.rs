@@ -27,7 +27,7 @@ pub(super) struct Inner {
     pub(super) seeds: Mutex<Xoshiro256PlusPlus>,
     pub(super) disk_tier: OnceLock<Arc<DiskTier>>,
     pub(super) changes: ChangeLog,
-    /// Held during a capture of the tables; one runs at a time.
+    /// Held during a capture of the tables, because only one may run at a time.
     pub(super) capture_turn: Mutex<()>,
     pub(super) checkpoints: Option<Checkpoints>,
     /// The location of the snapshot that the engine was built from.
@@ -51,14 +51,14 @@ impl Engine {
         self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// Returns the current tables, in the order of their addition. A caller that locks several tables must lock them in
-    /// this order.
+    /// Returns the current tables, in the order in which they were added. A caller that locks several tables must lock
+    /// them in this order.
     #[must_use]
     pub fn tables(&self) -> Arc<[TableHandle]> {
         self.inner.tables.all()
     }
 
-    /// Returns the number of times that a table was added or dropped.
+    /// Returns how often a table has been added or dropped.
     #[must_use]
     pub fn tables_version(&self) -> u64 {
         self.inner.tables.version()
@@ -103,8 +103,9 @@ impl Engine {
         &self.inner.memory
     }
 
-    /// Closes every table; see [`TableHandle::close`]. Writers that wait for memory proceed and find the tables closed.
-    /// No more checkpoints are scheduled; [`shut_down`](Self::shut_down) writes a last one.
+    /// Closes every table; see [`TableHandle::close`]. Writers that are waiting for memory proceed and then fail
+    /// because the tables are closed. No more checkpoints are scheduled; [`shut_down`](Self::shut_down) writes a last
+    /// one.
     pub fn close(&self) {
         self.inner.tables.close().iter().for_each(TableHandle::close);
         self.bound().close();

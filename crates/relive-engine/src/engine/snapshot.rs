@@ -22,9 +22,9 @@ impl Engine {
     /// Returns all tables as of one moment, with items in insertion order.
     ///
     /// The tables stay in use. All tables are locked together only while their positions are recorded, which takes the
-    /// same time for any content. References to their items are then collected, about a thousand under one lock. A
-    /// snapshot does not contain waiting inserts and sample requests, or unfinished operations that an extension
-    /// requested in another table. Of two concurrent calls, the second waits for the first.
+    /// same time regardless of their content. References to their items are then collected, about a thousand under each
+    /// lock. A snapshot does not contain waiting inserts and sample requests, or unfinished operations that an
+    /// extension requested in another table. Of two concurrent calls, the second waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;
@@ -32,8 +32,8 @@ impl Engine {
         snapshot
     }
 
-    /// Like [`snapshot`](Self::snapshot), but with unsorted items: sorting takes as long as collecting and needs no
-    /// lock.
+    /// Like [`snapshot`](Self::snapshot), but leaves the items unsorted: sorting takes as long as collecting and needs
+    /// no lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
         let tables = self.tables();
@@ -56,7 +56,7 @@ impl Engine {
     }
 }
 
-/// Begins a capture of all tables while all of them are locked.
+/// Locks all tables together and begins a capture of each.
 fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
     let mut snapshots = Vec::with_capacity(cores.len());
     let mut locked = Vec::with_capacity(cores.len());
@@ -76,8 +76,8 @@ fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
 fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));
-    // Has room for the slots and for as many items that were changed in the meantime, so nothing is allocated under the
-    // lock.
+    // The vector has room for the items in the slots and for an equal number of items that have changed in the
+    // meantime, so nothing is allocated under the lock.
     let mut piece: Vec<StoredItem> = Vec::with_capacity(2 * SLOTS_PER_LOCK);
     loop {
         let mut state = table.shared.state.lock();
@@ -95,7 +95,7 @@ fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses)
     }
 }
 
-/// Ends all captures, even after a panic: otherwise, the tables would keep their removed items.
+/// Ends all captures, even after a panic; otherwise, the tables would keep their removed items.
 struct EndCaptures<'a>(&'a [TableCore]);
 
 impl Drop for EndCaptures<'_> {
@@ -125,7 +125,7 @@ impl Pauses {
         self.longest = self.longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
     }
 
-    /// Yields the processor while no lock is held, before the system preempts the thread while it holds one.
+    /// Yields the processor while no lock is held, so that the system does not preempt the thread while it holds one.
     fn make_room(&mut self) {
         if self.yielded.elapsed() >= CAPTURE_BEFORE_YIELD {
             std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! The bound on the memory of an engine's chunks: writers wait at it, and eventually fail.
+//! The bound on the memory of an engine's chunks. Writers wait when it is reached, and eventually fail.
 //!
-//! The bound counts the chunks themselves, regardless of their location: in tables, in the streams that send them, or
-//! with readers that still hold them. Writers therefore wait before they send chunks
-//! ([`MemoryGate`](crate::MemoryGate)), not when they insert items.
+//! The bound counts chunks wherever they are: in tables, in the streams that send them, or with readers that still hold
+//! them. Writers therefore wait before they send chunks ([`MemoryGate`](crate::MemoryGate)), not when they insert
+//! items.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ struct Waiter {
     id: u64,
     who: Arc<str>,
     since: Instant,
-    /// Taken on wake-up, so that the next wake-up goes to the next waiter.
+    /// Taken when the waiter is woken, so that the next wake-up goes to the next waiter.
     waker: Option<Waker>,
 }
 
@@ -86,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// Opens the gate for all writers: closed tables refuse inserts themselves.
+    /// Opens the gate for all writers, because closed tables themselves refuse inserts.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let wakers: Vec<Waker> =
@@ -138,7 +138,7 @@ impl Memory {
         self.freed();
     }
 
-    /// Appends a writer to the queue; returns its number.
+    /// Appends a writer to the queue and returns its number.
     pub(crate) fn enter(&self, who: &Arc<str>, since: Instant) -> u64 {
         let mut waiters = self.waiters.lock();
         let id = waiters.next_id;
@@ -165,7 +165,7 @@ impl Memory {
         self.waiting.store(waiters.queue.len(), Ordering::Relaxed);
     }
 
-    /// Time between two checks on a waiter. It grows with the number of waiters, so that all checks together cost
+    /// The time between two checks by a waiter. It grows with the number of waiters, so that all checks together cost
     /// little.
     pub(crate) fn recheck_after(&self) -> Duration {
         let waiting = u32::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! The disk tier, as tables and readers use it: chunks on disk, chunks that were read back, and the thread that frees
+//! The disk tier as used by tables and readers: chunks on disk, chunks that were read back, and the thread that frees
 //! memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ pub(crate) struct DiskTier {
     pub(crate) returned: Returned,
     pub(crate) marks: Marks,
     ledger: Arc<Ledger>,
-    /// Why the last attempt to store failed.
+    /// Why the last attempt to store chunks failed.
     failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
     is_ended: AtomicBool,
@@ -52,7 +52,7 @@ impl DiskTier {
         }
     }
 
-    /// Records that the thread has begun to work: later requests wake it again.
+    /// Records that the thread has begun to work, so that later requests wake it again.
     pub(crate) fn begin_work(&self) {
         self.is_asked.store(false, Ordering::Release);
     }
@@ -68,7 +68,7 @@ impl DiskTier {
         }
     }
 
-    /// Why chunks that should move stay in memory.
+    /// Returns why chunks that should move stay in memory.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -77,8 +77,8 @@ impl DiskTier {
         self.ledger.snapshot().resident_bytes()
     }
 
-    /// Drops chunks from memory that are already on disk, so that `bytes` can be read back. A large read makes room for
-    /// itself: the thread may be busy writing, and the allocator reuses recently freed memory first.
+    /// Drops from memory chunks that are already on disk, so that `bytes` can be read back. A large read makes room for
+    /// itself because the thread may be busy writing, and because the allocator reuses recently freed memory first.
     pub(super) fn make_room(&self, bytes: u64) {
         let resident = self.resident_bytes() + bytes;
         let beyond = resident.saturating_sub(self.marks.begin_bytes);
@@ -109,7 +109,7 @@ impl DiskTier {
                 true
             }
             Err(error) => {
-                // Otherwise, each further attempt would log the same message.
+                // The comparison prevents each further attempt from logging the same message.
                 if self.failure.lock().replace(error.to_string()).is_none() {
                     tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
                 }
@@ -126,7 +126,7 @@ pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
 }
 
 impl Drop for DiskTier {
-    /// The thread wakes up and ends, because the tables are gone.
+    /// Wakes the thread, which then ends because the tables are gone.
     fn drop(&mut self) {
         self.is_ended.store(true, Ordering::Release);
         self.unpark();

@@ -22,10 +22,10 @@ pub(crate) struct Fetch {
 }
 
 impl DiskTier {
-    /// Returns the samples if all their data is in memory, where it stays while the samples exist.
+    /// Returns the samples if all their data is in memory; it stays there while the samples exist.
     ///
     /// # Errors
-    /// If data is on disk, returns the read of this data, which has already begun.
+    /// If any data is on disk, returns the read of that data, which has already begun.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         table: &str,
@@ -51,7 +51,7 @@ impl DiskTier {
     }
 }
 
-/// Keeps the samples' data in memory; returns the chunks that are not in memory.
+/// Keeps the samples' data in memory, and returns the chunks that are not there.
 fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
     let mut all_away = Vec::new();
     for sample in samples {

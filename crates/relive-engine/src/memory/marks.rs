@@ -8,11 +8,11 @@
 /// move well before the budget is used up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks {
-    /// Above this, chunks move to disk.
+    /// The size above which chunks move to disk.
     pub(crate) begin_bytes: u64,
-    /// Chunks move until memory is down to this size. The gap prevents the clock hand from starting for every insert.
+    /// The size at which chunks stop moving. The gap prevents the clock hand from starting for every insert.
     pub(crate) end_bytes: u64,
-    /// Above this, writers wait, and reads from disk free all the memory that they need.
+    /// The size above which writers wait, and reads from disk free all the memory that they need.
     pub(crate) gate_bytes: u64,
 }
 

@@ -1,6 +1,6 @@
-//! The memory of this process.
+//! The memory used by this process.
 
-/// Resident set of this process in bytes, on Linux; `None` on other systems.
+/// Returns the resident set size of this process in bytes on Linux, and `None` on other systems.
 ///
 /// In addition to chunks, this includes the tables' indexes, items, connections, code, and memory that the allocator
 /// retains.
@@ -9,7 +9,7 @@ pub fn process_bytes() -> Option<u64> {
     resident_set(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// `VmRSS:      1234 kB`, where kB means KiB.
+/// The line has the form `VmRSS:      1234 kB`, where kB means KiB.
 fn resident_set(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;

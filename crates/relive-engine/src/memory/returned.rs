@@ -1,4 +1,4 @@
-//! Chunks that were read back into memory and can leave again without being written.
+//! Chunks that were read back into memory and can be dropped again without being written.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -10,8 +10,8 @@ use crate::sync::Mutex;
 /// The number of chunks that are checked under one lock.
 const EXAMINED_PER_LOCK: usize = 256;
 
-/// The chunks in the order in which they were read back. A chunk that was read since the last pass moves to the end, so
-/// the least recently read chunks leave first.
+/// The chunks in the order in which they were read back. A chunk that has been read since the last pass moves to the
+/// end, so the least recently read chunks are dropped first.
 ///
 /// Each entry takes 16 bytes. Entries for chunks that were dropped or have already left memory are skipped.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ impl ReturnedQueue {
         entry.chunk.upgrade()
     }
 
-    /// Removes the entries of chunks that were dropped. Each time, half of the entries are new, so the amortized cost
-    /// is constant.
+    /// Removes the entries of chunks that were dropped. Half of the entries are new each time, so the amortized cost is
+    /// constant.
     fn remove_stale(&mut self) {
         self.entries.retain(|entry| entry.chunk.strong_count() > 0);
         self.size_bytes = self.entries.iter().map(|entry| u64::from(entry.size_bytes)).sum();

@@ -1,11 +1,11 @@
-//! The memory status of an engine, and its texts.
+//! The memory status of an engine, and its text form.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use relive_tensor::LedgerSnapshot;
 
-/// The memory of an engine's chunks, and the writers that wait for memory.
+/// The memory of an engine's chunks, and the writers that are waiting for memory.
 #[derive(Debug, Clone)]
 pub struct MemoryStatus {
     /// All live chunks, each counted once.
@@ -14,7 +14,7 @@ pub struct MemoryStatus {
     pub max_bytes: Option<u64>,
     /// The bytes in memory at which writers wait: the bound, or a sixteenth less with a disk tier.
     pub gate_bytes: Option<u64>,
-    /// The number of bytes that writers are about to send, already counted against the bound.
+    /// The number of bytes that writers are about to send, which already count against the bound.
     pub reserved_bytes: u64,
     /// Writers that wait for memory, longest wait first.
     pub waiters: Vec<MemoryWaiter>,
@@ -34,7 +34,7 @@ pub struct MemoryWaiter {
 }
 
 impl MemoryStatus {
-    /// Returns the condition that the waiters wait for, as text.
+    /// Returns the condition that the waiters are waiting for, as text.
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);

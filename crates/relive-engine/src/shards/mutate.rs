@@ -5,7 +5,8 @@ use crate::error::EngineError;
 use crate::table::{MUTATIONS_PER_LOCK, Mutation};
 
 impl ShardedTable {
-    /// See [`TableHandle::mutate`](crate::TableHandle::mutate). All mutations of one key happen in the given order.
+    /// See [`TableHandle::mutate`](crate::TableHandle::mutate). All mutations of one key are applied in the given
+    /// order.
     pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         let mut mutations = mutations.into_iter().peekable();
         let mut stage: Vec<Mutation> = Vec::new();
@@ -36,7 +37,7 @@ impl ShardedTable {
         }
     }
 
-    /// An empty stage is also checked: a closed table reports an error.
+    /// An empty stage is also checked, because a closed table must report an error.
     fn mutate_stage(&self, stage: &[Mutation]) -> Result<(), EngineError> {
         let place = |mutation: &Mutation| self.place(mutation.key());
         let places: Vec<usize> = stage.iter().map(place).collect();

@@ -1,9 +1,9 @@
 //! Maps items to shards, and bounds the items of each shard.
 
-/// Returns the shard of an item, out of `shards`.
+/// Returns which of the `shards` shards an item belongs to.
 ///
 /// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
-/// step of MurmurHash3), with a different function than in the shards' own hash tables.
+/// step of MurmurHash3), with a function that differs from that of the shards' own hash tables.
 pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -13,9 +13,9 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     usize::try_from(place).expect("the product's upper half is below the number of shards")
 }
 
-/// Divides `max_size` among shards that hold `held` items: evenly, except that a shard that holds more than its share
-/// keeps its items if the other shards need less. The placement of keys alone therefore evicts nothing. Each shard gets
-/// at least 1.
+/// Divides `max_size` evenly among shards that hold `held` items, except that a shard that holds more than its share
+/// keeps its items if the other shards need less. An uneven placement of keys alone therefore evicts nothing. Each
+/// shard gets at least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
     let mut fullest_first: Vec<usize> = (0..least.len()).collect();

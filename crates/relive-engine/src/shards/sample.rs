@@ -10,7 +10,7 @@ use super::weights::Weights;
 use crate::error::EngineError;
 use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
 
-/// The source of the shards' sizes.
+/// Where the shards' sizes are read from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SizesFrom {
     /// The published values, which may be slightly stale. Nothing is sampled if no shard reports items.
@@ -44,11 +44,11 @@ impl Unsettled {
 }
 
 impl ShardedTable {
-    /// Takes samples for a request until it is complete or no more are available.
+    /// Takes samples for a request until the request is complete or no more samples are available.
     ///
-    /// Works in rounds: each sample's shard is drawn by the shards' weights at the beginning of the round. If a shard
-    /// then has fewer items than samples were drawn from it, it provides all of its items, and the remaining samples
-    /// are drawn again.
+    /// Works in rounds: each sample's shard is drawn by the weights that the shards had at the beginning of the round.
+    /// If a shard then has fewer items than samples were drawn from it, it provides all of its items, and the remaining
+    /// samples are drawn again.
     pub(super) fn take(
         &self,
         request: &mut WaitingSample,
@@ -126,7 +126,7 @@ impl ShardedTable {
         Ok(())
     }
 
-    /// Returns the shards' weights; `None` if no shard can provide a sample.
+    /// Returns the shards' weights, or `None` if no shard can provide a sample.
     fn weights(&self, sizes: SizesFrom) -> Option<Weights> {
         match sizes {
             SizesFrom::Published => Some(Weights::published(self.published())),

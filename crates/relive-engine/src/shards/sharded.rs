@@ -26,7 +26,7 @@ pub(crate) struct ShardedTable {
     pub(super) queue: RequestQueue,
     /// Seeds a random stream for each sample request.
     pub(super) rng: Mutex<Xoshiro256PlusPlus>,
-    /// The counters that the shards share. To replace it, lock it before all shards.
+    /// The counters that the shards share. To replace them, lock this before all shards.
     common: Mutex<Common>,
 }
 
@@ -140,7 +140,7 @@ impl ShardedTable {
     }
 }
 
-/// A shard allows every operation; the whole table applies the rate limiter.
+/// Returns the rules of a shard, which allow every operation; the rate limiter applies to the whole table.
 pub(super) fn rules_of_shard(config: &TableConfig, max_size: u64) -> TableConfig {
     let rate_limiter = RateLimiterConfig { min_size_to_sample: 1, ..config.rate_limiter };
     TableConfig { max_size, rate_limiter, shards: 1, ..config.clone() }

@@ -1,4 +1,4 @@
-//! The status of a sharded table, combined into the status of a single table.
+//! The status of a sharded table, combined from the statuses of its shards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ impl ShardedTable {
 
     /// See [`TableHandle::status`](crate::TableHandle::status).
     pub(crate) fn status(&self) -> TableStatus {
-        // This lock is taken before the shards' locks, as everywhere.
+        // This lock is always taken before the shards' locks.
         let (mut waiters, waiting) = {
             let queue = self.queue.lock();
             let listed: Vec<_> = queue.requests.iter().take(MAX_LISTED_WAITERS).map(waiter).collect();

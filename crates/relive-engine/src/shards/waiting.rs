@@ -1,8 +1,8 @@
-//! The requests that wait for samples of a sharded table.
+//! The requests that are waiting for samples of a sharded table.
 //!
-//! No wake-up is lost: a request first records that it waits, and then checks each shard under its lock; a thread that
-//! changes a shard checks for waiters after it releases the lock. Of the two, the one that locks a shard second sees
-//! the effect of the other.
+//! No wake-up is lost. A request first records that it is waiting, and then checks each shard under its lock. A thread
+//! that changes a shard checks for waiters after it releases the lock. Of the two, the one that locks a shard second
+//! sees the other's effect.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,7 +19,7 @@ use crate::sync::{MutexGuard, Ordering, fence};
 use crate::table::{Published, SampleRequest, SampleResult, Slot, WaitingSample};
 
 impl ShardedTable {
-    /// Takes samples at once, or waits for them; returns the number of the request and the slot for its samples.
+    /// Takes samples at once, or waits for them. Returns the number of the request and the slot for its samples.
     pub(crate) fn enqueue_sample(
         &self,
         request: SampleRequest,

@@ -30,7 +30,7 @@ impl Weights {
         all.size = all.items.iter().sum();
         all.total = all.weights.iter().sum();
         if all.total == 0.0 {
-            // As within a shard, if no item has a positive weight, all items are equally likely.
+            // If no item has a positive weight, all items are equally likely, as within a shard.
             all.weights = all.items.iter().map(|&items| items as f64).collect();
             all.total = all.size as f64;
         } else if all.total.is_infinite() {

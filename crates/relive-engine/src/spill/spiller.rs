@@ -19,11 +19,12 @@ const MIN_STEP_BYTES: u64 = 1 << 20;
 /// chunks are found without the hand.
 const FEW_PLACES: usize = 2_048;
 
-/// Rounds of the hand that find nothing before the thread waits: the first round only clears the marks of recent reads.
+/// How many rounds of the hand may find nothing before the thread waits: the first round only clears the marks of
+/// recent reads.
 const IDLE_ROUNDS: u32 = 2;
 
-/// Pause before the next attempt when no chunk could move: the disk is full, or writers and readers use all chunks in
-/// memory.
+/// The pause before the next attempt when no chunk could move because the disk is full, or because writers and readers
+/// are using all chunks in memory.
 const RETRY: Duration = Duration::from_millis(250);
 
 /// Starts a thread that keeps the memory of `tables` within the budget.
@@ -47,7 +48,8 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
     Ok(())
 }
 
-/// One turn of the thread's work. Returns how long to wait afterwards, or to wait until woken; `None` ends the thread.
+/// Performs one turn of the thread's work. Returns how long to wait afterwards, or to wait until woken; `None` ends the
+/// thread.
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,

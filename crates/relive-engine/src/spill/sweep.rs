@@ -29,8 +29,8 @@ pub(super) struct Step {
 }
 
 impl Sweep {
-    /// Advances until it has found `bytes` of chunks for which `is_cold` holds, or has passed `places` slots or all
-    /// tables.
+    /// Advances until the hand has found `bytes` of chunks for which `is_cold` holds, or has passed `places` slots or
+    /// all tables.
     pub(super) fn step(
         &mut self,
         tables: &[TableCore],
@@ -84,5 +84,5 @@ impl Step {
     }
 }
 
-/// How far back to search for a duplicate. A chunk that is nevertheless stored twice only costs disk space.
+/// How far back to search for duplicates. If a chunk is stored twice nevertheless, this only costs disk space.
 const SHARED_WITHIN: usize = 16;

@@ -1,4 +1,4 @@
-//! The work of a change that is done after the table's lock is released.
+//! The part of a change's work that is done after the table's lock has been released.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -27,7 +27,7 @@ impl AfterUnlock {
     }
 }
 
-/// Reports outcomes to each stream: one lock and one wake-up per run of the same stream.
+/// Reports outcomes to each stream, with one lock and one wake-up per run of outcomes for the same stream.
 pub(super) fn report(settled: Vec<(Arc<Confirmations>, Outcome)>) {
     let mut settled = settled.into_iter().peekable();
     while let Some((stream, first)) = settled.next() {

@@ -21,7 +21,7 @@ pub(crate) struct Change<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// The source of inserts, and where their outcome is reported.
+/// The source of inserts, and the destination of their outcomes.
 pub(crate) struct Origin<'a> {
     pub(crate) who: &'a Arc<str>,
     pub(crate) since: Instant,
@@ -34,7 +34,7 @@ impl Change<'_> {
         self.state.ended.as_ref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Inserts at once if no operation waits and the limiter allows it; returns false if the item waits.
+    /// Inserts an item at once if no operation is waiting and the limiter allows it. Returns false if the item waits.
     pub(crate) fn insert(&mut self, item: NewItem, origin: &Origin<'_>) -> Result<bool, EngineError> {
         self.check_open()?;
         let (key, name) = (item.key, &self.state.table.config().name);
@@ -120,7 +120,7 @@ impl Change<'_> {
         self.update(&mut updates)
     }
 
-    /// Sets priorities, and clears the list of updates.
+    /// Applies the updates to the priorities, and clears the list of updates.
     fn update(&mut self, updates: &mut SmallVec<[(u64, f64); MAX_SIDE_BY_SIDE]>) -> Result<(), EngineError> {
         let updated = self.state.table.update_priorities(updates);
         updates.clear();

@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NAMED_COLUMNS, MAX_NAMED_DEPTH, MAX_NAMED_PLACES};
 use crate::sync::Mutex;
 
-/// The structure of the signature, or the first that a writer proposed.
+/// The structure of the signature, or the first one that a writer proposed.
 pub(crate) struct Columns {
     kept: Mutex<Option<Arc<ItemStructure>>>,
 }
@@ -73,7 +73,7 @@ fn checked(table: &str, structure: Nest<()>) -> Result<ItemStructure, EngineErro
     Ok(ItemStructure::of_writer(structure))
 }
 
-/// Returns an error if the structure exceeds a limit.
+/// Returns an error if the structure exceeds any limit.
 fn check(structure: &Nest<()>) -> Result<(), String> {
     let mut size = Size::default();
     size.add(structure, 0)?;

@@ -30,7 +30,7 @@ impl Default for Confirmations {
 }
 
 impl Confirmations {
-    /// Appends every settled outcome to `out`; waits for one if there is none.
+    /// Appends every settled outcome to `out`, and waits for one if there is none.
     pub fn poll_settled(&self, cx: &Context<'_>, out: &mut Vec<Outcome>) -> Poll<()> {
         let mut state = self.state.lock();
         if state.settled.is_empty() {

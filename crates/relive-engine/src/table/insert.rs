@@ -13,7 +13,8 @@ use super::table_core::TableCore;
 use crate::error::EngineError;
 use crate::limits::read_ahead;
 
-/// The number of inserts under one lock: enough to amortize the lock, and few enough to hold it only briefly.
+/// The number of inserts under one lock: enough to amortize the cost of the lock, and few enough to hold it only
+/// briefly.
 const INSERTS_PER_LOCK: usize = 64;
 
 impl TableCore {

@@ -16,7 +16,7 @@ pub struct ListedItem {
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
 }
 
@@ -37,8 +37,8 @@ impl TableCore {
         let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
         while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // At most two pages are kept. If there are more items, the later half is dropped, and all later items are
-            // skipped from then on.
+            // At most two pages are kept. If there are more items, the later half is dropped, and from then on, all
+            // items after that point are skipped.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
                 wanted = from..=latest(&items).unwrap_or(u64::MAX);
@@ -63,7 +63,7 @@ impl TableCore {
         found
     }
 
-    /// Adds the items of some slots that have a sequence number in `wanted`; returns the next slot.
+    /// Adds the items of some slots that have a sequence number in `wanted`, and returns the next slot.
     fn collect(
         &self,
         slot: usize,
@@ -85,7 +85,7 @@ impl ListedItem {
     }
 }
 
-/// Keeps the `limit` items that were inserted first; returns whether there were more.
+/// Keeps the `limit` items that were inserted first, and returns whether there were more.
 fn cut(items: &mut Vec<ListedItem>, limit: usize) -> bool {
     if items.len() <= limit {
         return false;

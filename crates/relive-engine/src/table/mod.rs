@@ -1,7 +1,7 @@
 //! One table under one lock, and the operations that wait for it.
 //!
-//! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made under the lock; the waiters are
-//! served ([`State::serve_waiters`]); then the lock is released. Only after that is the remaining work done
+//! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made and the waiters are served
+//! ([`State::serve_waiters`]) under the lock, which is then released. Only after that is the remaining work done
 //! ([`AfterUnlock`]): dropping references, reporting outcomes and waking tasks.
 
 mod after_unlock;

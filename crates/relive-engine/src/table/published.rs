@@ -31,7 +31,8 @@ impl Published {
     }
 }
 
-/// Skips unchanged values, so that they stay in the caches of other threads. There is only one writer at a time.
+/// Does not store unchanged values, so that they stay in the caches of other threads. There is only one writer at a
+/// time.
 fn put(place: &AtomicU64, value: u64) {
     if place.load(Ordering::Relaxed) != value {
         place.store(value, Ordering::Relaxed);

@@ -46,7 +46,7 @@ pub struct Accepted {
     /// The number of inserts that are still waiting; their outcomes are reported to the
     /// [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
-    /// Whether so many inserts wait in the table that the server should stop reading its streams.
+    /// Whether so many inserts are waiting in the table that the server should stop reading its streams.
     pub saturated: bool,
 }
 

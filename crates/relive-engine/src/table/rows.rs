@@ -1,4 +1,4 @@
-//! Small items, whose columns are copied out of a table at once.
+//! Small items, whose columns are copied out of a table in one operation.
 
 use std::sync::Arc;
 

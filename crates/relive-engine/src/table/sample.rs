@@ -56,7 +56,7 @@ impl TableCore {
         }
     }
 
-    /// Samples up to `count` items for a caller that does not wait; returns the number of items left and the remaining
+    /// Samples up to `count` items for a caller that does not wait. Returns the number of items left and the remaining
     /// work.
     pub(crate) fn take_samples(
         &self,

@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Takes as many samples as possible for the first request; returns true if it took any.
+    /// Takes as many samples as possible for the first request. Returns true if it took any.
     fn serve_sample(&mut self, after: &mut AfterUnlock) -> bool {
         let Self { table, rng, samples, rate_limited, .. } = self;
         let Some(head) = samples.front_mut() else { return false };

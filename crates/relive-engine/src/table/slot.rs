@@ -1,10 +1,10 @@
-//! The result of a waiter: written once by the thread that serves it, read once by the waiter.
+//! The result of a waiter, written once by the thread that serves it and read once by the waiter.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Mutex;
 
-/// Holds one result and the waker of the task that waits for it.
+/// Holds one result and the waker of the task that is waiting for it.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
     state: Mutex<State<T>>,

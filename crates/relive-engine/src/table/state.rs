@@ -71,8 +71,8 @@ impl WaitingSample {
         Self { id, limit, max_bytes, taken: room, taken_bytes: 0, who, since, slot }
     }
 
-    /// How many samples to take before checking their size: as many as fit if the next samples are as large as the
-    /// previous ones.
+    /// Returns how many samples to take before their sizes are checked: as many as fit if the next samples are as large
+    /// as the previous ones.
     pub(crate) fn stage(&self) -> usize {
         let left = self.limit.saturating_sub(self.taken.len());
         if self.max_bytes == u64::MAX {
@@ -117,7 +117,7 @@ impl State {
         sync::unlock_fair(state);
     }
 
-    /// Removes the waiting request `id`; `None` if it was already served.
+    /// Removes the waiting request `id`. Returns `None` if it was already served.
     pub(crate) fn remove_sample(&mut self, id: u64) -> Option<WaitingSample> {
         let at = self.samples.binary_search_by_key(&id, |waiter| waiter.id).ok()?;
         self.samples.remove(at)

@@ -31,7 +31,7 @@ pub struct WaiterInfo {
     pub waiting: Duration,
     /// The condition that blocks it; `None` if it is queued behind others.
     pub shortfall: Option<Shortfall>,
-    /// The total number of items that it requests.
+    /// The number of items that it requests in total.
     pub wanted: u64,
 }
 
@@ -40,10 +40,9 @@ pub struct WaiterInfo {
 pub struct TableStatus {
     /// Configuration, sizes and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`, where inserts from before a change to the ratio count with the old
-    /// ratio.
+    /// `inserts * samples_per_insert - samples`, where each insert counts with the ratio that applied when it was made.
     pub limiter_cursor: f64,
-    /// The chunks of the items, each counted once.
+    /// The chunks that the items refer to, each counted once.
     pub bytes: AccountSnapshot,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
@@ -88,7 +87,7 @@ impl TableCore {
         self.shared.state.lock().table.sample_shortfall()
     }
 
-    /// Returns the bytes of the table's chunks that are in memory.
+    /// Returns the number of bytes of the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.shared.state.lock().table.bytes().resident_bytes()
     }

@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
     /// Encoded bytes to which the table's items refer. Changes are counted after the lock is released, so an addition
-    /// may be counted after the matching removal, and the sum may be negative in the meantime.
+    /// may be counted after the matching removal, and the sum may be negative for a short time.
     pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
     /// The state that can be read without the lock, if the table is a shard.
@@ -47,7 +47,7 @@ pub(crate) trait Peers: Send + Sync {
     /// Returns the core that holds the item with this key in the table `name`.
     fn core_of(&self, name: &str, key: u64) -> Option<TableCore>;
 
-    /// Serves the waiters for changes in a part of the table `name`.
+    /// Serves the operations that are waiting for changes to a part of the table `name`.
     fn serve_waiters(&self, name: &str);
 }
 
@@ -105,7 +105,7 @@ impl TableCore {
         self.change(|change: &mut Change<'_>| change.end(why));
     }
 
-    /// Changes the state under the lock, serves waiters, and does the remaining work after the lock is released.
+    /// Changes the state under the lock, serves waiters, and does the remaining work after releasing the lock.
     pub(crate) fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let (result, after) = self.locked(act);
         self.settle(after);
@@ -120,7 +120,7 @@ impl TableCore {
         seen
     }
 
-    /// Inserts without reporting the outcome; abandons the insert after `deadline`.
+    /// Inserts without reporting the outcome, and abandons the insert after `deadline`.
     pub(crate) fn insert_detached(&self, item: NewItem, who: &Arc<str>, deadline: Instant) -> AfterUnlock {
         let since = Instant::now();
         let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };

@@ -18,7 +18,7 @@ const MOVE_COST: f64 = 0.1;
 const FIRST_FLAG: usize = 6;
 
 /// The pole of [`Cartpole`](super::Cartpole), initially hanging. Pushing costs 0.1. A step earns 1 while the tip is
-/// higher than a threshold, the pole turns slower than 1 and the cart is near the centre.
+/// higher than a threshold, the pole turns slower than 1 and the cart is near the center.
 ///
 /// Observations are the same as for [`Cartpole`](super::Cartpole), and two flags, 1 or -1: whether the cart is near
 /// enough, and whether the pole is slow enough; `[1, 8]`. The episode ends after 10 s or beyond 3, with discount 0 in
@@ -40,7 +40,7 @@ pub struct CartpoleSwingupTask {
 
 impl CartpoleSwingup {
     /// The pole is up if the cosine of its angle exceeds `height_threshold`; `x_reward_threshold` is the permitted
-    /// distance from the centre.
+    /// distance from the center.
     #[must_use]
     pub fn new(height_threshold: f64, x_reward_threshold: f64, seed: u32) -> Self {
         Self::from(CartpoleSwingupTask {

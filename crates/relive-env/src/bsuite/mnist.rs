@@ -26,7 +26,7 @@ const DIGITS: u32 = 10;
 
 /// Shows an image of a digit; naming the digit earns 1, anything else −1. An episode is one step.
 ///
-/// Observations are `[28, 28]`. As in bsuite, pixels from 128 on are negative, because bytes are read as signed and
+/// Observations are `[28, 28]`. As in bsuite, pixels of 128 or more are negative, because bytes are read as signed and
 /// divided by 255.
 pub type Mnist = Native<MnistTask>;
 
@@ -178,7 +178,8 @@ mod tests {
     use super::*;
     use crate::{Action, Buffer, Environment, conformance};
 
-    /// Returns a folder with images of these digits, three of them, whose pixels are all 0, 127 and 128.
+    /// Returns a folder with images of the given three digits; all pixels of the images are 0, 127 and 128,
+    /// respectively.
     fn files(name: &str, labels: &[u8]) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("relive-mnist-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

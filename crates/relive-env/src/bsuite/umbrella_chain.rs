@@ -31,7 +31,7 @@ pub struct UmbrellaChainTask {
 }
 
 impl UmbrellaChain {
-    /// Episodes of `chain_length` steps; all random numbers come from the seed's stream.
+    /// Creates a chain with episodes of `chain_length` steps; all random numbers come from the seed's stream.
     ///
     /// # Errors
     /// [`EnvError::Setting`] for a length of 0, and for anything beyond

@@ -52,8 +52,8 @@ impl Buffer {
         }
     }
 
-    /// Copies `count` rows of another buffer with the same leaves, starting at its row `from`, to this buffer's rows
-    /// from `to` on.
+    /// Copies `count` rows of another buffer with the same leaves, starting at its row `from`, to this buffer, starting
+    /// at its row `to`.
     ///
     /// # Errors
     /// [`EnvError::Observation`] if the leaves differ, or one of the buffers has too few rows.

@@ -64,13 +64,13 @@ impl Buffer {
         Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
@@ -79,7 +79,7 @@ impl Buffer {
     /// Returns all rows of a leaf, contiguous.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have a different type.
     pub fn leaf<T: Element>(&self, index: usize) -> Result<&[T], EnvError> {
         let place = find::<T>(&self.places, index)?;
         Ok(bytemuck::cast_slice(&self.bytes()[self.all_rows(place)]))
@@ -124,7 +124,7 @@ impl Buffer {
         self.row_mut(0)
     }
 
-    /// One row.
+    /// Returns one row.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -134,7 +134,7 @@ impl Buffer {
         View::new(&self.places, bytemuck::cast_slice(&self.words), row)
     }
 
-    /// One row, for writing.
+    /// Returns one row, for writing.
     ///
     /// # Panics
     /// If the row does not exist.

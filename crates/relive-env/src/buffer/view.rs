@@ -32,7 +32,7 @@ impl<'a> View<'a> {
         View { places: &[], bytes: &[], row: 0 }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
@@ -51,7 +51,7 @@ impl<'a> View<'a> {
     /// Returns the elements of a leaf, row-major.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have a different type.
     #[inline]
     pub fn leaf<T: Element>(&self, index: usize) -> Result<&'a [T], EnvError> {
         let place = find::<T>(self.places, index)?;
@@ -70,7 +70,7 @@ impl<'a> ViewMut<'a> {
         Self { places, bytes, row }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
@@ -83,7 +83,7 @@ impl<'a> ViewMut<'a> {
     /// Returns the elements of a leaf, row-major.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the leaf does not exist or its elements have another type.
+    /// [`EnvError::Observation`] if the leaf does not exist or its elements have a different type.
     #[inline]
     pub fn leaf_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T], EnvError> {
         let place = find::<T>(self.places, index)?;

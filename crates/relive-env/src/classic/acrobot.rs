@@ -15,10 +15,10 @@ use crate::timestep::TimeStep;
 const MAX_SPEED_1: f64 = 4.0 * PI;
 const MAX_SPEED_2: f64 = 9.0 * PI;
 const GRAVITY: f64 = 9.8;
-/// Distance of a link's centre of mass from its joint; links have length, mass and moment of inertia 1.
+/// Distance of a link's center of mass from its joint; links have length, mass and moment of inertia 1.
 const CENTRE: f64 = 0.5;
 const STEP_SECONDS: f64 = 0.2;
-/// The maximum steps of an episode of Acrobot-v1.
+/// The maximum number of steps in an episode of Acrobot-v1.
 const MAX_STEPS: u32 = 500;
 
 /// Angle of the first link, angle of the second relative to the first, and their velocities.
@@ -40,7 +40,7 @@ pub struct AcrobotTask {
 }
 
 impl Acrobot {
-    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })
@@ -79,7 +79,7 @@ fn change(pose: Pose, torque: f64) -> Pose {
     [first_speed, second_speed, first_acceleration, second_acceleration]
 }
 
-/// One step of the classical Runge-Kutta method.
+/// Takes one step of the classical Runge-Kutta method.
 fn integrate(pose: Pose, torque: f64) -> Pose {
     let moved = |by: f64, along: Pose| std::array::from_fn(|i| pose[i] + by * along[i]);
     let half = STEP_SECONDS / 2.0;

@@ -19,7 +19,7 @@ const FORCE: f64 = 10.0;
 const STEP_SECONDS: f64 = 0.02;
 const MAX_POSITION: f64 = 2.4;
 const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
-/// The maximum steps of an episode of CartPole-v1.
+/// The maximum number of steps in an episode of CartPole-v1.
 const MAX_STEPS: u32 = 500;
 
 /// A pole balanced on a cart that is pushed to the left (0) or to the right (1): CartPole-v1 (Barto, Sutton and
@@ -39,8 +39,8 @@ pub struct CartPoleTask {
 }
 
 impl CartPole {
-    /// Starts like Gymnasium's environment after `reset(seed=seed)`; later episodes match further resets without a
-    /// seed.
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`; later episodes match further
+    /// resets without a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartPoleTask { stream: Generator::new(seed), state: [0.0; 4], steps: 0 })

@@ -15,7 +15,7 @@ const MAX_SPEED: f64 = 0.07;
 const GOAL: f64 = 0.5;
 const FORCE: f64 = 0.001;
 const GRAVITY: f64 = 0.0025;
-/// The maximum steps of an episode of MountainCar-v0.
+/// The maximum number of steps in an episode of MountainCar-v0.
 const MAX_STEPS: u32 = 200;
 
 /// An underpowered car in a valley, pushed left (0), not at all (1) or right (2): MountainCar-v0 (Moore, 1990).
@@ -34,7 +34,7 @@ pub struct MountainCarTask {
 }
 
 impl MountainCar {
-    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let stream = Generator::new(seed);

@@ -35,7 +35,7 @@ pub struct MountainCarContinuousTask {
 }
 
 impl MountainCarContinuous {
-    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let stream = Generator::new(seed);
@@ -43,7 +43,7 @@ impl MountainCarContinuous {
     }
 }
 
-/// How numbers are rounded: Gymnasium's state is float64 until the first step is complete, and float32 from then on.
+/// The rounding of numbers: Gymnasium's state is float64 until the first step is complete, and float32 from then on.
 #[derive(Clone, Copy)]
 enum Precision {
     Double,

@@ -37,7 +37,7 @@ pub struct PendulumTask {
 }
 
 impl Pendulum {
-    /// Starts like Gymnasium's environment after `reset(seed=seed)`.
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumTask { stream: Generator::new(seed), angle: 0.0, velocity: 0.0, steps: 0 })

@@ -26,13 +26,13 @@ pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }
 
-/// Returns a standard normal number (Box and Muller 1958).
+/// Returns a sample from the standard normal distribution (Box and Muller 1958).
 pub(super) fn normal(stream: &mut Generator) -> f64 {
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();
     radius * (std::f64::consts::TAU * stream.random()).cos()
 }
 
-/// One step of the classical Runge-Kutta method over `seconds`, for a state with a known derivative.
+/// Takes one step of the classical Runge-Kutta method over `seconds`, for a state with a known derivative.
 pub(super) fn runge_kutta<const N: usize>(
     state: [f64; N],
     seconds: f64,
@@ -47,13 +47,13 @@ pub(super) fn runge_kutta<const N: usize>(
     std::array::from_fn(|i| state[i] + seconds / 6.0 * slope(i))
 }
 
-/// 1 at distance 0, decreasing like a normal density to 0.1 at the margin.
+/// Returns 1 at distance 0; the result decreases like a normal density to 0.1 at the margin.
 pub(super) fn gaussian(distance: f64, margin: f64) -> f64 {
     // exp(−½(√(−2·ln 0.1)·d/m)²)
     0.1_f64.powf((distance / margin).powi(2))
 }
 
-/// 1 at distance 0, decreasing like a parabola to 0 at the margin and beyond.
+/// Returns 1 at distance 0; the result decreases like a parabola to 0 at the margin, and is 0 beyond.
 pub(super) fn quadratic(distance: f64, margin: f64) -> f64 {
     (1.0 - (distance / margin).powi(2)).max(0.0)
 }

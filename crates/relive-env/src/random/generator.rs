@@ -26,7 +26,7 @@ impl Generator {
         Self { bits: Pcg64::new(join(a, b), join(c, d)) }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.bits.next_u64()

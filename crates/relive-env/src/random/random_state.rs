@@ -29,7 +29,7 @@ impl RandomState {
         Self { bits: Mt19937::new(seed), gauss: None }
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         self.bits.next_u32()
@@ -88,7 +88,7 @@ impl RandomState {
         }
     }
 
-    /// How often an event with probability `p` occurs in `n` trials.
+    /// Returns how often an event with probability `p` occurs in `n` trials.
     ///
     /// # Errors
     /// [`EnvError::Setting`] if `p` is not a probability, or the smaller of the expected numbers of hits and misses is

@@ -24,7 +24,7 @@ pub struct ArraySpec {
     pub dtype: DType,
     /// Sizes of its dimensions.
     pub shape: Shape,
-    /// Its permitted values.
+    /// The permitted values of its elements.
     pub domain: Domain,
 }
 
@@ -90,7 +90,7 @@ impl ArraySpec {
         }
     }
 
-    /// Minimum and maximum of the element at `index`; infinite if unbounded.
+    /// Returns the minimum and the maximum of the element at `index`; infinite if unbounded.
     #[must_use]
     pub fn bounds(&self, index: usize) -> (f64, f64) {
         match &self.domain {

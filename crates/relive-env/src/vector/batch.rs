@@ -14,7 +14,7 @@ use crate::timestep::TimeStep;
 /// Each obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores the action,
 /// starts a new episode and returns FIRST. Therefore no last observation is lost, and no environment waits for another.
 pub trait BatchEnvironment: Send {
-    /// Number of environments.
+    /// Returns the number of environments.
     fn len(&self) -> usize;
 
     /// Returns whether there are no environments; always false.

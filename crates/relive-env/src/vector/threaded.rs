@@ -88,7 +88,7 @@ impl ThreadedEnvironments {
     }
 }
 
-/// Answers, or the first error.
+/// Gathers the answers, or returns the first error.
 fn gather(worker: &mut Worker, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
     let first = worker.first;
     let share = worker.finish()?;

@@ -82,7 +82,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // The panic was reported when it happened.
+            // The panic was reported when it occurred.
             let _ = thread.join();
         }
     }

@@ -8,8 +8,8 @@ use crate::error::EnvError;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Repeats every action until the given number of times or the end of the episode. The reward is the sum of the
-/// rewards, each multiplied by the preceding discounts; the discount is the product of all discounts.
+/// Repeats every action the given number of times, or until the episode ends. The reward is the sum of the rewards,
+/// each multiplied by the preceding discounts; the discount is the product of all discounts.
 #[derive(Clone, Debug)]
 pub struct ActionRepeat<E> {
     environment: E,
@@ -17,7 +17,7 @@ pub struct ActionRepeat<E> {
 }
 
 impl<E: Environment> ActionRepeat<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -28,7 +28,7 @@ pub struct CanonicalSpec<E> {
 }
 
 impl<E: Environment> CanonicalSpec<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -23,7 +23,7 @@ pub struct ConcatObservation<E> {
 }
 
 impl<E: Environment> ConcatObservation<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -31,7 +31,7 @@ impl Memory for WithheldReward {
 }
 
 impl<E: Environment> DelayedReward<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

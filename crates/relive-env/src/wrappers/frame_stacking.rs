@@ -32,7 +32,7 @@ pub struct FrameStacking<E> {
 }
 
 impl<E: Environment> FrameStacking<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -22,7 +22,7 @@ pub struct ObservationActionReward<E> {
 }
 
 impl<E: Environment> ObservationActionReward<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -24,7 +24,7 @@ pub struct SinglePrecision<E> {
 }
 
 impl<E: Environment> SinglePrecision<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -44,7 +44,7 @@ impl Memory for Clock {
 }
 
 impl<E: Environment> StepLimit<E> {
-    /// The wrapped environment.
+    /// Returns the wrapped environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -95,8 +95,8 @@ where
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Returns lists of `size` items; the last may be shorter. If all items have the same source, the list also has
-    /// this source. A `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// Returns lists of `size` items; the last list may be shorter. If all items have the same source, the list also
+    /// has this source. A `size` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn batch(self, size: usize) -> Flow<Vec<T>> {
         let fault = (size == 0).then_some("a batch must have at least one item");

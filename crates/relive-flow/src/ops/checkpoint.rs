@@ -91,9 +91,9 @@ impl<T: Send + 'static> Flow<T> {
     /// or in another process.
     ///
     /// The state contains the positions of iterator sources, the counts of operators, and the counters of the
-    /// [`Metrics`]. It contains no items: while an operator holds some, such as an incomplete batch, the
-    /// checkpoint is delayed. The caller must save the states of functions and shards separately, and restore
-    /// them before the first pull.
+    /// [`Metrics`]. It contains no items: while an operator holds any, such as those of an incomplete batch, the
+    /// checkpoint is delayed. The caller must save the states of functions and shards separately, and restore them
+    /// before the first pull.
     ///
     /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a
     /// source that does not implement [`Pull::checkpoint`]), or always holds items (a shuffle, overlapping

@@ -1,4 +1,4 @@
-//! Functions of single items.
+//! Operators that apply a function to each item.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Context<'a> {
     pub metrics: &'a Metrics,
     /// The source of the item.
     pub source: Option<Source>,
-    /// The number of the item at this operator, from 0.
+    /// The number of the item at this operator, counted from 0.
     pub item: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where shards run, and the reaction to the failure of one.
+//! Where shards run, and how the failure of a shard is handled.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub enum Executor {
     Threads,
 }
 
-/// The reaction to an error in the stream of a shard.
+/// How an error in the stream of a shard is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Passes the error to the puller. The shard continues with its next item.

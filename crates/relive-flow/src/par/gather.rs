@@ -14,7 +14,7 @@ use crate::{Flow, Result};
 /// How far shards work ahead of the puller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Async {
-    /// The maximum number of items per shard that are being produced or wait for the puller, at least 1.
+    /// The maximum number of items per shard that are being produced or are waiting for the puller, at least 1.
     pub depth: usize,
     /// When to request the next item.
     pub resubmit: Resubmit,
@@ -239,8 +239,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Flow::new(pull(shards), node, metrics)
     }
 
-    /// One item from each shard in turn, in order. The shards produce a complete round before any of its items is
-    /// returned, and do not begin the next round before all items are taken. A change between two rounds therefore
+    /// Returns one item from each shard in turn, in order. The shards produce a complete round before any of its items
+    /// is returned, and do not begin the next round before all items are taken. A change between two rounds therefore
     /// affects the whole next round.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {

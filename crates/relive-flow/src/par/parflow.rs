@@ -118,7 +118,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self
     }
 
-    /// Keeps only the shards with these numbers; unknown numbers are ignored.
+    /// Keeps only the shards with the given numbers; unknown numbers are ignored.
     #[must_use]
     pub fn select_shards(mut self, numbers: &[u32]) -> Self {
         self.plans.retain(|plan| numbers.contains(&plan.shard.source.0));

@@ -20,7 +20,8 @@ use crate::sync::Mutex;
 use crate::waits::{FIRST_PULL_TIMEOUT, Need, Part, Puller};
 use crate::{ErrorKind, Flow, FlowError, Result};
 
-/// The maximum number of items that wait for one new shard. If more are waiting, the old shards wait for the new shard.
+/// The maximum number of items that may wait for one new shard. If more are waiting, the old shards wait for the new
+/// shard.
 const MAX_WAITING: usize = 1_000;
 
 /// The state between the old shards and the new ones.
@@ -31,7 +32,7 @@ struct Exchange<T> {
     /// The old shard that is polled next.
     at: usize,
     new: Vec<NewShardQueue<T>>,
-    /// New shards to wake if they wait.
+    /// The new shards to wake if they are waiting.
     to_wake: Vec<usize>,
 }
 
@@ -40,7 +41,7 @@ struct NewShardQueue<T> {
     items: VecDeque<Result<Tagged<T>>>,
     /// The thread that last pulled it.
     puller: Option<Weak<Puller>>,
-    /// When this shard began to wait for the pull of others.
+    /// When this shard began to wait for other shards to be pulled.
     waits_since: Option<Instant>,
     /// Whether the shard will never be pulled again.
     is_gone: bool,

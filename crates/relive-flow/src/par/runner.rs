@@ -35,7 +35,7 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    /// Requests this many more items.
+    /// Requests the given number of further items.
     pub(super) fn ask(&mut self, items: usize) {
         match self {
             Runner::Here { wanted, .. } => *wanted += items,

@@ -114,7 +114,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         &self.name
     }
 
-    /// The stream.
+    /// Returns the stream.
     ///
     /// # Errors
     /// The function that creates it panics.

@@ -1,4 +1,4 @@
-//! The shards that an operator pulls from.
+//! The shards from which an operator pulls.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ struct Handover<T> {
     /// Notified when items are requested or the thread should stop.
     changed: Condvar,
     stops: AtomicBool,
-    /// The identity of the thread, for threads that wait for it.
+    /// The identity of the thread, for threads that are waiting for it.
     worker: Arc<Puller>,
 }
 
@@ -34,9 +34,9 @@ struct HandoverState<T> {
     /// The number of requested items that are not produced yet.
     requested: usize,
     produced: VecDeque<Option<Result<Tagged<T>>>>,
-    /// Wakes the puller that waits for an item.
+    /// Wakes the puller that is waiting for an item.
     puller: Option<Waker>,
-    /// Wakes the shard's stream if it waits for something.
+    /// Wakes the shard's stream if the stream is waiting for something.
     stream: Option<Waker>,
     /// The thread that last took items.
     taker: Option<Weak<Puller>>,
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Handover<T> {
 
     /// Produces items and passes them to the puller until no more are requested, or the stream returns something other
     /// than an item. Acquires no lock and drops nothing while it produces: `around` may hold a lock for which other
-    /// threads wait.
+    /// threads are waiting.
     fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> StopReason<T> {
         let mut made = StopReason::All;
         let mut make = || {

@@ -8,7 +8,7 @@ fn all<T: 'static>(flow: Flow<T>) -> Vec<T> {
     flow.into_iter().collect::<Result<_, _>>().unwrap()
 }
 
-/// Two shards with the items 0 to 3, and 0 and 1.
+/// Returns two shards, one with the items 0 to 3, and one with the items 0 and 1.
 fn uneven(executor: &Executor) -> ParFlow<u32> {
     ParFlow::from_flows(
         executor,

@@ -10,7 +10,7 @@ const EXECUTORS: [Executor; 2] = [Executor::Serial, Executor::Threads];
 
 const AHEAD: Async = Async { depth: 3, resubmit: Resubmit::Before };
 
-/// Returns shards with these numbers of items; an item consists of its shard's number and its own.
+/// Returns shards with the given numbers of items; an item consists of its shard's number and its own.
 fn counted(executor: &Executor, lengths: Vec<u32>) -> ParFlow<(u32, u32)> {
     let shards = u32::try_from(lengths.len()).unwrap();
     ParFlow::from_flows(

@@ -70,8 +70,8 @@ fn shards(executor: &Executor, alive: &Alive) -> ParFlow<Item> {
     ParFlow::from_flows(executor, 64, |_| (), move |shard| makes(shard.number() as usize, &alive))
 }
 
-/// Pulls this many items, and returns how many of them each maker has produced. At most `kept` items may exist in
-/// addition to the returned one.
+/// Pulls the given number of items, and returns how many of them each maker has produced. At most `kept` items may
+/// exist in addition to the returned one.
 fn counts(mut flow: Flow<Item>, items: usize, alive: &Alive, kept: usize) -> Vec<usize> {
     let mut counts = vec![0; SHARDS];
     for _ in 0..items {
@@ -82,7 +82,8 @@ fn counts(mut flow: Flow<Item>, items: usize, alive: &Alive, kept: usize) -> Vec
     counts
 }
 
-/// The slow maker produces a hundredth of the items of each other maker, and the others produce equally many.
+/// Checks that the slow maker produces a hundredth of the items of each other maker, and that the others produce
+/// equally many.
 fn expect_fair(counts: &[usize]) {
     let (least, most) = (counts[1..].iter().min().unwrap(), counts[1..].iter().max().unwrap());
     assert!(most - least <= 1, "{counts:?}");
@@ -119,7 +120,7 @@ fn a_slow_shard_in_a_thread_is_not_starved() {
     let alive = Alive::default();
     let mut flow = shards(&Executor::Threads, &alive).gather_async(Async::default());
     let mut found = [0; SHARDS];
-    // This must hold regardless of the slow maker's speed and of scheduling.
+    // This must hold regardless of the slow maker's speed and the scheduling.
     while found.iter().any(|count| *count < 20) {
         found[flow.next().unwrap().unwrap().maker] += 1;
         assert!(alive.count() <= 2 * SHARDS);

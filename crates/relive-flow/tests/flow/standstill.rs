@@ -1,4 +1,4 @@
-//! Graphs that wait for themselves: each pull returns an item, the end, or an error with the reason of the deadlock.
+//! Graphs that wait for themselves: each pull returns an item, the end, or an error with the reason for the deadlock.
 
 use std::sync::mpsc::channel;
 use std::thread;

@@ -26,7 +26,7 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("rows-{number:010}.data"))
 }
 
-/// Returns the number of a file with this name; `None` for the name of any other file.
+/// Returns the number of a file with the given name; `None` for the name of any other file.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("rows-")?.strip_suffix(".data")?;
     let number = digits.parse().ok()?;
@@ -51,7 +51,7 @@ pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> R
     Ok(placed)
 }
 
-/// Creates the file with this number. A partial file of an earlier attempt may exist.
+/// Creates the file with the given number. A partial file of an earlier attempt may exist.
 pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
@@ -113,12 +113,12 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Returns whether the file with this number exists and has the expected number of bytes.
+/// Returns whether the file with the given number exists and has the expected number of bytes.
 pub(super) fn is_whole(folder: &Path, number: u64, bytes: u64) -> bool {
     fs::metadata(path(folder, number)).is_ok_and(|found| found.is_file() && found.len() >= bytes)
 }
 
-/// Opens the file with this number for reading.
+/// Opens the file with the given number for reading.
 pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
     let file = File::open(&path).map_err(|error| match error.kind() {

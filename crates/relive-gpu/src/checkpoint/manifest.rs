@@ -6,7 +6,7 @@ use crate::memory::header::{decode_schema, encode_schema};
 use crate::memory::layout::Tier;
 use crate::schema::Schema;
 
-/// Its file name.
+/// The file name of the manifest.
 pub(super) const MANIFEST: &str = "store.manifest";
 /// The file that a process locks while it writes a checkpoint.
 pub(super) const LOCK: &str = "store.lock";
@@ -102,7 +102,7 @@ impl Manifest {
         out
     }
 
-    /// Decodes a manifest and checks its consistency. Errors call its file `what`.
+    /// Decodes a manifest and checks its consistency. Errors refer to its file as `what`.
     pub(super) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut from = Cursor::new(bytes, what);
         check_frame(&mut from, bytes, what)?;
@@ -313,7 +313,7 @@ impl Group {
         Ok(Self { file, rows, extents })
     }
 
-    /// Total bytes of its extents.
+    /// Returns the total number of bytes of the group's extents.
     pub(super) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.bytes).sum()
     }

@@ -30,11 +30,11 @@ pub struct Saved {
     pub number: u64,
     /// The number of trajectories in the checkpoint.
     pub rows: u64,
-    /// Trajectories written by this save, rather than an earlier one.
+    /// The number of trajectories written by this save, rather than by an earlier one.
     pub written_rows: u64,
     /// Their bytes.
     pub written_bytes: u64,
-    /// Files removed because nothing in them is needed.
+    /// The number of files removed because nothing in them is needed.
     pub removed_files: u64,
 }
 
@@ -47,7 +47,7 @@ impl Store {
     /// trajectories are not saved.
     ///
     /// # Errors
-    /// Another process is saving to the folder; the folder has a checkpoint with another schema or capacity, or a
+    /// Another process is saving to the folder; the folder has a checkpoint with a different schema or capacity, or a
     /// damaged manifest; or a file cannot be written. The folder then still has its last checkpoint, and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
@@ -281,7 +281,8 @@ fn write_groups(
     Ok(work.into_iter().map(|group| group.into_inner().0).collect())
 }
 
-/// Does `work` for 0 to `parts - 1`, on as many threads as there are processors; stops at the first error.
+/// Calls `work` for each number from 0 to `parts - 1`, on as many threads as there are processors; stops at the first
+/// error.
 pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts);
     let next = AtomicUsize::new(0);

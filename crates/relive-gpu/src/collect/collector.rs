@@ -19,9 +19,9 @@ use crate::store::{Pinned, PinnedRow, Reader, Shard, StorePlace};
 /// Options of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectOptions {
-    /// The maximum rows of a batch.
+    /// The maximum number of rows in a batch.
     pub rows: u64,
-    /// The number of batches whose memory is reused cyclically.
+    /// The number of batches with memory that is reused cyclically.
     pub batches: usize,
     /// The number of copying threads, including the caller's.
     pub threads: usize,
@@ -32,7 +32,8 @@ pub struct CollectOptions {
 }
 
 impl CollectOptions {
-    /// Batches of up to this many rows, 3 of them reused cyclically, copied by 2 threads; waits end after 30 s.
+    /// Creates options for batches of up to the given number of rows; 3 batches are reused cyclically and copied by 2
+    /// threads, and waits end after 30 s.
     #[must_use]
     pub fn new(rows: u64) -> Self {
         Self { rows, batches: 3, threads: 2, sorted: false, patience: Duration::from_secs(30) }

@@ -12,7 +12,7 @@ use crate::memory::segment::Segment;
 
 /// The minimum bytes of a part: waking another thread for less takes longer than copying.
 const PART_BYTES: u64 = 96 << 10;
-/// Parts per thread, so that one delayed thread delays the job only briefly.
+/// The number of parts per thread, chosen so that one delayed thread delays the job only briefly.
 const PARTS_PER_THREAD: usize = 4;
 /// The number of rows for which spans are kept at a time.
 const BLOCK: usize = 64;

@@ -57,19 +57,19 @@ pub struct RowPlan {
     pub at: u64,
 }
 
-/// All windows of batches of up to `rows` rows, and the memory of such a batch.
+/// The layout of a batch of up to `rows` rows: its windows, and the size of its memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchPlan {
     /// The maximum number of rows.
     pub rows: u64,
-    /// Its windows.
+    /// The windows of the batch.
     pub columns: Vec<ColumnPlan>,
     /// The number of bytes in a batch's memory.
     pub bytes: u64,
 }
 
 impl BatchPlan {
-    /// Creates the plan of batches with these windows.
+    /// Creates the plan of batches with the given windows.
     ///
     /// # Errors
     /// A window has an unknown column, no steps, an impossible cast, or a padding value that its type cannot represent;
@@ -104,7 +104,7 @@ impl BatchPlan {
         [rows, plan.length].into_iter().chain(step.iter().copied()).collect()
     }
 
-    /// Maximum bytes of one row in a batch.
+    /// Returns the maximum number of bytes of one row in a batch.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.length * column.output_step_bytes).sum()
     }

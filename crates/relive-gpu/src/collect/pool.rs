@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
-/// How often a thread checks for the next job before it sleeps. This takes a few microseconds, within which a busy
+/// How many times a thread checks for the next job before it sleeps. This takes a few microseconds, within which a busy
 /// caller submits its next job.
 const SPINS: usize = 2000;
 

@@ -38,7 +38,7 @@ pub struct Window {
     pub column: String,
     /// The offset of the first step from the current one.
     pub offset: i64,
-    /// Number of steps.
+    /// The number of steps.
     pub length: u64,
     /// The side on which padding is placed.
     pub pad: Pad,

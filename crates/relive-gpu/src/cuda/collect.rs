@@ -187,8 +187,8 @@ impl Drop for Collector {
     }
 }
 
-/// The kernel's columns. For columns that the copy engines copy, the kernel only writes the padding; those without
-/// padding are left out.
+/// Returns the kernel's columns. For columns that the copy engines copy, the kernel only writes the padding; those
+/// without padding are left out.
 fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan) -> bool) -> Vec<Column> {
     let mut table = Vec::with_capacity(columns.len());
     let mut first_piece = 0;

@@ -74,7 +74,7 @@ impl Device {
         real_available()
     }
 
-    /// Opens the GPU with this number, counted from 0.
+    /// Opens the GPU with the given number, counted from 0.
     ///
     /// # Errors
     /// The GPU does not exist, or its kernels cannot be loaded.
@@ -96,13 +96,13 @@ impl Device {
         Ok(Self(Arc::new(Inner { driver, functions, stream })))
     }
 
-    /// Its driver.
+    /// Returns the driver of the device.
     #[must_use]
     pub fn driver(&self) -> &dyn Driver {
         &*self.0.driver
     }
 
-    /// Its own stream.
+    /// Returns the device's own stream.
     #[must_use]
     pub fn stream(&self) -> Stream {
         self.0.stream

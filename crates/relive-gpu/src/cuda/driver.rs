@@ -40,7 +40,7 @@ pub struct Copy {
     pub to: u64,
     /// Source address.
     pub from: u64,
-    /// Number of bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub trait Driver: Debug + Send + Sync {
     /// The memory must be mapped, and stay mapped until it is [unregistered](Self::unregister).
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr>;
 
-    /// Ends a [registration](Self::register) at this address.
+    /// Ends a [registration](Self::register) at the given address.
     ///
     /// # Safety
     /// No remaining work may use the memory.
@@ -92,7 +92,7 @@ pub trait Driver: Debug + Send + Sync {
     /// not blamed for it. Fails if the device is no longer usable.
     fn recover(&self) -> Result<()>;
 
-    /// Copies, in any order or concurrently, as part of the stream.
+    /// Performs the copies, in any order or concurrently, as part of the stream.
     ///
     /// # Safety
     /// The addresses must refer to memory that stays valid until the stream has passed this point.
@@ -138,7 +138,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Makes later work of the stream wait for the event.
     fn wait(&self, stream: Stream, event: Event) -> Result<()>;
 
-    /// Milliseconds between two completed events.
+    /// Returns the milliseconds between two completed events.
     fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32>;
 
     /// Destroys an event.

@@ -28,7 +28,7 @@ impl DeviceBuffer {
         Ok(Self { device: device.clone(), memory, bytes })
     }
 
-    /// Memory filled with zeros.
+    /// Allocates memory filled with zeros.
     ///
     /// # Errors
     /// Same as [`new`](Self::new).
@@ -42,7 +42,7 @@ impl DeviceBuffer {
         Ok(buffer)
     }
 
-    /// Writes values from a byte offset on, after the work in the device's own stream, and waits for the write.
+    /// Writes values, starting at a byte offset, after the work in the device's own stream, and waits for the write.
     ///
     /// # Errors
     /// The values do not fit, or the device fails.
@@ -54,7 +54,7 @@ impl DeviceBuffer {
         })
     }
 
-    /// Reads values from a byte offset on, after the work in the device's own stream.
+    /// Reads values, starting at a byte offset, after the work in the device's own stream.
     ///
     /// # Errors
     /// The buffer has fewer values, or the device fails.
@@ -86,13 +86,13 @@ impl DeviceBuffer {
         self.device.synchronize(stream)
     }
 
-    /// Its address.
+    /// Returns the address of the memory.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.memory
     }
 
-    /// Its size.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -188,7 +188,7 @@ impl HostRegistration {
         self.address
     }
 
-    /// Its size.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

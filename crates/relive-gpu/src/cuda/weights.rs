@@ -65,7 +65,7 @@ pub struct DeviceWeights {
 }
 
 impl DeviceWeights {
-    /// Starts with all weights 0.
+    /// Starts with all weights set to 0.
     ///
     /// # Errors
     /// The configuration is out of range, or the device does not have enough memory.
@@ -99,7 +99,7 @@ impl DeviceWeights {
         Ok(Self { device: device.clone(), config, grid, arrays, memory, last, refused, starts, scratch })
     }
 
-    /// Their configuration.
+    /// Returns the configuration of the weights.
     #[must_use]
     pub fn config(&self) -> &WeightsConfig {
         &self.config

@@ -63,9 +63,9 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Creates a file with this name, mode 0600 and size `bytes`. It starts with the marker of an unfinished file, and with
-/// the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and so is
-/// a file that does not belong to a store.
+/// Creates a file with the given name, mode 0600 and size `bytes`. It starts with the marker of an unfinished file, and
+/// with the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and
+/// so is a file that does not belong to a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -86,7 +86,7 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    // In one write, so that other processes see either an empty file or both values.
+    // Written in one call, so that other processes see either an empty file or both values.
     let mut first = MAKING_MAGIC.to_vec();
     first.resize(narrow(identity_at), 0);
     first.extend_from_slice(&identity.word().to_le_bytes());
@@ -115,7 +115,7 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// Removes a file whose owner is dead. The lock prevents two processes that both see the old file from removing each
+/// Removes a file that has a dead owner. The lock prevents two processes that both see the old file from removing each
 /// other's new one.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     // Opening a pipe would block, and a link would be followed.
@@ -190,7 +190,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     })
 }
 
-/// Unnamed memory, whose descriptor can be passed to other processes.
+/// Creates unnamed memory; its descriptor can be passed to other processes.
 pub(crate) fn anonymous(bytes: u64) -> Result<File> {
     let failed = |error: rustix::io::Errno| Error::system("create anonymous shared memory", error.into());
     let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
@@ -200,7 +200,7 @@ pub(crate) fn anonymous(bytes: u64) -> Result<File> {
     Ok(File::from(file))
 }
 
-/// Memory received as a descriptor; it must have a fixed size.
+/// Returns the memory behind a received descriptor; the memory must have a fixed size.
 pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<File> {
     let sealed = fcntl_get_seals(descriptor.as_fd()).is_ok_and(|seals| seals.contains(FIXED_SIZE));
     if !sealed {
@@ -218,7 +218,7 @@ pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Eight bytes of a file; `None` if it is shorter.
+/// Reads eight bytes of a file; `None` if the file is shorter.
 pub(crate) fn word(file: &File, at: u64, what: &str) -> Result<Option<[u8; 8]>> {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, at) {
@@ -271,7 +271,7 @@ mod tests {
 
     const IDENTITY_AT: u64 = 1032;
     const BYTES: u64 = 8192;
-    /// The start of a file of a process that ended long ago.
+    /// Returns the start of a file of a process that ended long ago.
     fn left(magic: [u8; 8]) -> Vec<u8> {
         let mut bytes = magic.to_vec();
         bytes.resize(narrow(IDENTITY_AT), 0);

@@ -27,7 +27,7 @@ pub(crate) fn wake(word: &AtomicU32) {
     let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 
-/// Milliseconds since the host started.
+/// Returns the milliseconds since the host started.
 pub(crate) fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let milliseconds = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;

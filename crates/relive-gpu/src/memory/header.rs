@@ -63,7 +63,7 @@ impl Header {
         (bytes.try_into().expect("resized to it"), schema)
     }
 
-    /// Decodes the header of a segment and checks its consistency. Errors call the segment `what`.
+    /// Decodes the header of a segment and checks its consistency. Errors refer to the segment as `what`.
     pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, what);
         let magic = cursor.take(8)?;

@@ -86,12 +86,12 @@ impl Mapping {
         (start, len)
     }
 
-    /// The start address.
+    /// Returns the start address.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> u64 {
         wide(self.len)
     }

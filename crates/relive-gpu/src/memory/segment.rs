@@ -107,7 +107,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Attaches to the segment with this name.
+    /// Attaches to the segment with the given name.
     pub(crate) fn open(name: &str) -> Result<Self> {
         let file = files::open(&files::shared_memory(name)?)?;
         Self::attach(file, format!("the segment {name:?}"))
@@ -241,7 +241,7 @@ impl Segment {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }
 
-    /// Returns the number of released pins, and the number of threads that wait for it to change.
+    /// Returns the number of released pins, and the number of threads that are waiting for it to change.
     pub(crate) fn releases(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(RELEASES_AT), self.half_word(RELEASES_AT + 4))
     }
@@ -272,7 +272,7 @@ impl Segment {
         &self.words(at, 1)[0]
     }
 
-    /// `count` shared words from an offset that the layout has assigned.
+    /// Returns `count` shared words from an offset that the layout has assigned.
     fn words<T: SharedWord>(&self, at: u64, count: u64) -> &[T] {
         let bytes = count * size_of::<T>() as u64;
         assert!(

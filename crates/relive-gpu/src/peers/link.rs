@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// How long the link tries to send a release of rows to a store. If the store accepts no data for longer, the link
 /// closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes read at once, so that many short steps need few system calls.
+/// The number of bytes that are read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;
 /// Longer pieces are read directly to their destination.
 const DIRECT_BYTES: usize = 64 << 10;

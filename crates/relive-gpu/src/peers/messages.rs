@@ -23,9 +23,9 @@ pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
 /// Stands for the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
-/// Encoded bytes of a pinned row.
+/// The number of encoded bytes of a pinned row.
 const ROW_BYTES: usize = 40;
-/// Encoded bytes of a requested row.
+/// The number of encoded bytes of a requested row.
 const WANTED_BYTES: usize = 24;
 
 /// A store's description of itself for a new connection.

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often a wait checks whether it was interrupted.
+/// The interval at which a wait checks whether it was interrupted.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// How stores reach each other over a network, and how they authenticate.
@@ -32,7 +32,7 @@ pub struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// Plain text without a token, 60 s of patience, one thread.
+    /// Creates options for plain text without a token, 60 s of patience, and one thread.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -66,7 +66,7 @@ impl Peer {
         &self.shared.what
     }
 
-    /// Requests pins on rows; reconnects if the connection was lost.
+    /// Requests pins on rows; reconnects if the connection has been lost.
     pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(PendingAnswer, Lease)> {
         self.link().await?.pin(indices, is_sample).await
     }

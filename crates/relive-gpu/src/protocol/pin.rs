@@ -76,8 +76,8 @@ pub(crate) fn unpin(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::Release);
 }
 
-/// Evicts a selectable row that is not pinned; `false` leaves it selectable. Only the controller calls this. Afterwards
-/// the row is in the state evicting, and belongs to the controller.
+/// Evicts a selectable row that is not pinned. If this returns `false`, the row stays selectable. Only the controller
+/// calls this. Afterwards the row is in the state evicting, and belongs to the controller.
 pub(crate) fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a AtomicU32>) -> bool {
     let stamp = Stamp::from_word(state.load(Ordering::Relaxed));
     if stamp.state != RowState::Selectable {

@@ -36,7 +36,7 @@ pub(crate) struct SlotContents {
 }
 
 impl Slot {
-    /// The turn's number if it is the writer's turn.
+    /// Returns whether it is the writer's turn.
     pub(crate) fn writers_turn(&self) -> bool {
         self.turn.load(Ordering::Acquire).is_multiple_of(2)
     }
@@ -57,7 +57,7 @@ impl Slot {
         }
     }
 
-    /// The writer records its progress and its request. Only in the writer's turn; the values take effect with the
+    /// Records the writer's progress and request. Only called in the writer's turn; the values take effect with the
     /// hand-over.
     pub(crate) fn say(&self, flags: u32, steps: u32, weight: f32) {
         self.steps.store(steps, Ordering::Relaxed);
@@ -65,14 +65,14 @@ impl Slot {
         self.flags.store(flags, Ordering::Relaxed);
     }
 
-    /// The controller assigns a row to the slot. Only in the controller's turn.
+    /// Assigns a row to the slot. Only called by the controller, in its turn.
     pub(crate) fn assign(&self, row: u64, generation: u64) {
         self.row.store(row, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Relaxed);
         self.say(HAS_ROW, 0, 0.0);
     }
 
-    /// The controller has taken the row of a complete trajectory. Only in the controller's turn.
+    /// Records that the controller has taken the row of a complete trajectory. Only called in the controller's turn.
     pub(crate) fn clear_row(&self) {
         let flags = self.flags.load(Ordering::Relaxed);
         self.flags.store(flags & !HAS_ROW, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Slot {
         self.claim.store(left, Ordering::Release);
     }
 
-    /// The controller frees the slot of a writer that has ended.
+    /// Frees the slot of a writer that has ended. Only called by the controller.
     pub(crate) fn clear(&self, nobody: u64) {
         self.say(0, 0, 0.0);
         if self.controllers_turn() {

@@ -34,7 +34,7 @@ impl Writer {
     }
 }
 
-/// Reads the output of a [`Writer`]; errors call the record `what`.
+/// Reads the output of a [`Writer`]; errors refer to the record as `what`.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,

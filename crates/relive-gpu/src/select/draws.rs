@@ -8,7 +8,7 @@ use super::radix;
 use super::sums::{Counted, Measure, Share, Sums, TileCursor};
 use super::weights::Weights;
 
-/// The number of draws from which they are sorted before the lookup, so that neighboring draws share cache lines.
+/// The smallest number of draws that are sorted before the lookup, so that neighboring draws share cache lines.
 const SORTED_FROM: usize = 1 << 12;
 
 /// The number of bits by which places are sorted.
@@ -20,7 +20,7 @@ const DRAWS_PER_THREAD: usize = 1 << 12;
 /// A drawn index, and the number of its draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Draw {
-    /// The number of the draw, from 0.
+    /// The number of the draw, counted from 0.
     pub(crate) position: u64,
     pub(crate) index: u64,
     /// The mass of the index, in units of the grid.

@@ -42,7 +42,7 @@ impl Grid {
         Ok(Self { exponent, max_mass, scale: power_of_two(exponent) })
     }
 
-    /// One unit of the grid, as a mass.
+    /// Returns one unit of the grid, as a mass.
     #[must_use]
     pub fn resolution(&self) -> f64 {
         power_of_two(-self.exponent)
@@ -54,13 +54,13 @@ impl Grid {
         self.max_mass
     }
 
-    /// Binary digits after the point.
+    /// Returns the number of binary digits after the point.
     #[must_use]
     pub fn exponent(&self) -> i32 {
         self.exponent
     }
 
-    /// 2^exponent.
+    /// Returns 2^exponent.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.scale

@@ -51,13 +51,13 @@ fn polynomial(terms: &[f64], x: f64) -> f64 {
     sum
 }
 
-/// ln((1 + s) / (1 - s)).
+/// Returns ln((1 + s) / (1 - s)).
 #[inline(always)]
 fn twice_atanh(s: f64) -> f64 {
     2.0 * s * polynomial(&ATANH_TERMS, s * s)
 }
 
-/// x = 2^exponent · fraction, with the fraction in [√½, √2). For positive normal numbers.
+/// Splits a positive normal number: x = 2^exponent · fraction, with the fraction in [√½, √2).
 #[inline(always)]
 fn split(x: f64) -> (f64, f64) {
     let bits = x.to_bits();
@@ -75,7 +75,7 @@ pub fn log2(x: f64) -> f64 {
     exponent + twice_atanh((fraction - 1.0) / (fraction + 1.0)) * LOG2_E
 }
 
-/// 2^x; 0 below -1,000 and infinity above 1,000, with a relative error below 4 · 2⁻⁵³ in between.
+/// Returns 2^x; 0 below -1,000 and infinity above 1,000, with a relative error below 4 · 2⁻⁵³ in between.
 #[must_use]
 pub fn exp2(x: f64) -> f64 {
     if x < -1000.0 {
@@ -93,9 +93,9 @@ pub fn exp2(x: f64) -> f64 {
     power * scale
 }
 
-/// base^exponent for a positive base, rounded to f32: within 0.501 units in the last place of the exact power while
-/// |exponent · log2(base)| is below 128, as it is for all results that f32 can hold. A power too small for a normal
-/// f32 becomes the smallest one, so that positive numbers stay positive.
+/// Returns base^exponent for a positive base, rounded to f32: within 0.501 units in the last place of the exact power
+/// while |exponent · log2(base)| is below 128, as it is for all results that f32 can hold. A power that is too small for
+/// a normal f32 becomes the smallest one, so that positive numbers stay positive.
 #[must_use]
 pub fn power(base: f32, exponent: f32) -> f32 {
     if exponent == 1.0 {
@@ -107,8 +107,8 @@ pub fn power(base: f32, exponent: f32) -> f32 {
     rounded.max(f32::MIN_POSITIVE)
 }
 
-/// -ln(1 - c) where c = (high · 2³² + low + ½) / 2⁶⁴ is a uniform number in (0, 1): an exponentially distributed
-/// number, with a relative error below 8 · 2⁻⁵³ even where it is small.
+/// Returns -ln(1 - c) where c = (high · 2³² + low + ½) / 2⁶⁴ is a uniform number in (0, 1): an exponentially
+/// distributed number, with a relative error below 8 · 2⁻⁵³ even where it is small.
 #[must_use]
 #[inline(always)]
 pub(crate) fn exponential(high: u32, low: u32) -> f64 {

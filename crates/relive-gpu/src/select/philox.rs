@@ -22,7 +22,7 @@ pub(crate) enum Stream {
     RaceLow = 2,
 }
 
-/// The 128 bits of `counter` under `key`, as four words.
+/// Returns the 128 bits of `counter` under `key`, as four words.
 ///
 /// ```
 /// // One of the authors' own test vectors.
@@ -74,7 +74,7 @@ impl Numbers {
         Self { key: [low_word(seed), high_word(seed)], step }
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub(crate) fn seed(&self) -> u64 {
         u64::from(self.key[0]) | u64::from(self.key[1]) << 32
     }
@@ -104,8 +104,8 @@ impl Numbers {
         block[usize::from(low_word(index).to_le_bytes()[0] & 3)]
     }
 
-    /// The words of the indices `4 * first_block ..`, as many as fit into `words`: whole blocks, so that loops are
-    /// vectorized.
+    /// Computes the words of the indices `4 * first_block ..`, as many as fit into `words`: whole blocks, so that loops
+    /// are vectorized.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(

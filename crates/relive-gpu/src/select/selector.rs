@@ -142,7 +142,7 @@ impl Selector {
         Ok(finish(selection, whole, &draws))
     }
 
-    /// Seed and step, for a checkpoint.
+    /// Returns the seed and the step, for a checkpoint.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(MAGIC).u64(self.seed).u64(self.step).finish()

@@ -2,10 +2,10 @@
 
 use super::grid::Grid;
 
-/// Indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
+/// The number of indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
 
-/// Tiles per super-tile; a super-tile has 65,536 indices.
+/// The number of tiles per super-tile; a super-tile has 65,536 indices.
 pub(crate) const TILES_PER_SUPER: usize = 256;
 
 /// The measure of draws: each index in proportion to its mass, or all selectable ones equally.

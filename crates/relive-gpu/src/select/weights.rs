@@ -19,7 +19,7 @@ const INDICES_PER_THREAD: usize = 1 << 16;
 /// The configuration of weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightsConfig {
-    /// Indices of this rank.
+    /// The number of indices of this rank.
     pub capacity: u64,
     /// The number of indices of all ranks. It determines the grid, and must be the same everywhere.
     pub total_capacity: u64,
@@ -37,7 +37,7 @@ pub struct WeightsConfig {
 }
 
 impl WeightsConfig {
-    /// Weights up to 65,536 for one rank that owns all indices.
+    /// Creates a configuration for weights up to 65,536, and for one rank that owns all indices.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { capacity, total_capacity: capacity, first: 0, max_weight: 65_536.0, exponent: 1.0, threads: 0 }
@@ -108,7 +108,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Starts with all weights 0.
+    /// Starts with all weights set to 0.
     ///
     /// # Errors
     /// A capacity, the largest weight or the exponent is out of range.
@@ -121,7 +121,7 @@ impl Weights {
         Ok(Self { config, grid, weights: vec![0.0; capacity], powers, units: sums.clone(), counts: sums })
     }
 
-    /// Their configuration.
+    /// Returns the configuration of the weights.
     #[must_use]
     pub fn config(&self) -> &WeightsConfig {
         &self.config
@@ -162,7 +162,8 @@ impl Weights {
     /// times, its last weight counts.
     ///
     /// # Errors
-    /// The lists differ in length, an index is not of this rank, or a weight is negative, NaN, or above the largest.
+    /// The lists differ in length, an index does not belong to this rank, or a weight is negative, NaN, or above the
+    /// largest.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         for (index, weight) in indices.iter().zip(weights) {
@@ -196,7 +197,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Configuration and weights, for a checkpoint. Sums are recomputed from them.
+    /// Returns the configuration and the weights, for a checkpoint. Sums are recomputed from them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads } = self.config;

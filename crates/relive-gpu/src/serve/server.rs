@@ -37,8 +37,8 @@ impl Drop for RowServer {
 }
 
 impl RowServer {
-    /// Serves the rows of the store that `reader` reads, of its own rank only, at this address; port 0 picks a free
-    /// port.
+    /// Serves the rows of the store that `reader` reads, of its own rank only, at the given address; port 0 picks a
+    /// free port.
     ///
     /// # Errors
     /// The address is invalid or unavailable.
@@ -80,7 +80,7 @@ async fn accept(listener: TcpListener, options: NetworkOptions, reader: Reader) 
     }
 }
 
-/// One connection. Its errors are sent to the other side; no code on this side could react to them.
+/// Serves one connection. Its errors are sent to the other side; no code on this side could react to them.
 async fn one(socket: TcpStream, options: Arc<NetworkOptions>, reader: Reader) {
     let socket = match &options.server_tls {
         None => Socket::over_tcp(socket),

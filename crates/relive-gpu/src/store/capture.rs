@@ -19,7 +19,7 @@ impl Inner {
         Ok((snapshot, done))
     }
 
-    /// Restores a new store, whose rows' bytes are complete, from the snapshot.
+    /// Restores a new store from the snapshot. The bytes of its rows must already be complete.
     pub(crate) fn restore(&self, snapshot: &Snapshot) {
         let segment = &self.segment;
         let mut state = self.state.lock();

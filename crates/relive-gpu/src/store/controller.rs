@@ -37,7 +37,7 @@ pub(crate) struct Controller {
     changed: Changed,
 }
 
-/// Rows whose weight may have changed since the last query, each once.
+/// Rows with weights that may have changed since the last query, each once.
 #[derive(Debug)]
 struct Changed {
     rows: Vec<u64>,
@@ -156,7 +156,7 @@ impl Controller {
         true
     }
 
-    /// Frees this trajectory's row. `false` if it is pinned or no longer exists.
+    /// Frees this trajectory's row. Returns `false` if the trajectory is pinned or no longer exists.
     pub(super) fn evict_this(
         &mut self,
         segment: &Segment,
@@ -258,7 +258,7 @@ impl Controller {
     }
 }
 
-/// Replaces -0 by 0, so that the bits of weights have the order of the numbers.
+/// Replaces -0 with 0, so that the bits of weights have the order of the numbers.
 pub(super) fn without_sign(weight: f32) -> f32 {
     weight + 0.0
 }

@@ -38,7 +38,7 @@ pub enum State {
     Writing,
     /// The row's trajectory can be drawn if the trajectory's weight is above 0.
     Selectable,
-    /// Selectable, and readers hold it.
+    /// The row is selectable, and readers have pinned it.
     Pinned,
     /// The row is being freed.
     Evicting,
@@ -47,19 +47,19 @@ pub enum State {
 /// The status of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status {
-    /// Its state.
+    /// The state of the row.
     pub state: State,
     /// Increases with each trajectory that is written to the row.
     pub generation: u64,
     /// The number of steps of its trajectory.
     pub length: u64,
-    /// 0 if it is not selectable.
+    /// 0 if the row is not selectable.
     pub weight: f32,
     /// The number of trajectories committed before its own.
     pub inserted: u64,
-    /// Number of times it was pinned.
+    /// The number of times that it was pinned.
     pub sampled: u64,
-    /// Current number of pins.
+    /// The current number of pins.
     pub pins: u64,
 }
 
@@ -83,12 +83,12 @@ pub struct Changed {
     pub skipped: u64,
 }
 
-/// A row whose weight may have changed.
+/// A row with a weight that may have changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// The index within this rank.
     pub local: u64,
-    /// Its current weight.
+    /// The current weight of the row.
     pub weight: f32,
     /// The number of trajectories committed before its own.
     pub inserted: u64,
@@ -153,7 +153,7 @@ impl Store {
         self.inner.shard
     }
 
-    /// Capacity in trajectories.
+    /// Returns the capacity in trajectories.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.inner.segment.capacity()

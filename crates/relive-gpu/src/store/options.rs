@@ -21,15 +21,15 @@ pub const MAX_WRITERS: u32 = 65_536;
 pub struct Candidate {
     /// The index over all ranks.
     pub index: u64,
-    /// Generation of this trajectory; the row's next trajectory has a higher one.
+    /// The generation of this trajectory; the row's next trajectory has a higher generation.
     pub generation: u64,
-    /// Number of steps.
+    /// The number of steps.
     pub length: u64,
     /// The weight with which it is drawn.
     pub weight: f32,
     /// The number of trajectories committed before it.
     pub inserted: u64,
-    /// Number of times it was pinned.
+    /// The number of times that it was pinned.
     pub sampled: u64,
 }
 
@@ -49,8 +49,8 @@ pub enum Removal {
     LowestWeight,
     /// A uniformly random trajectory, from the store's seed.
     Random,
-    /// A trajectory is evicted once it was pinned this often; from then on it cannot be pinned. If there is no such
-    /// trajectory, the oldest one is evicted.
+    /// A trajectory is evicted once it has been pinned this many times; after that, it cannot be pinned. If there is no
+    /// such trajectory, the oldest one is evicted.
     MaxTimesSampled(u64),
     /// The caller's choice. The callback may use the store, but must not serve its writers. Takes time proportional to
     /// the capacity.
@@ -127,7 +127,8 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Defaults: oldest first, 16 readers, 64 writers, host memory in huge pages touched by 2 threads, one rank.
+    /// Creates options with the defaults: oldest first, 16 readers, 64 writers, host memory in huge pages touched by 2
+    /// threads, one rank.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self {
@@ -145,7 +146,7 @@ impl StoreOptions {
         }
     }
 
-    /// Returns the header of a segment with these options.
+    /// Returns the header of a segment with the given options.
     pub(crate) fn header(&self, schema: Schema) -> Result<Header> {
         Shard::new(self.rank, self.ranks, self.capacity)?;
         for (what, value, least, most) in

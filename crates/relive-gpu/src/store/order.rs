@@ -39,7 +39,7 @@ impl Order {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Sorted(rows, _) => wide(rows.len()),
@@ -85,7 +85,7 @@ impl Order {
         }
     }
 
-    /// The first row of the order for which `taken` returns true; a random order starts at a random place.
+    /// Returns the first row of the order for which `taken` returns true; a random order starts at a random place.
     pub(super) fn first(&self, random: &mut SplitMix, mut taken: impl FnMut(u64) -> bool) -> Option<u64> {
         match self {
             Self::Sorted(rows, _) => rows.iter().map(|&(_, _, row)| row).find(|&row| taken(row)),

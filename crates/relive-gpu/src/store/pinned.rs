@@ -53,7 +53,7 @@ impl Pinned {
         &self.rows
     }
 
-    /// Their schema.
+    /// Returns the schema of the trajectories.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.reader.schema()

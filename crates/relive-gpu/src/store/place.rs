@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::peers::Peer;
 use crate::protocol::pin::{self, Pin};
 
-/// How often a pin retries while the controller decides about the row, which takes less than a microsecond.
+/// How many times a pin retries while the controller decides about the row, which takes less than a microsecond.
 const LOOKS: usize = 10_000;
 
 /// A pinned trajectory.
@@ -21,15 +21,15 @@ const LOOKS: usize = 10_000;
 pub struct PinnedRow {
     /// The index over all ranks.
     pub index: u64,
-    /// Generation of this trajectory; the row's next trajectory has a higher one.
+    /// The generation of this trajectory; the row's next trajectory has a higher generation.
     pub generation: u64,
-    /// Number of steps.
+    /// The number of steps.
     pub length: u64,
-    /// Its current weight.
+    /// The current weight of the trajectory.
     pub weight: f32,
     /// The number of trajectories committed before it.
     pub inserted: u64,
-    /// Number of times it was pinned, including this one.
+    /// The number of times that it was pinned, including this one.
     pub sampled: u64,
 }
 

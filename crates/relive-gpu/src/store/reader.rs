@@ -29,7 +29,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Attaches to the store with this name.
+    /// Attaches to the store with the given name.
     ///
     /// # Errors
     /// No store has this name; its schema differs from the expected one (the error shows both); its controller has
@@ -158,7 +158,7 @@ impl Reader {
         self.shared.shard
     }
 
-    /// Capacity in trajectories.
+    /// Returns the capacity in trajectories.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.shared.segment.capacity()

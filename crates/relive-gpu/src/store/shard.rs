@@ -48,7 +48,7 @@ impl Shard {
         self.rank
     }
 
-    /// Number of stores.
+    /// Returns the number of stores.
     #[must_use]
     pub fn ranks(&self) -> u64 {
         self.ranks

@@ -17,7 +17,7 @@ use crate::schema::Schema;
 pub struct Inserted {
     /// The index over all ranks.
     pub index: u64,
-    /// Generation of this trajectory; the row's next trajectory has a higher one.
+    /// The generation of this trajectory; the row's next trajectory has a higher generation.
     pub generation: u64,
 }
 
@@ -59,7 +59,7 @@ impl Writing {
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
-    /// One step of a column, for writing in place.
+    /// Returns one step of a column, for writing in place.
     ///
     /// # Errors
     /// The column or step does not exist.
@@ -75,8 +75,8 @@ impl Writing {
         Ok(&mut self.column(column)?[begin..begin + narrow(bytes)])
     }
 
-    /// Makes the trajectory selectable, with this many steps and this weight. With weight 0 it is kept, but never
-    /// drawn.
+    /// Makes the trajectory selectable, with the given number of steps and the given weight. With weight 0 it is kept,
+    /// but never drawn.
     ///
     /// # Errors
     /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. In both cases, the row is free

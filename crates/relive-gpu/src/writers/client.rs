@@ -35,7 +35,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Attaches to the store with this name.
+    /// Attaches to the store with the given name.
     ///
     /// # Errors
     /// No store has this name; its schema differs from the expected one (the error shows both); its controller has

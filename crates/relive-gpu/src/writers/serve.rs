@@ -12,11 +12,11 @@ use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// Age of a writer's last heartbeat from which the controller checks whether the writer is dead.
+/// The age of a writer's last heartbeat at which the controller checks whether the writer is dead.
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which do not wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The corresponding limit while writers wait for rows: a dropped batch frees rows without waking this wait.
+/// The corresponding limit while writers are waiting for rows: a dropped batch frees rows without waking this wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
 /// A writer waits for the controller's part of its current step.
@@ -36,11 +36,11 @@ pub struct Request {
 pub struct Scan {
     /// Requests that no earlier scan has reported.
     pub requests: Vec<Request>,
-    /// Trajectories that became selectable.
+    /// Trajectories that have become selectable.
     pub finished: Vec<Inserted>,
     /// The number of trajectories that were abandoned because their writers ended or wrote invalid values.
     pub aborted: u64,
-    /// The number of writers that wait for a row while none is free. The next scan tries again.
+    /// The number of writers that are waiting because no row is free. The next scan tries again.
     pub starved: u64,
 }
 
@@ -88,7 +88,7 @@ impl Store {
         self.needs_scan() || Instant::now() < deadline
     }
 
-    /// Returns whether a writer waits for a scan.
+    /// Returns whether a writer is waiting for a scan.
     fn needs_scan(&self) -> bool {
         let writers = self.inner.writers.lock();
         let mut slots = self.inner.segment.slots().iter().zip(&writers.slots);
@@ -99,7 +99,7 @@ impl Store {
         })
     }
 
-    /// Gives the turn back to writers whose requests are answered.
+    /// Gives the turn back to writers with answered requests.
     ///
     /// # Errors
     /// A slot has no request that a scan has reported; the slots before it are still given back. A writer that has
@@ -122,7 +122,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes to the current step of a writer whose request was reported and not yet given back.
+    /// Writes to the current step of a writer with a request that has been reported and not yet given back.
     ///
     /// # Errors
     /// The request or column does not exist, or the length differs from the length of one step of the column.
@@ -132,7 +132,7 @@ impl Store {
         })
     }
 
-    /// Reads the current step of a writer whose request was reported and not yet given back.
+    /// Reads the current step of a writer with a request that has been reported and not yet given back.
     ///
     /// # Errors
     /// Same as [`answer`](Self::answer).

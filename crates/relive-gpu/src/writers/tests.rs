@@ -273,7 +273,7 @@ fn pins_of_a_killed_reader_are_released() {
             let removed = store.remove(&all).unwrap();
             assert_eq!((removed.applied, removed.skipped), (CAPACITY, 0));
         }
-        // Takes every row, some or all of which the dead reader has pinned.
+        // Takes every row, including those that the dead reader has pinned.
         let rows: Vec<_> = (0..CAPACITY).map(|_| store.begin().unwrap()).collect();
         assert_eq!(store.begin().unwrap_err().kind(), ErrorKind::Unavailable);
         drop(rows);

@@ -7,7 +7,7 @@ pub(crate) fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Weights, a third of which are 0.
+/// Returns a weight; a third of all weights are 0.
 pub(crate) fn weight(index: u64) -> f32 {
     let bytes = mixed(index).to_le_bytes();
     if bytes[0] < 90 { 0.0 } else { f32::from(bytes[1]) * 0.037 + f32::from(bytes[2]) * 3e-7 }

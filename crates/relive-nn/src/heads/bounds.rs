@@ -22,12 +22,12 @@ impl ActionBounds {
         self.min.len()
     }
 
-    /// Acme's TanhToSpec: squashes numbers to the bounds, `min + (tanh(x) + 1)/2·(max − min)`.
+    /// Squashes numbers to the bounds, like Acme's TanhToSpec: `min + (tanh(x) + 1)/2·(max − min)`.
     pub fn squash(&self, actions: &mut [f32]) {
         self.each(actions, |x, min, max| min + 0.5 * (math::tanh(x) + 1.0) * (max - min));
     }
 
-    /// Acme's ClipToSpec: clips numbers to the bounds.
+    /// Clips numbers to the bounds, like Acme's ClipToSpec.
     pub fn clip(&self, actions: &mut [f32]) {
         self.each(actions, f32::clamp);
     }

@@ -80,7 +80,7 @@ impl NormalHead {
         action.iter_mut().zip(means).for_each(|(action, mean)| *action = self.mean(*mean));
     }
 
-    /// Computes means and standard deviations from rows of the layer's outputs, each `[batch, dimensions]`.
+    /// Computes the means and the standard deviations, each `[batch, dimensions]`, from rows of the layer's outputs.
     pub fn distributions(self, outputs: &[f32], means: &mut Vec<f32>, stddevs: &mut Vec<f32>) {
         means.clear();
         stddevs.clear();
@@ -146,19 +146,19 @@ pub struct Gaussians {
 }
 
 impl Gaussians {
-    /// ln N(x) of x `[samples, batch, dimensions]`, summed over dimensions: `[samples, batch]`.
+    /// Returns ln N(x) of x `[samples, batch, dimensions]`, summed over dimensions: `[samples, batch]`.
     pub fn log_prob(&self, x: &Tensor<3>) -> Tensor<2> {
         let z = (x.clone() - self.mean.clone().unsqueeze()) / self.stddev.clone().unsqueeze();
         let per_dimension = z.powi_scalar(2) * -0.5 - self.stddev.clone().log().unsqueeze();
         (per_dimension - HALF_LOG_TWO_PI).sum_dim(2).squeeze_dim(2)
     }
 
-    /// Entropies, summed over dimensions: `[batch, 1]`.
+    /// Returns the entropies, summed over dimensions: `[batch, 1]`.
     pub fn entropy(&self) -> Tensor<2> {
         (self.stddev.clone().log() + (0.5 + HALF_LOG_TWO_PI)).sum_dim(1)
     }
 
-    /// KL(self ‖ other) of each dimension, averaged over the batch.
+    /// Returns KL(self ‖ other) of each dimension, averaged over the batch.
     pub fn divergence(&self, other: &Self) -> Tensor<1> {
         let ratio = (self.stddev.clone() / other.stddev.clone()).powi_scalar(2);
         let z = ((self.mean.clone() - other.mean.clone()) / other.stddev.clone()).powi_scalar(2);

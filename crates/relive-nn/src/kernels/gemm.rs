@@ -41,7 +41,7 @@ pub(crate) enum Target {
     Add,
 }
 
-/// `out = a·b` or `out += a·b`, where `out` is row-major.
+/// Computes `out = a·b` or `out += a·b`, where `out` is row-major.
 ///
 /// # Panics
 /// If the sizes do not match.

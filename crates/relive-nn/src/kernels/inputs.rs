@@ -30,7 +30,7 @@ impl<'a> Inputs<'a> {
         self.len() == 0
     }
 
-    /// Consecutive chunks of `len` values; the last one may be shorter.
+    /// Returns consecutive chunks of `len` values; the last chunk may be shorter.
     ///
     /// # Panics
     /// If `len` is 0.
@@ -38,7 +38,7 @@ impl<'a> Inputs<'a> {
         (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
     }
 
-    /// `len` values, starting at `begin`.
+    /// Returns `len` values, starting at `begin`.
     pub(crate) fn slice(self, begin: usize, len: usize) -> Inputs<'a> {
         match self {
             Inputs::Floats(numbers) => Inputs::Floats(&numbers[begin..begin + len]),
@@ -65,7 +65,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Bytes converted to floats; `None` if the values are floats already.
+    /// Returns the bytes converted to floats; `None` if the values are floats already.
     pub(crate) fn converted(self) -> Option<Buffer> {
         let Inputs::Bytes(bytes) = self else { return None };
         let mut numbers = Buffer::take(bytes.len());

@@ -1,4 +1,4 @@
-//! Branch-free scalar functions, so that loops over them are vectorised, and a function to run such loops. Results are
+//! Branch-free scalar functions, so that loops over them are vectorized, and a function to run such loops. Results are
 //! within two units in the last place of f32, unless a function states another bound.
 
 use pulp::WithSimd;
@@ -14,7 +14,7 @@ const ROUNDER: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 
-/// eˣ, by Cody and Waite's reduction and Cephes' polynomial. Saturates instead of overflowing.
+/// Returns eˣ, by Cody and Waite's reduction and Cephes' polynomial. Saturates instead of overflowing.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.3, 88.3);
@@ -32,7 +32,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     (p * r * r + r + 1.0) * power
 }
 
-/// 1 / (1 + e⁻ˣ).
+/// Returns 1 / (1 + e⁻ˣ).
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
@@ -57,7 +57,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     p * x / q
 }
 
-/// ln(1 + eˣ), exact for large magnitudes.
+/// Returns ln(1 + eˣ), exact for large magnitudes.
 pub(crate) fn softplus(x: f32) -> f32 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }

@@ -17,7 +17,7 @@ impl Support {
         Self { min, max, atoms }
     }
 
-    /// Number of atoms.
+    /// Returns the number of atoms.
     pub fn atoms(self) -> usize {
         self.atoms
     }
@@ -79,8 +79,8 @@ pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32],
     targets
 }
 
-/// C51's targets with double Q: Z(s') is the distribution of the action with the largest mean under `selector`.
-/// `values` and `selector` are logits `[batch, actions, atoms]`; the targets are `[batch, atoms]`.
+/// Computes C51's targets with double Q: Z(s') is the distribution of the action with the largest mean under
+/// `selector`. `values` and `selector` are logits `[batch, actions, atoms]`; the targets are `[batch, atoms]`.
 ///
 /// # Panics
 /// If the slices do not belong to the same batch.
@@ -104,7 +104,7 @@ pub fn categorical_double_q_targets(
     categorical_targets(support, rewards, discounts, &logits)
 }
 
-/// `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient with respect to the logits.
+/// Computes `mean wᵢ·CE(targetᵢ, softmax(logits(sᵢ, aᵢ)))`, with its gradient with respect to the logits.
 ///
 /// `logits` and `by_logits` are `[batch, actions, atoms]`, `targets` `[batch, atoms]`. For critics without actions, all
 /// actions are 0. `by_logits` is overwritten.

@@ -51,8 +51,8 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// Returns the number of values of all leaves, for actions with this many dimensions: two temperatures, then the
-    /// multipliers of means and of standard deviations.
+    /// Returns the number of values of all leaves, for actions with the given number of dimensions: two temperatures,
+    /// then the multipliers of means and of standard deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
@@ -138,18 +138,18 @@ impl Mpo {
     }
 }
 
-/// −‖a − clip(a, −1, 1)‖₂ of each action.
+/// Returns −‖a − clip(a, −1, 1)‖₂ of each action.
 fn out_of_bounds(actions: &Tensor<3>) -> Tensor<2> {
     let beyond = actions.clone() - actions.clone().clamp(-1.0, 1.0);
     -beyond.powi_scalar(2).sum_dim(2).sqrt().squeeze_dim(2)
 }
 
-/// softmax of q/η over samples, without a gradient.
+/// Returns the softmax of q/η over samples, without a gradient.
 fn weights(q: &Tensor<2>, eta: &Tensor<1>) -> Tensor<2> {
     activation::softmax(q.clone() / eta.clone().unsqueeze(), 0).detach()
 }
 
-/// η·(ε + mean logsumexp(q/η) − ln samples).
+/// Returns η·(ε + mean logsumexp(q/η) − ln samples).
 fn temperature_loss(q: &Tensor<2>, eta: Tensor<1>, epsilon: f32) -> Tensor<1> {
     let [samples, _] = q.dims();
     let scaled = q.clone() / eta.clone().unsqueeze();
@@ -158,7 +158,7 @@ fn temperature_loss(q: &Tensor<2>, eta: Tensor<1>, epsilon: f32) -> Tensor<1> {
     eta * (total.mean() + (epsilon - super::rows::count(samples).ln()))
 }
 
-/// −mean over states of Σ w·ln π.
+/// Returns −mean over states of Σ w·ln π.
 fn fit(weights: &Tensor<2>, log_prob: Tensor<2>) -> Tensor<1> {
     -(weights.clone() * log_prob).sum_dim(0).mean()
 }

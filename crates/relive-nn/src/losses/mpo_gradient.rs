@@ -99,7 +99,7 @@ fn dual(raw: f32) -> (f32, f32) {
     (softplus(raw.max(MIN_RAW)) + MIN_DUAL, slope)
 }
 
-/// −‖a − clip(a, −1, 1)‖₂ of each action.
+/// Returns −‖a − clip(a, −1, 1)‖₂ of each action.
 fn out_of_bounds(actions: &[f32], dimensions: usize) -> Vec<f32> {
     let beyond = |action: &[f32]| action.iter().map(|a| (a - a.clamp(-1.0, 1.0)).powi(2)).sum::<f32>();
     actions.chunks_exact(dimensions).map(|action| -beyond(action).sqrt()).collect()
@@ -127,7 +127,7 @@ fn action_weights(values: &[f32], samples: usize, raw: f32, epsilon: f32, weight
     (eta * (bound + logs), (bound + logs - means) * slope)
 }
 
-/// −mean over states of Σ w·(ln N(a; μ, σ̄) + ln N(a; μ̄, σ)), and its gradients, which are overwritten.
+/// Computes −mean over states of Σ w·(ln N(a; μ, σ̄) + ln N(a; μ̄, σ)), and its gradients, which are overwritten.
 fn fit(
     weights: &[f32],
     batch: MpoBatch<'_>,

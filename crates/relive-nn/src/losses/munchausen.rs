@@ -18,8 +18,8 @@ impl Default for Munchausen {
     }
 }
 
-/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, where π̄ = softmax(q̄/τ) and all q̄ come from the
-/// target network.
+/// Computes `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, where π̄ = softmax(q̄/τ) and all q̄ come
+/// from the target network.
 ///
 /// `q_tm1` (of s) and `q_t` (of s') are `[batch, actions]`.
 ///
@@ -63,7 +63,7 @@ mod tests {
         };
         let cold = Munchausen { temperature: 1e-3, ..Munchausen::default() };
         assert!((targets(cold) - 2.5).abs() < 1e-4);
-        // By hand for τ = 1: 1 + 0.9·(2 − ln(1 + e²)) + 0.5·ln(e³ + e).
+        // Computed manually for τ = 1: 1 + 0.9·(2 − ln(1 + e²)) + 0.5·ln(e³ + e).
         let hot = Munchausen { temperature: 1.0, ..Munchausen::default() };
         let by_hand = 1.0 - 0.9 * 0.126_928 + 0.5 * 3.126_928;
         assert!((targets(hot) - by_hand).abs() < 1e-5);

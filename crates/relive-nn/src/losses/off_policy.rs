@@ -1,4 +1,4 @@
-/// Off-policy returns from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} +
+/// Computes off-policy returns from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} +
 /// c_{t+1}G_{t+1})`, and `r + γv` at the last step.
 ///
 /// `v`, `rewards` and `discounts` have length T, `q` and `c` length T − 1 (0 if T is 0): `q[t]` is the value of the

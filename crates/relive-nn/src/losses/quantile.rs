@@ -2,8 +2,8 @@ use super::rows::{argmax, count};
 use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
-/// `r + γd·θ(s', a*)`, where a* has the largest mean: `[batch, quantiles]`. `values` is `[batch, actions, quantiles]`;
-/// `selector` is `[batch, actions]` with any number of quantiles for each action.
+/// Computes `r + γd·θ(s', a*)`, where a* has the largest mean: `[batch, quantiles]`. `values` is `[batch, actions,
+/// quantiles]`; `selector` is `[batch, actions]` with any number of quantiles for each action.
 ///
 /// # Panics
 /// If the slices do not belong to the same batch, or there are no quantiles.
@@ -34,8 +34,9 @@ pub fn quantile_targets(
     targets
 }
 
-/// QR-DQN's loss (Dabney et al. 2018, eq. 10) and its gradient with respect to the quantiles: `mean wᵢ·Σ_i mean_j |τ_i
-/// − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i`, where the τ_i are the midpoints of N equal parts.
+/// Computes QR-DQN's loss (Dabney et al. 2018, eq. 10) and its gradient with respect to the quantiles: `mean wᵢ·Σ_i
+/// mean_j |τ_i − 1[δ_ij < 0]|·Huber(δ_ij)/κ` with `δ_ij = target_j − θ_i`, where the τ_i are the midpoints of N equal
+/// parts.
 ///
 /// `theta` and `by_theta` are `[batch, actions, N]`, `targets` `[batch, N]`. `by_theta` is overwritten.
 ///
@@ -54,8 +55,8 @@ pub fn quantile_loss(
     implicit_quantile_loss(theta, &middles.repeat(selected.len()), selected, targets, kappa, by_theta)
 }
 
-/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): the loss of [`quantile_loss`] for quantiles at
-/// the fractions `taus`, drawn for each row.
+/// Computes IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): the loss of [`quantile_loss`] for
+/// quantiles at the fractions `taus`, drawn for each row.
 ///
 /// `theta` and `by_theta` are `[batch, actions, N]`, `taus` `[batch, N]`, `targets` `[batch, M]`. `by_theta` is
 /// overwritten.

@@ -24,13 +24,13 @@ pub fn greedy(values: &[f32], stream: &mut Stream) -> usize {
     }
 }
 
-/// ln Σ eˣ, without overflow.
+/// Returns ln Σ eˣ, without overflow.
 pub(super) fn log_sum_exp(values: &[f32]) -> f32 {
     let max = values.iter().fold(f32::NEG_INFINITY, |max, value| max.max(*value));
     max + values.iter().map(|value| (value - max).exp()).sum::<f32>().ln()
 }
 
-/// The probabilities of rows of logits, each of `width`: eˣ / Σ eˣ.
+/// Computes the probabilities of rows of logits, each of `width`: eˣ / Σ eˣ.
 ///
 /// # Panics
 /// If `width` is 0.

@@ -4,8 +4,8 @@ use super::{n_step_returns, rescale, unscale};
 /// ε of [`rescale`] in R2D2.
 const EPSILON: f32 = 1e-3;
 
-/// R2D2's T targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of unscaled values with
-/// double Q, rescaled again.
+/// Computes R2D2's T targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of unscaled
+/// values with double Q, rescaled again.
 ///
 /// `selector` (of the online network) and `values` (of the target network) are `[T + 1, actions]`; `rewards` and
 /// `discounts` have length T.

@@ -1,8 +1,8 @@
 use super::rows::{argmax, count};
 use super::{huber, huber_slope};
 
-/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, these are the
-/// targets of plain Q-learning.
+/// Computes `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, these
+/// are the targets of plain Q-learning.
 ///
 /// `values` and `selector` are `[batch, actions]`.
 ///
@@ -30,7 +30,7 @@ pub struct Selected<'a> {
 }
 
 impl Selected<'_> {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(self) -> usize {
         assert_eq!(self.actions.len(), self.weights.len(), "actions and weights are of one batch");
         self.actions.len()
@@ -47,7 +47,7 @@ pub struct BatchLoss {
     pub rows: Vec<f32>,
 }
 
-/// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, and its gradient with respect to the q-values.
+/// Computes `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, and its gradient with respect to the q-values.
 ///
 /// `q` and `by_q` are `[batch, actions]`; `by_q` is overwritten.
 ///

@@ -29,7 +29,7 @@ pub struct VTrace {
     pub pg_advantages: Vec<f32>,
 }
 
-/// V-trace (Espeholt et al. 2018, eq. 1): `δ_t = min(ρ̄,ρ_t)(r + γV_{t+1} − V_t)`, `(vs−V)_t = δ_t +
+/// Computes V-trace (Espeholt et al. 2018, eq. 1): `δ_t = min(ρ̄,ρ_t)(r + γV_{t+1} − V_t)`, `(vs−V)_t = δ_t +
 /// γ·λ·min(c̄,ρ_t)(vs−V)_{t+1}`.
 ///
 /// `values` are V_0..=V_T; the other slices have length T; `rhos` are π(a_t)/μ(a_t).

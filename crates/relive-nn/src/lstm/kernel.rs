@@ -147,7 +147,7 @@ struct Outputs<'a> {
     hidden: &'a mut [f32],
 }
 
-/// Makes one step: converts the gates' sums to activations, and these to the new state.
+/// Takes one step: converts the gates' sums to activations, and these to the new state.
 fn advance(units: usize, gates: &mut [f32], cell_before: &[f32], outputs: Outputs<'_>) {
     let Outputs { cell, squashed, hidden } = outputs;
     wide(|| {

@@ -64,7 +64,7 @@ impl<'a> NetworkBuilder<'a> {
         self
     }
 
-    /// Adds linear layers with these widths, each with the same activation.
+    /// Adds linear layers with the given widths, each with the same activation.
     #[must_use]
     pub fn mlp(self, hidden: &[usize], activation: Activation) -> Self {
         hidden.iter().fold(self, |builder, width| builder.linear(*width).activation(activation))

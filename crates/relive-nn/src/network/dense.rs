@@ -107,7 +107,7 @@ fn is_small(weight: &[f32], outputs: usize) -> bool {
     weight.len() <= FEW_WEIGHTS && outputs.is_multiple_of(LANES)
 }
 
-/// The sums of columns, added in the order of the rows.
+/// Computes the sums of columns, added in the order of the rows.
 pub(crate) fn sum_of_rows(rows: &[f32], sums: &mut [f32]) {
     match sums {
         [only] => *only = rows.iter().sum(),

@@ -76,7 +76,7 @@ impl Stack {
         }
     }
 
-    /// Bytes converted to floats, if the first layer cannot read bytes.
+    /// Returns the bytes converted to floats, if the first layer cannot read bytes.
     fn converted(&self, x: Inputs<'_>) -> Option<Buffer> {
         match self.layers.first() {
             Some(Layer::Conv(_)) => None,

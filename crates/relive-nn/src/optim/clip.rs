@@ -26,7 +26,7 @@ pub fn clip_by_global_norm(gradient: &mut [f32], max_norm: f32) -> f32 {
     norm
 }
 
-/// min(1, c/‖g‖), and 1 for a gradient of zeros.
+/// Returns min(1, c/‖g‖), or 1 for a gradient of zeros.
 pub(super) fn clip_factor(norm: f32, max_norm: f32) -> f32 {
     if norm > max_norm { max_norm / norm } else { 1.0 }
 }

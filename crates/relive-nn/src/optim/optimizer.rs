@@ -16,17 +16,17 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// Creates Adam for parameters with this layout.
+    /// Creates Adam for parameters with the given layout.
     pub fn adam(adam: Adam, params: &Params) -> Self {
         Self::new(Kind::Adam(adam), params)
     }
 
-    /// Creates RMSProp for parameters with this layout.
+    /// Creates RMSProp for parameters with the given layout.
     pub fn rms_prop(rms_prop: RmsProp, params: &Params) -> Self {
         Self::new(Kind::RmsProp(rms_prop), params)
     }
 
-    /// Creates gradient descent for parameters with this layout.
+    /// Creates gradient descent for parameters with the given layout.
     pub fn sgd(sgd: Sgd, params: &Params) -> Self {
         Self::new(Kind::Sgd(sgd), params)
     }

@@ -39,7 +39,7 @@ impl Leaf {
         &self.name
     }
 
-    /// The dimensions, row-major.
+    /// Returns the dimensions, row-major.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

@@ -30,7 +30,7 @@ impl Params {
         safetensors::serialize(views, Some(text)).map_err(|error| Error::damaged(error.to_string()))
     }
 
-    /// Replaces all numbers by the contents of a safetensors file that has exactly the leaves of this layout.
+    /// Replaces all numbers with the contents of a safetensors file that has exactly the leaves of this layout.
     /// Increments the version.
     ///
     /// # Errors

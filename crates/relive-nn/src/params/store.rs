@@ -72,8 +72,8 @@ impl Params {
         bytemuck::cast_slice(&self.values)
     }
 
-    /// Replaces all numbers by the output of [`as_bytes`](Self::as_bytes) for parameters with the same layout, and sets
-    /// the version.
+    /// Replaces all numbers with the output of [`as_bytes`](Self::as_bytes) for parameters with the same layout, and
+    /// sets the version.
     ///
     /// # Errors
     /// [`Mismatch`](crate::ErrorKind::Mismatch) if the number of bytes does not match the layout; nothing changes.

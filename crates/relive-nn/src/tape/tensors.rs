@@ -5,7 +5,7 @@ pub(crate) fn device() -> Device {
     Device::flex().autodiff()
 }
 
-/// A tensor without a gradient.
+/// Returns a tensor without a gradient.
 ///
 /// # Panics
 /// If the shape does not have this many numbers.
@@ -13,7 +13,7 @@ pub fn constant<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D
     Tensor::from_data(TensorData::new(values, Shape::from(shape)), &device())
 }
 
-/// A tensor with a gradient, such as actions with respect to which their values are differentiated.
+/// Returns a tensor with a gradient, for example actions, with respect to which values are differentiated.
 ///
 /// # Panics
 /// If the shape does not have this many numbers.
@@ -21,7 +21,7 @@ pub fn variable<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<D
     constant(values, shape).require_grad()
 }
 
-/// Integer indices: actions for `gather`, rows for `select`.
+/// Returns integer indices: actions for `gather`, rows for `select`.
 ///
 /// # Panics
 /// If an index exceeds `i32::MAX`.

@@ -391,19 +391,19 @@ fn elements<T: relive_tensor::Element>(array: &Bound<'_, PyUntypedArray>) -> PyR
     to_tensor(array.as_any())?.to_vec().map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
-/// Keys as an array of `uint64`.
+/// Returns keys as an array of `uint64`.
 pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'py, PyAny>> {
     from_elements(py, keys)
 }
 
-/// Booleans as a one-dimensional array.
+/// Returns booleans as a one-dimensional array.
 pub(crate) fn from_bools<'py>(py: Python<'py>, values: &[bool]) -> PyResult<Bound<'py, PyAny>> {
     let mut block = buffer::zeroed(values.len())?;
     block.bytes_mut().iter_mut().zip(values).for_each(|(place, value)| *place = u8::from(*value));
     buffer::into_array(py, block, DType::Bool, &[values.len()])
 }
 
-/// Numbers as a one-dimensional array.
+/// Returns numbers as a one-dimensional array.
 pub(crate) fn from_elements<'py, T: relive_tensor::Element>(
     py: Python<'py>,
     values: &[T],

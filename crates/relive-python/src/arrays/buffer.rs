@@ -27,7 +27,7 @@ impl From<OutOfMemory> for PyErr {
     }
 }
 
-/// Zeroed memory for an array of `len` bytes.
+/// Allocates zeroed memory for an array of `len` bytes.
 pub(crate) fn zeroed(len: usize) -> Result<BatchMemory, OutOfMemory> {
     Ok(BatchMemory::zeroed(len)?)
 }
@@ -38,7 +38,7 @@ struct Owner {
     _memory: ColumnMemory,
 }
 
-/// Memory as a writable array of `dims`, which must match its size exactly.
+/// Converts the memory to a writable array of `dims`, which must match its size exactly.
 pub(crate) fn into_array<'py>(
     py: Python<'py>,
     memory: BatchMemory,
@@ -75,7 +75,7 @@ impl<'py> Shared<'py> {
         Ok(Shared { owner, data, len })
     }
 
-    /// Returns the bytes from `offset` on as a writable array, which must be inside the block. No other array may
+    /// Returns the bytes that start at `offset` as a writable array, which must be inside the block. No other array may
     /// overlap it.
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);

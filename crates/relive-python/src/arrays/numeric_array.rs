@@ -43,7 +43,7 @@ impl<'py> NumericArray<'py> {
         self.array.shape()
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.array.len() == 0 {
             return &[];

@@ -304,8 +304,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, timeout))
     }
 
-    /// Up to `limit` items from position `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the
-    /// position of the next page.
+    /// Returns up to `limit` items, starting at position `cursor`, and the position of the next page. Each item is
+    /// `(key, priority, times_sampled, inserted_at)`.
     #[expect(clippy::type_complexity, reason = "one tuple per item")]
     fn items(
         &self,
@@ -325,7 +325,7 @@ impl Client {
         Ok((items.collect(), page.next))
     }
 
-    /// Returns the items with these keys as samples; `None` for each key without an item.
+    /// Returns the items with the given keys as samples; `None` for each key without an item.
     fn get_items<'py>(
         &self,
         py: Python<'py>,

@@ -34,7 +34,7 @@ pub(crate) struct Client {
 struct Connected {
     process: u32,
     client: RustClient,
-    /// The engine in this process that the client is connected to.
+    /// The engine in this process to which the client is connected.
     engine: Option<Engine>,
 }
 
@@ -123,12 +123,12 @@ impl Client {
         }
     }
 
-    /// Returns a client whose calls may take `timeout` seconds; without one, the client's own limit applies.
+    /// Returns a client with calls that may take `timeout` seconds; without a timeout, the client's own limit applies.
     pub(super) fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }
 
-    /// `timeout` in seconds, or the client's own limit.
+    /// Returns `timeout`, which is in seconds, or the client's own limit.
     pub(super) fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
         if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
     }

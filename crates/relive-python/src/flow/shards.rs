@@ -77,7 +77,7 @@ impl Shards {
     }
 
     /// Merges items as they arrive; each shard may be `depth` items ahead. With `is_fresh`, a shard makes its next item
-    /// only after its previous one was taken.
+    /// only after its previous item has been taken.
     fn gather_async(&self, depth: usize, is_fresh: bool) -> PyResult<Stream> {
         let resubmit = if is_fresh { Resubmit::After } else { Resubmit::Before };
         Ok(Stream::new(self.taken()?.gather_async(Async { depth, resubmit })))

@@ -22,20 +22,20 @@ pub(crate) struct Stream {
     flow: Brief<Option<Flow<Item>>>,
     /// No item is pulled after the end.
     is_over: AtomicBool,
-    /// Whether a pull may hold the interpreter, because no other thread holds a lock of this graph while it waits for
-    /// the interpreter.
+    /// Whether a pull may hold the interpreter, because no other thread holds a lock of this graph while it is waiting
+    /// for the interpreter.
     is_apart: bool,
     monitor: Monitor,
 }
 
 impl Stream {
-    /// Returns a flow with a graph that no other thread pulls from.
+    /// Returns a stream of a flow whose graph no other thread pulls from.
     pub(super) fn new(flow: Flow<Item>) -> Stream {
         Stream::of_graph(flow, true)
     }
 
-    /// Returns a flow with a part that another thread may pull from, or whose thread must be joined, unless the graph
-    /// `is_apart`.
+    /// Returns a stream of a flow. `is_apart` must be false if another thread may pull from a part of the flow, or the
+    /// flow has a thread that must be joined.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
         Stream { monitor, flow: Brief::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }

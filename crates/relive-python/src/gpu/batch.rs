@@ -102,7 +102,7 @@ fn rows_of<'py>(py: Python<'py>, rows: &[PinnedRow], drawn: &Drawn) -> PyResult<
     ])
 }
 
-/// Numbers as int64, which all frameworks support; none of these numbers needs 64 bits.
+/// Returns numbers as int64, which all frameworks support; none of these numbers needs 64 bits.
 pub(super) fn signed(py: Python<'_>, numbers: impl Iterator<Item = u64>) -> PyResult<Bound<'_, PyAny>> {
     from_elements(py, &numbers.map(u64::cast_signed).collect::<Vec<i64>>())
 }

@@ -47,8 +47,8 @@ impl Hub {
         self.serving.replace(Some(serving));
     }
 
-    /// From now on, also reads the stores of other ranks: the stores of `others` in this machine's memory, and the
-    /// stores at `addresses` on other machines.
+    /// Makes this store also read the stores of other ranks from now on: the stores of `others` in this machine's
+    /// memory, and the stores at `addresses` on other machines.
     ///
     /// # Errors
     /// A store is unreachable, or ranks are missing.
@@ -99,7 +99,7 @@ impl PendingChanges {
 }
 
 impl Follower {
-    /// Returns the changes since the last call; `None` if the store was closed.
+    /// Returns the changes since the last call, or `None` if the store has been closed.
     pub(super) fn take(&self) -> Option<PendingChanges> {
         self.hub.upgrade()?.distribute();
         Some(self.pending.take())

@@ -33,7 +33,7 @@ pub(super) struct Drawn {
     pub(super) importance: Vec<f32>,
 }
 
-/// Draws trajectories by the weights of a store, and follows their changes.
+/// Draws trajectories according to the weights of a store, and tracks changes to those weights.
 pub(super) struct Draws {
     pub(super) reader: Reader,
     /// `None` for a store in another process; all of its weights are read whenever one has changed.
@@ -179,7 +179,7 @@ impl Draws {
         }
     }
 
-    /// Adds the data of the pinned trajectories, whose positions in the whole list are given.
+    /// Adds the data of the pinned trajectories; their positions in the whole list are given.
     pub(super) fn complete(
         &self,
         drawn: &mut Drawn,
@@ -265,7 +265,7 @@ pub(super) fn too_many_rounds(count: u64) -> Failed {
 }
 
 impl Drawn {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> u64 {
         self.indices.len() as u64
     }
@@ -284,7 +284,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Returns every `step`-th row from `first` on, without steps yet.
+    /// Returns every `step`-th row, starting at `first`, without steps yet.
     pub(super) fn every(&self, first: u64, step: u64) -> Drawn {
         fn pick<T: Copy>(all: &[T], first: u64, step: u64) -> Vec<T> {
             let [first, step] = [first, step].map(|number| usize::try_from(number).unwrap_or(usize::MAX));

@@ -26,7 +26,7 @@ struct Work {
     /// Set if several ranks draw together; they then fill the queue with [`GpuLoader::share`].
     together: Option<Together>,
     background: Background,
-    /// The drawn batches that were not returned yet, in order.
+    /// The drawn batches that have not been returned yet, in order.
     queue: VecDeque<(Drawn, PendingBatch)>,
     batch_size: u64,
     prefetch: usize,
@@ -56,7 +56,7 @@ pub(super) struct Settings<'py> {
     share: Option<(u64, u64)>,
 }
 
-/// The draws that were not returned yet: indices, generations, steps, probabilities, importance weights.
+/// The draws that have not been returned yet: indices, generations, steps, probabilities, importance weights.
 type Pending<'py> = [Bound<'py, PyAny>; 5];
 
 impl GpuLoader {
@@ -101,7 +101,7 @@ impl GpuLoader {
 
 #[pymethods]
 impl GpuLoader {
-    /// The next batch.
+    /// Returns the next batch.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
         self.with(py, |work| work.next(py))
     }
@@ -147,8 +147,8 @@ impl GpuLoader {
         })
     }
 
-    /// Returns the batch of these trajectories at these steps, independent of the drawn batches; step -1 means the
-    /// position after the last step.
+    /// Returns the batch of the given trajectories at the given steps, independent of the drawn batches; step -1 means
+    /// the position after the last step.
     fn collect<'py>(
         &self,
         py: Python<'py>,
@@ -168,7 +168,7 @@ impl GpuLoader {
         })
     }
 
-    /// Returns the seed, the selector's state, and the draws that were not returned yet.
+    /// Returns the seed, the selector's state, and the draws that have not been returned yet.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
         self.with(py, |work| {
             let pending =

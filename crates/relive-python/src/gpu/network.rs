@@ -12,7 +12,7 @@ use crate::connection::security::{ClientCertificates, ServerCertificates};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct Settings {
-    /// The address that this rank listens on.
+    /// The address on which this rank listens.
     listen: String,
     port: u16,
     token: String,
@@ -54,7 +54,7 @@ impl ServedStore {
         self.server.address().port()
     }
 
-    /// Returns the stores at these addresses.
+    /// Returns the stores at the given addresses.
     pub(super) fn connect(&self, addresses: &[String]) -> relive_gpu::Result<Vec<Peer>> {
         addresses.iter().map(|address| Peer::connect(&self.network, address)).collect()
     }

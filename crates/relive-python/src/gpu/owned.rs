@@ -19,10 +19,10 @@ impl<T: Clone + Send> Shared<T> {
         Shared { value: Brief::new(Some(value)), what, origin: Origin::here() }
     }
 
-    /// The handle.
+    /// Returns the handle.
     ///
     /// # Errors
-    /// The handle was closed, or this is a child of the process that owns it.
+    /// The handle has been closed, or this is a child of the process that owns it.
     pub(super) fn get(&self, py: Python<'_>) -> PyResult<T> {
         self.origin.check(py, self.what)?;
         let closed = || raise_kind(py, ErrorKind::Closed, format!("this {} was closed", self.what));

@@ -40,7 +40,7 @@ impl Failed {
         self.kind
     }
 
-    /// Its exception.
+    /// Returns the error's exception.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         if let (ErrorKind::Interrupted, Some(raised)) = (self.kind, RAISED.take()) {
             return raised;
@@ -78,7 +78,7 @@ impl<T, E: Into<Failed>> OrRaise<T> for Result<T, E> {
     }
 }
 
-/// An invalid argument.
+/// Returns the exception for an invalid argument.
 pub(super) fn invalid(py: Python<'_>, text: String) -> PyErr {
     raise_kind(py, relive_client::ErrorKind::InvalidArgument, text)
 }

@@ -15,7 +15,7 @@ use crate::arrays::array::from_elements;
 pub(crate) struct GpuReader(Shared<Reader>);
 
 impl GpuReader {
-    /// The underlying reader.
+    /// Returns the underlying reader.
     pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
         self.0.get(py)
     }
@@ -23,7 +23,7 @@ impl GpuReader {
 
 #[pymethods]
 impl GpuReader {
-    /// Attaches to the store with this name, whose schema must match if one is given.
+    /// Attaches to the store with the given name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -38,7 +38,7 @@ impl GpuReader {
         Ok(GpuReader(Shared::new("reader", reader)))
     }
 
-    /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
+    /// Returns the name, dtype and shape of each column; the maximum number of steps; the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         let reader = self.0.get(py)?;
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
@@ -78,7 +78,7 @@ pub(super) fn weights_of<'py>(py: Python<'py>, reader: &Reader) -> PyResult<Boun
     from_elements(py, &read.or_raise(py)?)
 }
 
-/// Counters by name; times in seconds.
+/// Returns the counters by name; times are in seconds.
 pub(super) fn metrics_of<'py>(py: Python<'py>, metrics: &MetricsSnapshot) -> PyResult<Bound<'py, PyDict>> {
     let named = PyDict::new(py);
     for (name, count) in [

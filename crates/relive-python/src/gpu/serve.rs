@@ -14,7 +14,7 @@ use crate::arrays::numeric_array::NumericArray;
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Requests as writer, index and step; finished trajectories as index and generation; the numbers of abandoned
-/// trajectories and of writers that wait for a row.
+/// trajectories and of writers that are waiting for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
 /// Handles requests from writers; waits up to `timeout` seconds for one.

@@ -35,7 +35,7 @@ pub(super) fn columns_of<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Vec<
     schema.columns().iter().map(column).collect()
 }
 
-/// Windows of columns.
+/// Returns windows of columns.
 pub(super) fn windows_of(py: Python<'_>, windows: &[GivenWindow<'_>]) -> PyResult<Vec<Window>> {
     let windows = windows.iter().map(|(column, offset, length, is_tail, pad_value, cast)| {
         let cast = match cast {

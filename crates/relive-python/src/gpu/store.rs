@@ -35,7 +35,7 @@ impl GpuStore {
         GpuStore { hub: Shared::new("store", Hub::new(store)), raised }
     }
 
-    /// The store.
+    /// Returns the store.
     pub(super) fn store(&self, py: Python<'_>) -> PyResult<Store> {
         Ok(self.hub.get(py)?.store().clone())
     }
@@ -124,7 +124,7 @@ impl GpuStore {
         Ok((saved.number, saved.rows, saved.written_rows, saved.written_bytes, saved.removed_files))
     }
 
-    /// Name, dtype and shape of each column; the maximum number of steps; the capacity.
+    /// Returns the name, dtype and shape of each column; the maximum number of steps; the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         let hub = self.hub.get(py)?;
         let schema = hub.store().schema();
@@ -274,7 +274,7 @@ impl GpuStore {
         Ok(port)
     }
 
-    /// From now on, also reads the stores of the other ranks, which share one index space with this one. Stores on
+    /// Also reads, from now on, the stores of the other ranks, which share one index space with this one. Stores on
     /// other machines are given by address.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(
@@ -299,7 +299,7 @@ impl GpuStore {
     }
 }
 
-/// Trajectories by index and generation; without generations, the current ones.
+/// Returns trajectories by index and generation; without generations, the current ones.
 fn places(
     py: Python<'_>,
     store: &Store,

@@ -24,7 +24,7 @@ pub(crate) struct GpuWriter(Owned<Writer>);
 
 #[pymethods]
 impl GpuWriter {
-    /// Attaches to the store with this name, whose schema must match if one is given.
+    /// Attaches to the store with the given name, whose schema must match if one is given.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -47,8 +47,8 @@ impl GpuWriter {
         Ok(GpuWriter(Owned::new("writer", writer)))
     }
 
-    /// Name, dtype and shape of each column; the maximum number of steps; and the writer's number in place of the
-    /// capacity.
+    /// Returns the name, dtype and shape of each column; the maximum number of steps; and the writer's number in place
+    /// of the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
         self.with(py, |writer| {
             let schema = writer.schema();

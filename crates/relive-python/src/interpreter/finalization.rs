@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// [`Python::attach`] for a thread that may outlive the interpreter: it then blocks here.
+/// Calls [`Python::attach`] for a thread that may outlive the interpreter; the thread then blocks here.
 pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
     park_when_finalized();
     Python::try_attach(call).unwrap_or_else(|| park_forever())
 }
 
-/// From now on, this thread blocks instead of being ended.
+/// Makes this thread block, instead of being ended, once the interpreter is being finalized.
 pub(crate) fn park_when_finalized() {
-    // A thread whose thread-local variables are destroyed is about to end anyway.
+    // A thread with destroyed thread-local variables is about to end anyway.
     let _ = glibc::PARK_ON_UNWIND.try_with(|_| ());
 }
 

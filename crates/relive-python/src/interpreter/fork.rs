@@ -66,7 +66,7 @@ impl<T> Owned<T> {
         Owned { value: Exclusive::new(Some(value)), what, origin: Origin::here() }
     }
 
-    /// Returns the value, `None` once it was taken out.
+    /// Returns the value, or `None` once it has been taken out.
     ///
     /// # Errors
     /// Fails in a child of the owning process, and while another thread uses the value: a wait that holds the

@@ -23,7 +23,7 @@ const MAX_WAITING: usize = 1_000;
 /// How long the end of the process waits for the last records.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Names of the crates whose events are passed on.
+/// Names of the crates with events that are passed on.
 const TARGET_PREFIX: &str = "relive";
 
 enum Message {
@@ -114,7 +114,7 @@ fn log(py: Python<'_>, level: u8, target: &str, text: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Python's number of a level.
+/// Returns Python's number for a level.
 fn python_level(level: Level) -> u8 {
     match level {
         Level::ERROR => 40,

@@ -25,7 +25,7 @@ const FIRST_NOTICE: Duration = Duration::from_secs(5);
 /// How long after its limit an answer may still arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The number of threads of the runtime: one can decode messages while the other waits for a socket.
+/// The number of threads of the runtime: one can decode messages while the other is waiting for a socket.
 const WORKER_THREADS: usize = 2;
 
 /// The runtime of this process, with the process that owns it: its threads do not survive a fork.
@@ -70,7 +70,7 @@ where
     wait_because(py, what, future, || Box::pin(std::future::ready(String::new())))
 }
 
-/// [`wait`] with a reason that is logged if it takes long.
+/// Waits like [`wait`], with a reason that is logged if the wait takes long.
 pub(crate) fn wait_because<'r, F>(
     py: Python<'_>,
     what: &str,
@@ -114,7 +114,7 @@ pub(crate) fn wait_by<'r, T: Send>(
     }
 }
 
-/// [`wait`] for long calls: logs nothing.
+/// Waits like [`wait`], but logs nothing; for long calls.
 pub(crate) fn wait_quietly<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future + Send,
@@ -216,7 +216,7 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
     }
 }
 
-/// [`wait_because`] for calls that rarely wait: polls once without releasing the interpreter.
+/// Waits like [`wait_because`], but first polls once without releasing the interpreter; for calls that rarely wait.
 pub(crate) fn now_or_wait<'r, F>(
     py: Python<'_>,
     what: &str,

@@ -61,7 +61,7 @@ fn row_of(row: isize, len: usize) -> PyResult<usize> {
     })
 }
 
-/// Returns programs for dm-reverb compare the text up to the semicolon.
+/// Returns the error for an index of the wrong type. Programs for dm-reverb compare the text up to the semicolon.
 pub(crate) fn bad_index(class: &str, index: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
         "{class} indices must be integers or slices, not {}; lists of integers are also supported",
@@ -304,7 +304,7 @@ impl CellRef {
         dtypes::descr_of(py, self.column.dtype())
     }
 
-    /// Always false: a reference keeps its data alive.
+    /// Returns false: a reference keeps its data alive.
     #[getter]
     #[expect(clippy::unused_self, reason = "a property of every reference")]
     fn expired(&self) -> bool {

@@ -306,8 +306,7 @@ pub(crate) fn from_nest<'py, T>(
     })
 }
 
-/// Returns the class of named tuples with this name and these fields; always the same one, so that `type(a) is
-/// type(b)`.
+/// Returns the class of named tuples with the given name and fields; always the same one, so that `type(a) is type(b)`.
 fn named_tuple_class<'py>(py: Python<'py>, name: &str, fields: &[&str]) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

@@ -58,8 +58,8 @@ fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     }
 }
 
-/// The structure around the leaves of `object`. `None` if a mapping has keys that are not text, since their order as
-/// text could differ.
+/// Returns the structure around the leaves of `object`. `None` if a mapping has keys that are not text, since their
+/// order as text could differ.
 pub(crate) fn structure_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Nest<()>>> {
     at_depth(object, 0)
 }

@@ -113,8 +113,8 @@ impl Presenter {
         Ok(shown)
     }
 
-    /// `(info arrays, column arrays, lengths, names)`: `lengths` is `None` if all samples have the same length, and
-    /// `names` if no writer has declared names.
+    /// Returns `(info arrays, column arrays, lengths, names)`: `lengths` is `None` if all samples have the same length,
+    /// and `names` if no writer has declared names.
     pub(crate) fn show<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {

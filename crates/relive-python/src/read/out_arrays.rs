@@ -1,4 +1,4 @@
-//! The caller's arrays that batches are gathered into.
+//! The caller's arrays into which batches are gathered.
 #![expect(unsafe_code, reason = "numpy's memory is written to by pointer; each block says why it is sound")]
 
 use std::ops::Range;

@@ -217,7 +217,7 @@ async fn ready_within(
     Some(Ok(samples))
 }
 
-/// Returns the output of the future if it does not have to wait.
+/// Returns the output of the future if the future need not wait.
 async fn now<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -227,7 +227,7 @@ async fn now<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-/// `((key, probability, table_size, priority, times_sampled), [column, …])`.
+/// Returns `((key, probability, table_size, priority, times_sampled), [column, …])`.
 pub(crate) fn to_python(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyTuple>> {
     described(py, sample, false)
 }

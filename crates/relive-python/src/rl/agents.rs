@@ -1,4 +1,4 @@
-//! Agents that Python passes: native agents with settings, or Python agents; and settings as JSON.
+//! Agents passed from Python, which are native agents with settings or Python agents, and their settings as JSON.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, rai
         let (mut shown, raised) = (BatchConverter::new(bridge), raised.clone());
         hooks = hooks.on_batch(move |seen, layouts| {
             let (seen, bridge) = raised
-                .call(|py| Ok((shown.to_python(py, seen, layouts)?.unbind(), shown.bridge.clone_ref(py))))?;
+                .call(|py| Ok((shown.convert(py, seen, layouts)?.unbind(), shown.bridge.clone_ref(py))))?;
             let raised = raised.clone();
             let after_batch: AfterBatch =
                 Box::new(move |learnt| raised.call(|py| call_after_batch(py, &bridge, seen, learnt)));
@@ -58,7 +58,7 @@ impl BatchConverter {
         BatchConverter { bridge, rollouts: None, batches: Presenter::new(true) }
     }
 
-    fn to_python<'py>(
+    fn convert<'py>(
         &mut self,
         py: Python<'py>,
         seen: LearnerInput<'_>,

@@ -150,7 +150,7 @@ fn to_array<'py>(
     buffer::into_array(py, block, spec.dtype, &dims)
 }
 
-/// Type and shape in numpy's notation.
+/// Returns a type and a shape in numpy's notation.
 fn shown(dtype: DType, shape: &Shape) -> String {
     format!("{} {}", dtype.numpy_name(), shape.display_numpy())
 }

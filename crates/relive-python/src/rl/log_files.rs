@@ -1,5 +1,5 @@
 //! The files of Python loggers, which belong to the checkpoints of a run. The run's thread sends requests, and the
-//! thread that waits for the run answers them: only this thread calls loggers.
+//! thread that is waiting for the run answers them: only this thread calls loggers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -13,7 +13,7 @@ use relive_rl::{Result, RlError, SavedPolicy};
 /// The result of a run.
 pub(super) type Outcome = Result<(Summary, SavedPolicy)>;
 
-/// A message from a run's thread to the thread that waits for it.
+/// A message from a run's thread to the thread that is waiting for the run.
 pub(super) enum Event {
     /// The run has ended.
     Ended(Box<Outcome>),
@@ -48,7 +48,7 @@ impl FileRequest {
         raised
     }
 
-    /// The loggers have failed. Answers with an error, so that the run is not saved with an incomplete log.
+    /// Answers with an error because the loggers have failed, so that the run is not saved with an incomplete log.
     pub(super) fn refuse(self) {
         let _ = self.answer.send(Err(RlError::Stopped));
     }

@@ -47,7 +47,7 @@ impl NativeEnvironment {
         })
     }
 
-    /// `(observations, actions, rewards, discounts)`.
+    /// Returns `(observations, actions, rewards, discounts)`.
     fn specs<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyAny>; 4]> {
         let spec = self.stepped.with(|stepped| stepped.environment.spec().clone());
         spec::to_python(py, &spec)

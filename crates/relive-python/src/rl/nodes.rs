@@ -20,7 +20,7 @@ use crate::connection::security::ClientSecurity;
 use crate::error::{invalid, raise_host};
 use crate::interpreter::finalization;
 
-/// Workers in Python: `hold(numbers, address)` runs the workers with these numbers, which receive weights from the
+/// Workers in Python: `hold(numbers, address)` runs the workers with the given numbers, which receive weights from the
 /// address; `watch()` returns how many are running and how many were restarted.
 struct PythonWorkers {
     object: Py<PyAny>,

@@ -101,7 +101,7 @@ impl Policy {
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(py, &error))?))
     }
 
-    /// The next observation begins an episode.
+    /// Records that the next observation begins an episode.
     fn reset(&self, py: Python<'_>) {
         self.policy.with(py, SavedPolicy::begin_episode);
     }
@@ -130,7 +130,7 @@ impl Policy {
         self.policy.with(py, |policy| policy.agent().to_owned())
     }
 
-    /// Path, dtype and shape of each leaf of an observation.
+    /// Returns the path, dtype and shape of each leaf of an observation.
     fn observations<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
         let spec = self.policy.with(py, |policy| policy.spec().clone());
         let leaves = spec.observations.leaves();

@@ -77,8 +77,8 @@ struct RunningServer {
 
 #[pymethods]
 impl Server {
-    /// Tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or only in this
-    /// process without a `port`. A `seed` determines all random choices.
+    /// Creates tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or only
+    /// in this process without a `port`. A `seed` determines all random choices.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
@@ -145,7 +145,8 @@ impl Server {
     ) -> PyResult<()> {
         let (endpoint, runtime) = (security.endpoint(host, port)?, listening_runtime()?);
         self.check_listens_not(py, self.is_running())?;
-        // The lock is not held during this wait, because a thread that waits for the lock may hold the interpreter.
+        // The lock is not held during this wait, because a thread that is waiting for the lock may hold the
+        // interpreter.
         let bound = py.detach(|| runtime.block_on(endpoint.bind())).map_err(|error| raise_host(py, error))?;
         let listen = |running: &mut RunningServer| {
             {
@@ -209,7 +210,8 @@ impl Server {
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
     }
 
-    /// Waits until another thread stops the server, or for `timeout` seconds; returns whether it was stopped.
+    /// Waits until another thread stops the server, but at most `timeout` seconds; returns whether the server has been
+    /// stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
@@ -223,7 +225,7 @@ impl Server {
 
 impl Server {
     /// # Errors
-    /// The server was stopped, or has a port.
+    /// The server has been stopped, or has a port.
     fn check_listens_not(&self, py: Python<'_>, is_running: bool) -> PyResult<()> {
         let raised = |kind, text: String| Err(raise_kind(py, kind, format!("listen: {text}")));
         match self.ports.get() {
@@ -264,7 +266,7 @@ impl Drop for Server {
             // In a forked child, the threads belong to the parent.
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
-            // No caller can receive the error, which was logged.
+            // No caller can receive the error, which has been logged.
             drop(finalization::attach(|py| self.end(py, running)));
         }
     }

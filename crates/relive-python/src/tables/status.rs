@@ -53,7 +53,7 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     Ok(dict)
 }
 
-/// The memory of chunks, as entries of `dict`.
+/// Writes the memory of chunks as entries of `dict`.
 pub(crate) fn set_chunks(dict: &Bound<'_, PyDict>, chunks: &ChunkTotals) -> PyResult<()> {
     dict.set_item("num_chunks", chunks.chunks)?;
     dict.set_item("encoded_bytes", chunks.encoded_bytes)?;

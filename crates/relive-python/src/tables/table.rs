@@ -99,7 +99,7 @@ impl Table {
         &self.config.name
     }
 
-    /// Rules, sizes and counters, and the waiters.
+    /// Returns the rules, sizes and counters, and the waiters.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Some(handle) = self.handle.get() else {
             let dict = info_dict(py, &self.idle()?.info())?;

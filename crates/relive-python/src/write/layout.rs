@@ -110,8 +110,8 @@ impl Layout {
         self.root.map(py, leaf)
     }
 
-    /// The structure of an item with all columns; `None` if the columns are ordered differently from the leaves of
-    /// steps, or if keys are not text.
+    /// Returns the structure of an item with all columns; `None` if the columns are ordered differently from the leaves
+    /// of steps, or if keys are not text.
     pub(crate) fn structure(&self, py: Python<'_>) -> Option<Nest<()>> {
         let nest = self.root.nest(py).filter(|nest| nest.leaves().copied().eq(0..self.paths.len()))?;
         (!nest.is_empty()).then(|| nest.map(|_| ()))

@@ -1,4 +1,4 @@
-//! A batch that a server has gathered, as its header describes it.
+//! A batch that a server has gathered, as described by its header.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use relive_wire::bulk::{BatchView, ColumnView, InfoLayout};
 /// Returns the batch of `table` that `view` describes, in `memory`.
 ///
 /// # Errors
-/// `Protocol` if header and data contradict each other.
+/// `Protocol` if the header and the data contradict each other.
 pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) -> Result<Gathered> {
     let data = memory.bytes().get(..view.data_bytes).ok_or_else(|| {
         let text = format!("sample: a batch of {} bytes is larger than its shared memory", view.data_bytes);

@@ -30,7 +30,7 @@ pub(crate) enum Next {
 }
 
 impl BulkFeed {
-    /// Creates a connection that requests `ahead` batches before they are taken.
+    /// Creates a connection that requests `ahead` batches in advance.
     pub(crate) fn new(
         connection: Connection,
         table: &str,
@@ -53,7 +53,7 @@ impl BulkFeed {
         self.shared.patience()
     }
 
-    /// Returns the number of batches that have arrived, and the number of batches that were requested and have not
+    /// Returns the number of batches that have arrived, and the number of batches that have been requested but have not
     /// arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()

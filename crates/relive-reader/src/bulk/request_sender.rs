@@ -1,5 +1,5 @@
 //! Requests batches: on the thread that takes them if the socket accepts the request immediately, which saves a
-//! wake-up; otherwise on the connection's task.
+//! wake-up, and otherwise on the connection's task.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -27,7 +27,7 @@ pub(super) struct BatchRequest {
 pub(super) struct RequestSender {
     /// `None` while the task uses the connection, and if there is none.
     send_half: Mutex<Option<SendHalf>>,
-    /// Notifies the task of work.
+    /// Notifies the task that there is work.
     work: Notify,
 }
 
@@ -55,7 +55,7 @@ impl RequestSender {
         self.work.notify_one();
     }
 
-    /// The task: sends requests that no other thread has sent, until an error occurs.
+    /// Runs the task, which sends requests that no other thread has sent, until an error occurs.
     pub(super) async fn over(
         &self,
         mut send_half: SendHalf,
@@ -77,7 +77,7 @@ impl RequestSender {
         }
     }
 
-    /// Lets other threads send requests until they need the task.
+    /// Lets other threads send requests until one of them needs the task.
     async fn lend(&self, send_half: SendHalf) -> SendHalf {
         *self.send_half.lock() = Some(send_half);
         self.work.notified().await;

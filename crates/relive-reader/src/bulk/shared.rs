@@ -1,4 +1,4 @@
-//! State that a reader of batches and its connection share, behind one lock.
+//! The state that a reader of batches shares with its connection, behind one lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::request_sender::{BatchRequest, RequestSender};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// The number of taken bytes after which the server is notified, even without a request and within a batch. It must be
-/// less than the server's window.
+/// The number of taken bytes after which the server is notified, even without a request and in the middle of a batch.
+/// It must be less than the server's window.
 const ACKNOWLEDGED_BYTES: u64 = 16 << 20;
 
 /// Batches between a connection and its reader.
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Arc<str>,
-    /// The number of batches that are requested ahead.
+    /// The number of batches that are requested in advance.
     ahead: u64,
     patience: Duration,
     state: Mutex<Arrivals>,
@@ -36,9 +36,9 @@ struct Arrivals {
     part: (Vec<Sample>, u64),
     /// The number of batches that the connection may request.
     credits: u64,
-    /// The number of batches that were requested and have not arrived.
+    /// The number of batches that have been requested but have not arrived.
     outstanding: u64,
-    /// The number of batches that may still be requested; `None` if there is no end.
+    /// The number of batches that may still be requested, or `None` if there is no end.
     left: Option<u64>,
     taken_bytes: u64,
     caller: Option<Waker>,
@@ -98,7 +98,7 @@ impl Shared {
         &self.table
     }
 
-    /// Returns the number of batches that have arrived, and the number of batches that were requested and have not
+    /// Returns the number of batches that have arrived, and the number of batches that have been requested but have not
     /// arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
@@ -106,7 +106,7 @@ impl Shared {
         (state.ready.len(), owed)
     }
 
-    /// Takes the next batch. Another batch may then be requested in its place; if no batch is requested yet, one is
+    /// Takes the next batch. Another batch may then be requested in its place; if none has been requested yet, one is
     /// requested. A request is for half of `ahead` batches, since each request wakes the server, and each answer wakes
     /// the connection's task.
     pub(super) fn take(&self, waker: &Waker) -> TakeResult {
@@ -210,7 +210,8 @@ impl Shared {
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
     }
 
-    /// Returns a lower bound on the table's inserts, from the samples that arrived since the last call.
+    /// Returns a lower bound on the number of inserts into the table, from the samples that have arrived since the last
+    /// call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
@@ -247,13 +248,13 @@ impl Arrivals {
         }
     }
 
-    /// Returns whether enough batches may be requested, or no further ones will be added.
+    /// Returns whether enough batches may be requested, or no more will be added.
     fn is_request_due(&self, ahead: u64) -> bool {
         let is_last = self.outstanding == 0 || self.left == Some(0);
         self.credits > 0 && (self.credits * 2 >= ahead || is_last)
     }
 
-    /// Returns whether the server may need an acknowledgement of the taken bytes before it can send the rest of the
+    /// Returns whether the server may need an acknowledgment of the taken bytes before it can send the rest of the
     /// requested batches.
     fn is_acknowledgement_due(&self) -> bool {
         self.outstanding > 0

@@ -1,5 +1,5 @@
 //! Pieces of shared memory that a server provides, each with a batch. NumPy arrays use this memory without a copy
-//! (`buffer.rs` of relive-python); when the last array of a batch is freed, its piece is returned.
+//! (`buffer.rs` of relive-python); when a batch's last array is freed, its piece is returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use relive_batch::{BatchMemory, ForeignMemory};
 use relive_transport::shared::SharedMemory;
 
-/// How often this process was forked.
+/// How often this process has been forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Records that this process forks. Call it before or after each fork.
 ///
-/// The child also has the batches of this process, so memory that is shared with a server must not be reused for other
-/// batches.
+/// The child process also has this process's batches, so memory that is shared with a server must not be reused for
+/// other batches.
 pub fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
@@ -29,7 +29,7 @@ struct FreedPieces {
     free: Vec<u32>,
     /// Pieces that must not be reused.
     kept: Vec<u32>,
-    /// Pieces that must not be reused while this process has them mapped.
+    /// Pieces that must not be reused as long as this process has them mapped.
     mapped: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ impl Freed {
     }
 }
 
-/// A piece with a batch. The server may reuse the piece once it is notified that the piece is free.
+/// A piece that contains a batch. The server may reuse the piece once it has been notified that the piece is free.
 struct SharedPiece {
     memory: Arc<SharedMemory>,
     slot: u32,

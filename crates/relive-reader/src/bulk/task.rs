@@ -131,7 +131,7 @@ struct BulkConnection {
     batch_size: u32,
     /// The last received structure of items.
     structure: Option<Arc<ItemStructure>>,
-    /// Whether a frame has arrived.
+    /// Whether any frame has arrived.
     has_answered: bool,
 }
 

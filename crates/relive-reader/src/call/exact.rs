@@ -17,7 +17,7 @@ use crate::fleet::FleetFeed;
 use crate::options::{Requested, SamplerOptions};
 use crate::samples::Sample;
 
-/// Requests samples only while a caller waits for them, and only as many as are missing.
+/// Requests samples only while a caller is waiting for them, and only as many as are missing.
 ///
 /// Abandoning a wait withdraws its request. Samples that the server has already taken for it still arrive and are kept
 /// for the next wait.
@@ -28,7 +28,7 @@ pub(crate) struct ExactFeed {
     patience: Duration,
     /// The stream to one server. The next wait reuses it if the current wait succeeds.
     stream: Option<Stream>,
-    /// Requests to many servers of an abandoned wait, which are not withdrawn.
+    /// Requests that an abandoned wait made to many servers, which are not withdrawn.
     fleet: Option<Box<FleetFeed>>,
     ready: VecDeque<Sample>,
 }
@@ -52,7 +52,7 @@ impl ExactFeed {
     ///
     /// # Errors
     /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After either error, the
-    /// call can be repeated. Also returns any other error of the server.
+    /// call can be repeated. Also returns any other error from the server.
     pub(crate) async fn fill(&mut self, requested: usize, timeout: Option<Duration>) -> Result<()> {
         if self.ready.len() >= requested {
             return Ok(());
@@ -121,7 +121,7 @@ impl ExactFeed {
     }
 }
 
-/// A request to one server while a caller waits.
+/// A request to one server, made while a caller is waiting.
 struct PendingRequest<'a> {
     stream: &'a mut Option<Stream>,
     ready: &'a mut VecDeque<Sample>,

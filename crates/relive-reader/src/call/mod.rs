@@ -1,9 +1,9 @@
 //! Samples for callers that block their thread, without a task.
 //!
-//! Passing a request to another thread and its response back costs more than processing the request and the response.
-//! The caller's thread therefore does the work itself. It calls a table in this process directly. For a server, each
-//! call has its own connection ([`stream::OwnStream`]), which the caller's thread drives. Idle connections are kept for
-//! later calls ([`stream::IdleStreams`]).
+//! Passing a request to another thread and its response back costs more than processing both of them. The caller's
+//! thread therefore does the work itself. It calls a table in this process directly. For a server, each call has its
+//! own connection ([`stream::OwnStream`]), which the caller's thread drives. Idle connections are kept for later calls
+//! ([`stream::IdleStreams`]).
 
 mod exact;
 mod fleet;

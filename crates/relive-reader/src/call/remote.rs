@@ -15,17 +15,17 @@ use crate::options::Requested;
 use crate::samples::Sample;
 use crate::stream::StreamEnd;
 
-/// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
+/// How long after the server's rate limiter the client times out, so that the server's own error can arrive.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The longest wait. On some systems, later moments cannot be represented.
+/// The longest wait. Some systems cannot represent later times.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(super) struct RemoteCall {
     connection: Connection,
     /// Where idle streams are kept.
     idle: Arc<IdleStreams>,
-    /// The connection of this call; `None` before the first wait.
+    /// The connection of this call, or `None` before the first wait.
     stream: Option<OwnStream>,
     progress: Progress,
 }
@@ -36,11 +36,11 @@ pub(super) struct Progress {
     started: Instant,
     got: VecDeque<Sample>,
     backoff: Backoff,
-    /// How long a server may be unreachable; `None` for no limit.
+    /// How long a server may be unreachable, or `None` for no limit.
     patience: Option<Duration>,
-    /// Why there is no stream, and when to try again.
+    /// Why there is no stream, and when to try to open one again.
     last_error: Option<(Status, Instant)>,
-    /// The time since which there is no stream.
+    /// Since when there has been no stream.
     away_since: Option<Instant>,
 }
 

@@ -14,13 +14,13 @@ use super::stream::IdleStreams;
 use crate::options::Requested;
 use crate::samples::Sample;
 
-/// Longest single wait inside [`SampleCall::finish`].
+/// The longest single wait inside [`SampleCall::finish`].
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A request for samples, for a caller that blocks its thread while it waits.
 ///
-/// For a small number of samples, it is faster than `Client::sample`. The caller can wait in several steps and do other
-/// work in between. Dropping it withdraws the request.
+/// For a small number of samples, it is faster than `Client::sample`. The caller can wait several times and do other
+/// work in between. Dropping the call withdraws the request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,15 +82,16 @@ impl SampleCall {
         Ok(SampleCall { inner })
     }
 
-    /// Waits for the samples, at most for `at_most`. Returns `None` after that time; the call can then be repeated.
+    /// Waits for the samples, for at most `at_most`. Returns `None` after that time; the method can then be called
+    /// again.
     ///
-    /// Blocks the thread, so do not call it inside a task of a Tokio runtime.
+    /// This blocks the thread, so do not call it inside a task of a Tokio runtime.
     ///
     /// # Errors
-    /// As `Client::sample`. The `SampleCall` is complete after an error, as it is after it has returned samples.
+    /// The same errors as `Client::sample`. The `SampleCall` is complete once it has returned an error or samples.
     ///
     /// # Panics
-    /// Inside a task of a Tokio runtime.
+    /// If called inside a task of a Tokio runtime.
     pub fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
         match &mut self.inner {
             Inner::Remote(call) => call.wait(at_most),

@@ -17,7 +17,7 @@ use crate::samples::Sample;
 use crate::stream::StreamEnd;
 use crate::stream::{Responses, SAMPLE_STREAM};
 
-/// A connection that makes progress only while a call waits on it.
+/// A connection that makes progress only while a call is waiting on it.
 pub(super) struct OwnStream {
     // Dropped before the runtime, because it uses a connection of the runtime.
     stream: Option<Stream>,
@@ -34,9 +34,9 @@ pub(super) struct Stream {
     responses: Answers,
     assembler: Assembler,
     received: Vec<ReceivedSample>,
-    /// The number of samples that were requested and have not arrived.
+    /// The number of samples that have been requested but have not arrived.
     outstanding: usize,
-    /// Whether the outstanding request was withdrawn.
+    /// Whether the outstanding request has been withdrawn.
     is_taken_back: bool,
 }
 
@@ -66,7 +66,7 @@ impl OwnStream {
         runtime.block_on(act(Exchange { stream, channel }))
     }
 
-    /// Returns whether nothing is outstanding, so another call can use it.
+    /// Returns whether nothing is outstanding, so that another call can use the connection.
     pub(super) fn is_idle(&self) -> bool {
         self.stream.as_ref().is_none_or(|stream| !stream.has_outstanding())
     }
@@ -82,7 +82,7 @@ pub struct IdleStreams {
 }
 
 impl IdleStreams {
-    /// Takes the connection that was used last, which is most likely to be alive.
+    /// Takes the most recently used connection, which is the most likely to be alive.
     pub(super) fn take(&self) -> Option<OwnStream> {
         self.idle.lock().pop()
     }
@@ -110,7 +110,7 @@ impl<'a> Exchange<'a> {
         Exchange { stream, channel }
     }
 
-    /// Returns the number of samples that were requested and have not arrived.
+    /// Returns the number of samples that have been requested but have not arrived.
     pub(super) fn outstanding(&self) -> usize {
         self.stream.as_ref().map_or(0, |stream| stream.outstanding)
     }
@@ -154,7 +154,7 @@ impl Stream {
     }
 
     /// Withdraws the outstanding request on `slot` by sending `request`. The server ends the stream with the samples
-    /// that it has taken until then. A server without support for this sends all requested samples.
+    /// that it has taken so far. A server that does not support this sends all requested samples.
     pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
         if let Some(stream) = slot.as_mut().filter(|stream| stream.has_outstanding() && !stream.is_taken_back)
         {

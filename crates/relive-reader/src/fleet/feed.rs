@@ -2,8 +2,8 @@
 //!
 //! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so
 //! samples are delivered as they arrive: a slow server delays only its own samples, and no sample is fetched without
-//! being used. If a server is away, or delivers nothing while others are idle, its requests are withdrawn and servers
-//! are drawn for them again.
+//! being used. If a server is unreachable, or delivers nothing while others are idle, its requests are withdrawn and
+//! servers are drawn for them again.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// How many times new samples are requested while a full capacity of samples is taken.
+/// How many times new samples are requested while the full capacity is being taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
 /// How long the first draw waits for sizes. For a slower server, the draw uses the previously reported size.
@@ -40,9 +40,9 @@ pub(crate) struct FleetFeed {
     /// Draws ignore sizes from before this moment; `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
-    /// The number of credits for which no server was drawn yet.
+    /// The number of credits for which no server has been drawn yet.
     credits: usize,
-    /// The number of samples until the end for which no server was drawn; `None` if there is no end.
+    /// The number of samples until the end for which no server has been drawn, or `None` if there is no end.
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,
@@ -50,8 +50,8 @@ pub(crate) struct FleetFeed {
     has_changed: bool,
     timer: Timer,
     unavailable_since: Option<Instant>,
-    /// The time since which rate limiters have held samples back, if requests have moved to another server since then.
-    /// Each server itself only counts from its own request.
+    /// Since when rate limiters have been holding samples back, if requests have moved to another server since then.
+    /// Each server counts only from when it received its own request.
     held_since: Option<Instant>,
     /// The last error of a rate limiter that timed out.
     late: Option<Error>,
@@ -105,7 +105,7 @@ impl FleetFeed {
         self.credit_batch
     }
 
-    /// Allows the feed to request that many more samples.
+    /// Allows the feed to request this many more samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         self.credits += credits;
         let now = Instant::now();
@@ -114,8 +114,8 @@ impl FleetFeed {
         }
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
-    /// requested and have not arrived.
+    /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
+    /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sum = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
@@ -172,7 +172,7 @@ impl FleetFeed {
         let _ = self.collect(into, cx);
     }
 
-    /// Appends the samples that have arrived to `into`; `None` if there are none.
+    /// Appends the samples that have arrived to `into`. Returns `None` if there are none.
     fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<LaneResult>> {
         match self.collect(into, cx) {
             Ok(0) => return None,
@@ -185,8 +185,8 @@ impl FleetFeed {
         Some(Poll::Ready(Some(Ok(()))))
     }
 
-    /// Returns whether the servers and sizes for draws are known. The sizes must not be older than the beginning of
-    /// reading, so that they include all items confirmed before.
+    /// Returns whether the servers and sizes for draws are known. The sizes must not be older than the start of
+    /// reading, so that they include all items confirmed before it.
     fn may_draw(&mut self, now: Instant) -> bool {
         let Some(from) = self.fresh_from else { return true };
         let servers = self.fleet.members();
@@ -404,7 +404,7 @@ impl FleetFeed {
     }
 }
 
-/// Notifies a reader of changes in the servers.
+/// Notifies a reader of changes to the servers.
 struct Changes(Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>);
 
 impl Changes {

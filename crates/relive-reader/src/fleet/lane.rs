@@ -31,17 +31,17 @@ pub(super) struct Lane {
     pub(super) server: Arc<Member>,
     /// Opened when the first sample is requested.
     feed: Option<RemoteFeed>,
-    /// The number of samples that were or may be requested and have not arrived.
+    /// The number of samples that have been or may be requested but have not arrived.
     pub(super) outstanding: usize,
     pub(super) facts: TableFacts,
     pub(super) weight_per_item: Option<f64>,
-    /// The time since which requests are outstanding and nothing was delivered.
+    /// Since when requests have been outstanding without anything being delivered.
     requested_since: Instant,
-    /// The time since which the server has delivered no requested sample, counting withdrawn requests too.
+    /// Since when the server has not delivered any requested sample, including samples of withdrawn requests.
     silent_since: Option<Instant>,
     paused_until: Option<Instant>,
     pause: Duration,
-    /// Whether the rate limiter of the lane's table exceeded the caller's timeout.
+    /// Whether the rate limiter of the lane's table has exceeded the caller's timeout.
     pub(super) timed_out: bool,
 }
 
@@ -83,8 +83,8 @@ impl Lane {
         self.paused_until
     }
 
-    /// Returns whether requests are outstanding and the server delivers nothing. A server with samples that have
-    /// arrived but were not taken is not stalled.
+    /// Returns whether requests are outstanding and the server is delivering nothing. A server is not stalled if some
+    /// of its samples have arrived but have not been taken.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         self.outstanding > 0 && now >= self.stalls_at() && self.counts().0 == 0
     }
@@ -97,12 +97,12 @@ impl Lane {
         self.requested_since + PATIENCE
     }
 
-    /// Returns whether its table is a part of the mixture.
+    /// Returns whether the lane's table is part of the mixture.
     pub(super) fn takes_part(&self, now: Instant) -> bool {
         self.server.is_up() && self.silent_since.is_none_or(|since| now < since + LONG_SILENCE)
     }
 
-    /// Allows the lane to request `samples` more samples.
+    /// Allows the lane to request `samples` additional samples.
     pub(super) fn ask(&mut self, table: &str, options: &SamplerOptions, samples: usize) {
         let now = Instant::now();
         if self.outstanding == 0 {
@@ -150,13 +150,13 @@ impl Lane {
         }
     }
 
-    /// Withdraws outstanding requests and returns their number. Ending the stream withdraws them at the server.
+    /// Withdraws outstanding requests and returns their number. Ending the stream withdraws them on the server.
     pub(super) fn take_back(&mut self) -> usize {
         self.feed = None;
         std::mem::take(&mut self.outstanding)
     }
 
-    /// Updates the known facts about the server's table.
+    /// Updates the known state of the server's table.
     pub(super) fn take_over(&mut self, facts: TableFacts) {
         if self.facts.size == 0 && facts.size > 0 {
             self.paused_until = None;
@@ -172,14 +172,14 @@ impl Lane {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
-    /// requested and have not arrived.
+    /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
+    /// been requested but have not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         self.feed.as_ref().map_or((0, 0), RemoteFeed::counts)
     }
 }
 
-/// Returns the error from a server, with its address.
+/// Returns an error from a server, with the server's address.
 pub(super) fn at(server: &Member, error: &Error) -> Error {
     Error::with_source(error.kind(), format!("{error} (at {})", server.address()), error.clone())
 }

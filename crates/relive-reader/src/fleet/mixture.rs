@@ -1,4 +1,4 @@
-//! Weighted draws of the server from which a sample is requested.
+//! Weighted draws of the server from which to request a sample.
 //!
 //! A server's weight is the total weight of its selector: the number of items of its table or, for a prioritized
 //! selector, the sum of its priorities raised to the exponent. An item's probability is then the same as if all servers
@@ -27,8 +27,8 @@ pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     tables.iter().map(|(size, per_item)| count(*size) * per_item.unwrap_or(usual)).collect()
 }
 
-/// Draws an index with a probability proportional to its weight; uniformly if all are 0. `None` if there are no
-/// weights.
+/// Draws an index with a probability proportional to its weight, or uniformly if all weights are 0. Returns `None` if
+/// there are no weights.
 pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
     let total: f64 = weights.iter().sum();
     if total <= 0.0 {
@@ -85,7 +85,7 @@ mod tests {
         let weights = [100.0, 300.0, 0.0, 50.0, 550.0];
         let counts = drawn(&weights, 100_000, 7);
         assert_eq!(counts[2], 0);
-        // 16.27 is exceeded once in a thousand with 3 degrees of freedom.
+        // With 3 degrees of freedom, 16.27 is exceeded once in a thousand cases.
         let statistic = chi_square(&counts, &weights);
         assert!(statistic < 16.27, "{statistic}: {counts:?}");
         assert!(

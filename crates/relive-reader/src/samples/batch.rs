@@ -14,7 +14,7 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// The largest number of rows of a padded sample with cells that have no bytes, such as cells of shape `[0]`. Such rows
+/// The largest number of rows of a padded sample whose cells have no bytes, such as cells of shape `[0]`. Such rows
 /// have no data, so a few bytes from a server could announce 2^32 of them. Real items have hundreds of steps.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
@@ -118,8 +118,9 @@ impl SampleBatch {
         SampleBatch { structure, ..self }
     }
 
-    /// Returns the structure of the table's items when the batch was taken. Its leaves are the columns in order. `None`
-    /// if no writer has named the columns, or if the server is dm-reverb. Then only the order of the columns is known.
+    /// Returns the structure that the table's items had when the batch was taken. Its leaves are the columns in order.
+    /// Returns `None` if no writer has named the columns, or if the server is dm-reverb. In that case, only the order
+    /// of the columns is known.
     ///
     /// # Errors
     /// `InvalidArgument` if there are no valid names, because writers that do not check names
@@ -238,16 +239,16 @@ impl SampleBatch {
         Ok(described.into_iter().map(|column| column.layout.clone()).collect())
     }
 
-    /// Returns the number of rows of a column in each sample; 1 if the column is squeezed.
+    /// Returns the number of rows of a column in each sample, which is 1 if the column is squeezed.
     ///
     /// # Errors
-    /// The errors of [`columns_padded`](Self::columns_padded), and `InvalidArgument` if there is no such column.
+    /// The errors of [`columns_padded`](Self::columns_padded), or `InvalidArgument` if there is no such column.
     pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
         Ok(self.column(column)?.rows(self.len()))
     }
 
     /// Decodes a column of all samples into `out`, as an array `[samples, rows, ..cell]`, or `[samples, ..cell]` if it
-    /// is squeezed: little-endian and row-major. It fills all of `out`.
+    /// is squeezed: little-endian and row-major. This fills all of `out`.
     ///
     /// # Errors
     /// The errors of [`columns`](Self::columns). `InvalidArgument` if there is no such column, if it has strings, or if

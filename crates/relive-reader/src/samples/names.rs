@@ -22,7 +22,7 @@ pub(super) fn of_all(samples: &[Sample]) -> Option<Arc<ItemStructure>> {
     })
 }
 
-/// Checks that the columns of a batch have valid names; otherwise, the error gives the reason.
+/// Returns an error with the reason if a batch's columns have no valid names.
 pub(super) fn check(structure: &ItemStructure, table: &str, columns: usize) -> Result<()> {
     let ItemStructure { names, is_signature, disputed_by } = structure;
     let advice = "give the table a signature, or use a separate table for each kind of item; single samples \

@@ -45,7 +45,7 @@ use relive_wire::sample::ReceivedSample;
 ///
 /// # Names
 ///
-/// An item has columns, not names. `Client::column_names` returns the names of a table's columns.
+/// An item contains its columns, but not their names. `Client::column_names` returns the names of a table's columns.
 #[derive(Clone)]
 pub struct Sample {
     info: SampleInfo,
@@ -55,7 +55,7 @@ pub struct Sample {
 /// The location of a sample's data.
 #[derive(Clone)]
 enum SampleData {
-    /// In the messages that carried it.
+    /// In the messages in which it arrived.
     Received(Box<ReceivedSample>),
     /// In chunks that a table in this process shares.
     Stored { item: Arc<ItemData>, table: Arc<str>, residence_guard: ResidenceGuard },
@@ -99,7 +99,7 @@ impl Sample {
         &self.info
     }
 
-    /// Returns the table that the sample was taken from.
+    /// Returns the table from which the sample was taken.
     pub fn table(&self) -> &str {
         match &self.data {
             SampleData::Received(received) => received.table(),
@@ -116,7 +116,7 @@ impl Sample {
         }
     }
 
-    /// Returns when the server inserted the item, by the server's clock; `None` if the server does not report it.
+    /// Returns when the item was inserted, by the server's clock, or `None` if the server does not report it.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let inserted_at = match &self.data {
             SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,
@@ -127,7 +127,7 @@ impl Sample {
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
-    /// Returns the number of columns; 0 for an item whose description cannot be read.
+    /// Returns the number of columns, or 0 for an item whose description cannot be read.
     pub fn num_columns(&self) -> usize {
         match &self.data {
             SampleData::Received(received) => received.num_columns(),
@@ -136,8 +136,8 @@ impl Sample {
         }
     }
 
-    /// Returns the bytes of this sample's chunks as stored or received, including parts that the item does not refer
-    /// to.
+    /// Returns the number of bytes in this sample's chunks as stored or received, including parts to which the item
+    /// does not refer.
     pub fn encoded_size_bytes(&self) -> usize {
         match &self.data {
             SampleData::Gathered { batch, at } => batch.bytes_of(*at),

@@ -32,7 +32,7 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// Like [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
+    /// Like [`new`](Self::new), but checks, after a server was unreachable, whether it still has its previous content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,
@@ -69,13 +69,13 @@ impl RemoteFeed {
         self.shared.credit_batch()
     }
 
-    /// Allows the workers to request that many more samples.
+    /// Allows the workers to request this many more samples.
     pub(crate) fn give_back(&self, credits: usize) {
         self.shared.give_back(credits);
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
-    /// requested and have not arrived.
+    /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
+    /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
     }

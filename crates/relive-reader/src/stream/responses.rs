@@ -65,7 +65,7 @@ impl Responses {
         Ok(Responses { body, frame: Bytes::new(), begun: BytesMut::new(), early_status })
     }
 
-    /// Returns the next message; `None` once the server has ended the stream normally.
+    /// Returns the next message, or `None` once the server has ended the stream normally.
     pub(crate) async fn message(&mut self) -> Result<Option<Bytes>, Status> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
     }
@@ -97,7 +97,7 @@ impl Responses {
         }
     }
 
-    /// Takes a complete message without its header, if there is one.
+    /// Takes a complete message without its header, if one is available.
     fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
         if self.begun.is_empty() {
             let whole = end_of_message(&self.frame)?.filter(|end| *end <= self.frame.len());
@@ -124,7 +124,8 @@ impl Responses {
     fn set_aside(&mut self, most: usize) {
         let part = self.frame.split_to(most.min(self.frame.len()));
         if self.begun.is_empty() && !part.is_empty() {
-            // The announced length is trusted up to the usual size of a message; the buffer of a larger message grows.
+            // The announced length is trusted up to the usual size of a message; for a larger message, the buffer grows
+            // as data arrives.
             let announced = end_of_message(&part).ok().flatten().unwrap_or(0);
             self.begun.reserve(announced.clamp(part.len(), MAX_RESERVED_BYTES.max(part.len())));
         }
@@ -136,7 +137,7 @@ impl Responses {
 /// one chunk.
 const MAX_RESERVED_BYTES: usize = 4 << 20;
 
-/// Returns the end of the message at the beginning of `bytes`; `None` if its header is incomplete.
+/// Returns the end of the message at the beginning of `bytes`, or `None` if its header is incomplete.
 pub(crate) fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {
     let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     if *flag != 0 {

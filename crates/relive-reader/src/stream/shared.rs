@@ -1,4 +1,4 @@
-//! State that a sampler and its workers share, behind one lock.
+//! The state that a sampler shares with its workers, behind one lock.
 //!
 //! A *credit* is the right to request one sample. A worker spends credits with each request; the sampler returns them
 //! when its caller takes samples. Invariant: the credits, the samples requested but not received, and the samples
@@ -20,7 +20,8 @@ use tonic::Status;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// A request is sent before the previous one has completed if at least this fraction of a worker's capacity is free.
+/// A request is sent before the previous one has completed if at least one part in this many of a worker's capacity is
+/// free.
 const PIPELINE_FRACTION: usize = 4;
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) struct Shared {
     limiter_timeout_ms: i64,
     unavailable_timeout: Duration,
     state: Mutex<Credits>,
-    /// Notifies workers that the caller waits for samples again.
+    /// Notifies workers that the caller is waiting for samples again.
     caller_is_back: Notify,
 }
 
@@ -43,7 +44,7 @@ struct Credits {
     has_delivered: bool,
     ready: VecDeque<Sample>,
     credits: usize,
-    /// The number of samples that no worker has requested yet; `None` if there is no end.
+    /// The number of samples that no worker has requested yet, or `None` if there is no end.
     left: Option<usize>,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
@@ -67,7 +68,7 @@ struct StreamState {
     stream: u64,
     /// The number of samples requested on this stream.
     requested: usize,
-    /// The number of samples that were requested and not received.
+    /// The number of samples that have been requested but not received.
     outstanding: usize,
     /// The sending half of the stream, while it has nothing to request.
     idle: Option<Waker>,
@@ -91,7 +92,7 @@ pub(super) enum TakeResult {
     /// There are no more samples.
     End,
     Error(Error),
-    /// No samples yet. If the server is unreachable, contains the time at which to give up.
+    /// There are no samples yet. If the server is unreachable, contains the time at which to give up.
     Nothing {
         give_up_at: Option<Instant>,
     },
@@ -140,8 +141,8 @@ impl Shared {
         (self.max_in_flight / PIPELINE_FRACTION).max(1)
     }
 
-    /// Returns the number of samples that have arrived and were not taken, and the number of samples that were
-    /// requested and have not arrived.
+    /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
+    /// been requested but have not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.ready.len(), state.workers.iter().map(|worker| worker.outstanding).sum())
@@ -187,8 +188,8 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the sending half of every stream. While it is open, the transport keeps the stream, and the server does not
-    /// notice that the reader is gone.
+    /// Ends the sending half of every stream. As long as it is open, the transport keeps the stream, and the server
+    /// does not notice that the reader is gone.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -199,7 +200,7 @@ impl Shared {
 
     // For the workers.
 
-    /// Returns a new stream's number; `None` when the worker is done.
+    /// Returns the number of a new stream, or `None` when the worker is done.
     pub(super) fn begin_stream(&self, worker: usize) -> Option<u64> {
         let mut state = self.state.lock();
         if state.failure.is_some() || state.left == Some(0) {
@@ -226,7 +227,7 @@ impl Shared {
         owed > 0
     }
 
-    /// Returns the next request for a worker's stream; `None` ends it.
+    /// Returns the next request for a worker's stream, or `None` to end the stream.
     pub(super) fn poll_request(
         &self,
         worker: usize,
@@ -303,8 +304,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Records the limiter's timeout. The worker then pauses until the caller waits again, so a later wait does not get
-    /// an old timeout.
+    /// Records the limiter's timeout. The worker then pauses until the caller waits again, so that a later wait does
+    /// not receive an old timeout.
     pub(super) async fn limiter_timed_out(&self, status: Status) {
         {
             let mut state = self.state.lock();
@@ -327,7 +328,8 @@ impl Shared {
         }
     }
 
-    /// Returns a lower bound on the table's inserts, from the samples that arrived since the last call.
+    /// Returns a lower bound on the number of inserts into the table, from the samples that have arrived since the last
+    /// call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }

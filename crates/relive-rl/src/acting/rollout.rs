@@ -41,7 +41,7 @@ pub struct Acted {
     pub env_steps: u64,
     /// Episodes that have ended.
     pub episodes: Vec<Episode>,
-    /// The version of the weights with which it acted; `None` if it had no weights.
+    /// The version of the weights with which the worker acted; `None` if the worker had no weights.
     pub version: Option<u64>,
     /// The time spent on each part of the work.
     pub times: Times,
@@ -59,14 +59,14 @@ impl Acted {
 /// An episode that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// Steps, without the first observation.
+    /// The number of steps, not counting the first observation.
     pub length: u64,
     /// The undiscounted sum of its rewards.
     pub episode_return: f64,
     /// The duration of the episode.
     pub duration: Duration,
-    /// The worker's count of steps at the end of the episode, resets included. It orders the episodes of a
-    /// round with several workers.
+    /// The worker's count of steps at the end of the episode, including resets. It orders the episodes of a round with
+    /// several workers.
     pub ended_at: u64,
 }
 
@@ -145,7 +145,7 @@ impl Rollout {
         Ok(part)
     }
 
-    /// Copies another rollout into the rows from `row` on.
+    /// Copies another rollout into the rows that start at `row`.
     fn put(&mut self, row: usize, part: Rollout) -> Result<()> {
         for time in 0..=part.steps {
             let (to, from) = (time * self.rows + row, time * part.rows);

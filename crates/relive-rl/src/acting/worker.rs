@@ -23,7 +23,7 @@ pub(crate) struct RolloutWorker {
     starts: Vec<bool>,
     answers: Vec<TimeStep>,
     acted: Acted,
-    /// The number of steps in each environment, resets included.
+    /// The number of steps in each environment, including resets.
     steps: u64,
     is_begun: bool,
 }

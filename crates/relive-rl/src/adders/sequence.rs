@@ -101,7 +101,7 @@ impl SequenceAdder {
         self.rows.rows().checked_sub(self.length).is_some_and(|beyond| beyond.is_multiple_of(self.period))
     }
 
-    /// Rows until a sequence is due.
+    /// Returns the number of rows until a sequence is due.
     fn missing(&self) -> usize {
         match self.length.checked_sub(self.rows.rows()) {
             Some(missing) => missing,
@@ -109,7 +109,7 @@ impl SequenceAdder {
         }
     }
 
-    /// Creates the item at the end of an episode, whose rows are complete.
+    /// Creates the item at the end of an episode that has complete rows.
     fn last_item(&mut self) -> Result<()> {
         let (missing, length) = (self.missing(), self.length);
         let last = match self.end {

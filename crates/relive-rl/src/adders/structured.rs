@@ -137,7 +137,7 @@ pub fn sequence_configs(
 /// fields the first step.
 ///
 /// # Errors
-/// `n` is 0, or `step` is no row of [`step_spec`](super::step_spec).
+/// `n` is 0, or `step` is not a row of [`step_spec`](super::step_spec).
 pub fn n_step_configs(table: &str, step: &Nest<ArraySpec>, n: usize) -> Result<Vec<StructuredConfig>> {
     let n = count("n_step", n)?;
     let transition = |steps: i32| n_step_config(table, step, steps);

@@ -18,7 +18,7 @@ use crate::{Result, RlError, Saveable, state};
 /// item has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
-    /// At least one; the items go to one table after another.
+    /// At least one table; the items are distributed over the tables in turn.
     tables: Vec<String>,
     next: usize,
     priority: f64,

@@ -8,11 +8,11 @@ use relive_env::EnvironmentSpec;
 /// each a leaf or, where the environment has nests, a nest of leaves. Batches have them in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
-    /// Leaves of an action.
+    /// The number of leaves of an action.
     pub actions: usize,
-    /// Leaves of an observation.
+    /// The number of leaves of an observation.
     pub observations: usize,
-    /// Leaves of the actor's extras.
+    /// The number of leaves of the actor's extras.
     pub extras: usize,
 }
 

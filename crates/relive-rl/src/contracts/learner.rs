@@ -39,7 +39,7 @@ pub trait Learner: Saveable + Send {
 pub struct Learnt {
     /// Gradient steps.
     pub steps: u64,
-    /// Items used, each counted as often as it was used.
+    /// The number of items used, each counted as often as it was used.
     pub samples: u64,
     /// Metrics for the log, by name, such as the loss.
     pub metrics: Vec<(&'static str, f64)>,

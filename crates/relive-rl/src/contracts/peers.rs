@@ -21,13 +21,13 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// A single learner.
+    /// Creates a group of a single learner.
     #[must_use]
     pub fn alone() -> Peers {
         Peers::from(Ring::alone())
     }
 
-    /// `count` learners that have not joined yet, as seen by learner 0.
+    /// Creates a group of `count` learners that have not joined yet, as seen by learner 0.
     pub(crate) fn expected(count: u32) -> Peers {
         Peers { rank: 0, count, ring: Arc::default() }
     }
@@ -37,7 +37,7 @@ impl Peers {
         self.ring.set(ring).map_err(|_| RlError::Order { call: "a meeting of learners", needs: "one ring" })
     }
 
-    /// Returns the rank of this learner, from 0.
+    /// Returns the rank of this learner, counted from 0.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
@@ -55,15 +55,15 @@ impl Peers {
         self.count == 1
     }
 
-    /// This learner's share of `count` elements. The shares of all learners are disjoint, cover everything, and differ
-    /// in size by at most one.
+    /// Returns this learner's share of `of` elements. The shares of all learners are disjoint, cover everything, and
+    /// differ in size by at most one.
     #[must_use]
     pub fn part(&self, of: usize) -> Range<usize> {
         let (rank, count) = (self.rank as usize, self.count as usize);
         of * rank / count..of * (rank + 1) / count
     }
 
-    /// Replaces each learner's numbers by the mean over all learners. All learners get identical bits.
+    /// Replaces each learner's numbers with the mean over all learners. All learners get identical bits.
     ///
     /// # Errors
     /// [`Learners`](RlError::Learners): another learner is lost, or makes a different call.
@@ -79,7 +79,7 @@ impl Peers {
         Ok(self.ring()?.gather(numbers)?)
     }
 
-    /// Replaces the bytes of all learners by the bytes of learner 0; lengths may differ.
+    /// Replaces the bytes of all learners with the bytes of learner 0; lengths may differ.
     ///
     /// # Errors
     /// Same as [`mean`](Self::mean).

@@ -40,7 +40,7 @@ pub enum Purpose {
 
 /// The part of an agent that a crew uses: it creates the policies and determines the number of environments.
 pub(crate) trait MakePolicy: Send + Sync {
-    /// Returns the total number of environments for this many workers.
+    /// Returns the total number of environments for the given number of workers.
     fn environments(&self, workers: usize) -> usize;
 
     /// Creates a policy for a worker.

@@ -31,7 +31,7 @@ impl Weights {
         &self.parts
     }
 
-    /// Returns the tensor with this name.
+    /// Returns the tensor with the given name.
     #[must_use]
     pub fn part(&self, name: &str) -> Option<&Tensor> {
         self.parts.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
@@ -57,7 +57,7 @@ impl WeightStore {
         let _old = self.0.lock().replace(weights);
     }
 
-    /// The newest weights.
+    /// Returns the newest weights.
     pub(crate) fn newest(&self) -> Option<Weights> {
         self.0.lock().clone()
     }

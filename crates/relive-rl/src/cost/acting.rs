@@ -12,13 +12,13 @@ use crate::plan::{MakeEnvironment, Rows};
 use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::{Agent, Part, PolicyContext, Purpose, Result, Weights};
 
-/// Numbers of environments for which acting is measured.
+/// The numbers of environments with which acting is measured.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
 
 /// The number of steps between two clock readings.
 const STEPS: usize = 8;
 
-/// How long each number of environments is measured.
+/// How long acting is measured with each number of environments.
 const WITHIN: Duration = Duration::from_millis(250);
 
 /// If one step in all environments takes longer than this, larger numbers are not measured.

@@ -37,19 +37,19 @@ pub struct Costs {
     pub connection_s: f64,
     /// How long a worker waits for answers per environment step if nothing else delays it.
     pub pause_s: f64,
-    /// Work of the learner's thread per environment step, learning included.
+    /// Work of the learner's thread per environment step, including learning.
     pub learner_s: f64,
     /// Work of the other threads of the learner's process per environment step, such as serving the tables.
     pub serve_s: f64,
     /// Learner steps per environment step.
     pub learner_steps: f64,
-    /// Environment steps of all workers per round, for a plan with rounds.
+    /// The number of environment steps of all workers per round, for a plan with rounds.
     pub round: Option<f64>,
     /// How long a round waits for messages.
     pub round_pause_s: f64,
     /// The load of the agent's tables.
     pub tables: Vec<TableCost>,
-    /// Bytes that a worker sends to the learner per environment step.
+    /// The number of bytes that a worker sends to the learner per environment step.
     pub sent_bytes: f64,
     /// The cost of publishing weights.
     pub weights: WeightCost,
@@ -69,7 +69,7 @@ pub struct ActCost {
 /// The load of a table per environment step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableCost {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
     /// Inserted items.
     pub inserts: f64,
@@ -98,8 +98,8 @@ impl Costs {
     /// The version of the format that this program writes.
     pub(super) const VERSION: u32 = VERSION;
 
-    /// Returns the cost of acting per environment step, in seconds, for a worker with this many environments: linear
-    /// between measured numbers, and extrapolated with the last slope beyond the largest.
+    /// Returns the cost of acting per environment step, in seconds, for a worker with the given number of environments:
+    /// linear between measured numbers, and extrapolated with the last slope beyond the largest.
     #[must_use]
     pub fn act_s(&self, rows: f64) -> f64 {
         let total = |cost: &ActCost| cost.act_s + cost.step_s;

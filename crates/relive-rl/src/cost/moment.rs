@@ -28,7 +28,7 @@ impl Moment {
         Ok(Moment { at: Instant::now(), env_steps, learner_steps, cpu_times: CpuTimes::now()?, tables })
     }
 
-    /// Inserts into a table, and samples from it, since an earlier moment.
+    /// Returns the number of inserts into a table, and of samples from it, since an earlier moment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     pub(super) fn of_table(&self, before: &Moment, table: &str) -> (f64, f64) {
         let at = |moment: &Moment| moment.tables.get(table).copied().unwrap_or_default();
@@ -36,7 +36,7 @@ impl Moment {
         ((now.0 - then.0) as f64, (now.1 - then.1) as f64)
     }
 
-    /// Environment steps since an earlier moment.
+    /// Returns the number of environment steps since an earlier moment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     pub(super) fn steps_since(&self, before: &Moment) -> f64 {
         (self.env_steps - before.env_steps) as f64

@@ -11,15 +11,16 @@ const MAX_PUBLISHED_PER_S: f64 = 100.0;
 /// The publishing thread's maximum share of time: it pauses ten times as long as it works.
 const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
-/// Bisection steps for the rate: far more than the binary digits of a float64.
+/// The number of bisection steps for the rate: far more than the binary digits of a float64.
 const HALVINGS: u32 = 200;
 
 /// The machines for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cluster {
-    /// Machines, the learner's included.
+    /// The number of machines, including the learner's.
     pub nodes: usize,
-    /// Workers, distributed evenly over the machines; the learner's machine has the smaller share.
+    /// The number of workers, which are distributed evenly over the machines; the learner's machine has the smaller
+    /// share.
     pub workers: usize,
     /// The number of environments of all workers.
     pub environments: usize,
@@ -38,11 +39,12 @@ pub struct Prediction {
     pub learner_steps_per_s: f64,
     /// The rates of the agent's tables.
     pub tables: Vec<TableRate>,
-    /// Experience sent from workers to the learner's machine, its own workers included, in bytes per second.
+    /// Experience sent from workers to the learner's machine, including from the machine's own workers, in bytes per
+    /// second.
     pub sent_bytes_per_s: f64,
     /// Weights sent from the learner's machine to workers, in bytes per second.
     pub weights_bytes_per_s: f64,
-    /// Busy processors, on all machines.
+    /// The number of busy processors, on all machines.
     pub busy_processors: f64,
     /// The utilization of each resource, highest first.
     pub uses: Vec<Use>,
@@ -51,7 +53,7 @@ pub struct Prediction {
 /// The rates of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TableRate {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
     /// Items inserted per second.
     pub inserts_per_s: f64,
@@ -163,7 +165,7 @@ impl Model<'_> {
         Model { costs, cluster: *cluster, workers, near, far, fullest, thread_s, worker_s }
     }
 
-    /// Steps per second of an unhindered worker.
+    /// Returns the steps per second of an unhindered worker.
     fn of_worker(&self) -> f64 {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
@@ -173,13 +175,13 @@ impl Model<'_> {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }
 
-    /// Versions per second that a worker fetches at the given rate of steps.
+    /// Returns the versions per second that a worker fetches at the given rate of steps.
     fn fetched(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         weights.fetched * self.published(rate)
     }
 
-    /// Versions published per second.
+    /// Returns the versions published per second.
     fn published(&self, rate: f64) -> f64 {
         let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
         let of_learner = match self.costs.round {
@@ -190,7 +192,7 @@ impl Model<'_> {
         of_learner.min(MAX_PUBLISHED_PER_S).min(most)
     }
 
-    /// Steps per round: each environment takes as many as in the measurement.
+    /// Returns the steps per round: each environment takes as many as in the measurement.
     #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
     fn round(&self) -> f64 {
         let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;

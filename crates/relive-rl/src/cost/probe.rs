@@ -320,7 +320,7 @@ fn sent_bytes(agent: &Arc<dyn Agent>, spec: &EnvironmentSpec) -> Result<f64> {
 /// The size of a time step: its kind, reward and discount.
 const ANSWER_BYTES: usize = 17;
 
-/// The run between its first and its last moment.
+/// The part of a run between the first and the last recorded moment.
 struct Window<'a> {
     moments: &'a [Moment],
     first: &'a Moment,
@@ -335,7 +335,7 @@ impl Window<'_> {
         Some(Window { moments, first, last, weights })
     }
 
-    /// Its parts.
+    /// Returns the window's parts.
     fn parts(&self) -> impl Iterator<Item = CpuUsage> {
         self.moments.windows(2).map(|pair| CpuUsage::between(&pair[0], &pair[1], self.weights))
     }
@@ -450,9 +450,9 @@ impl CpuUsage {
         }
     }
 
-    /// How long the worker waited, apart from `for_others`, the seconds in which it waited for the work of others. If
-    /// other processes use the processors, a thread also waits until the thread that it depends on gets a processor.
-    /// This wait is not counted.
+    /// Returns how long the worker waited, apart from `for_others`, the seconds in which it waited for the work of
+    /// others. If other processes use the processors, a thread also waits until the thread that it depends on gets a
+    /// processor. This wait is not counted.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }

@@ -14,7 +14,7 @@ use crate::tables::item::is_loss;
 use crate::tables::learners::Joining;
 use crate::{Result, RlError, Weights};
 
-/// How long to wait for the reason of the end after the server has closed.
+/// How long to wait, after the server has closed, for the reason why the run ended.
 const NEWS: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub struct Follower<'a> {
     /// The client for the run's tables.
     pub client: &'a Client,
-    /// The learner's rank in the run, from 1.
+    /// The learner's rank in the run, counted from 1.
     pub rank: u32,
     /// Stops the learner early; the run then fails.
     pub stop: &'a Stop,

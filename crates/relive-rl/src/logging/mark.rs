@@ -68,7 +68,7 @@ fn shorten(path: &Path, length: u64) -> std::io::Result<()> {
     file.set_len(length)
 }
 
-/// The logger's files in a folder.
+/// Returns the names of the logger's files in a folder.
 fn names(folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
     let unread = |error| RlError::file(folder, error);
     let mut names = Vec::new();

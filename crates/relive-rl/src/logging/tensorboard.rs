@@ -94,7 +94,7 @@ const FIXED_64: u8 = 1;
 const BYTES: u8 = 2;
 const FIXED_32: u8 = 5;
 
-/// Returns an event with one part: the field with this number.
+/// Returns an event with one part: the field with the given number.
 fn event(time: Duration, step: u64, field: u8, part: &[u8]) -> Vec<u8> {
     let mut event = vec![1 << 3 | FIXED_64];
     event.extend(time.as_secs_f64().to_le_bytes());

@@ -19,12 +19,12 @@ pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
     [heartbeat::table(), list::table()].into_iter().chain(node_weight_tables())
 }
 
-/// One box for each node with the same source of weights.
+/// Returns one box for each node with the same source of weights.
 pub(super) fn node_weight_tables() -> impl Iterator<Item = TableConfig> {
     (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
 }
 
-/// Returns the box of a worker, on its node.
+/// Returns the box of a worker, on the worker's node.
 pub(crate) fn worker_weight_table(number: impl Display) -> String {
     format!("worker-{number}")
 }
@@ -35,13 +35,13 @@ pub(super) const FAN_OUT: usize = 2;
 /// The source of a node's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// The index of the node that provides the weights; `None`: the run's server.
+    /// The index of the node that provides the weights; `None` stands for the run's server.
     pub(super) parent: Option<usize>,
     /// The number of the node's box at the source, below [`FAN_OUT`].
     pub(super) slot: usize,
 }
 
-/// Returns the position in the tree of the node with this index among the nodes that pass weights on.
+/// Returns the position in the tree of the node with the given index among the nodes that pass weights on.
 pub(super) fn branch(index: usize) -> Branch {
     Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
 }

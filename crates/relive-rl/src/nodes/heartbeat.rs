@@ -19,10 +19,10 @@ pub(super) const PROTOCOL: u32 = 1;
 /// The maximum number of unread heartbeats; the oldest are dropped, as newer ones supersede them.
 const MAX_HEARTBEATS: u64 = 10_000;
 
-/// The server's timeout for a heartbeat.
+/// How long the server may take to respond when a heartbeat is sent.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Heartbeats in transit to the driver.
+/// The number of heartbeats in transit to the driver.
 const IN_FLIGHT: usize = 16;
 
 const WHAT: &str = "a node's heartbeat";
@@ -43,7 +43,7 @@ pub(super) struct NodeHeartbeat {
     pub(super) holds: Vec<u32>,
     /// The number of running workers.
     pub(super) workers: u32,
-    /// How often the node has restarted a worker that had ended.
+    /// How many times the node has restarted a worker that had ended.
     pub(super) restarts: u64,
     /// The version of its weights.
     pub(super) version: Option<u64>,
@@ -81,7 +81,7 @@ impl NodeHeartbeat {
     }
 
     /// # Errors
-    /// The heartbeat comes from a node with another version of Relive; the bytes are not a heartbeat.
+    /// The heartbeat comes from a node with a different version of Relive; the bytes are not a heartbeat.
     fn from_bytes(bytes: &[u8]) -> Result<NodeHeartbeat> {
         let sent: SentHeartbeat =
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
@@ -131,7 +131,7 @@ impl NodeHeartbeats {
 
 #[cfg(test)]
 impl NodeHeartbeat {
-    /// Returns the heartbeat of a node with room for this many workers.
+    /// Returns the heartbeat of a node with room for the given number of workers.
     pub(super) fn of_test(id: u64, wants: u32) -> NodeHeartbeat {
         let address = Some(format!("10.0.0.{id}:7000"));
         let (name, host) = (format!("node-{id}"), "host".to_owned());

@@ -55,7 +55,7 @@ pub struct Node<'a> {
 
 /// Starts and stops the workers of a node.
 pub trait NodeWorkers {
-    /// Runs exactly the workers with these numbers from now on.
+    /// Runs exactly the workers with the given numbers from now on.
     ///
     /// # Errors
     /// A worker cannot be started.
@@ -143,9 +143,9 @@ struct Hosting<'a, 'w> {
     beat: Option<Instant>,
     running: Running,
     hosted: Hosted,
-    /// Whether the lack of numbers was logged.
+    /// Whether the lack of numbers has been logged.
     is_logged: bool,
-    /// Whether an unreadable list was logged.
+    /// Whether an unreadable list has been logged.
     has_logged_error: bool,
     begun: Instant,
 }
@@ -207,7 +207,7 @@ impl Hosting<'_, '_> {
     }
 
     /// # Errors
-    /// The run is not the joined one, or has another version.
+    /// The run is not the joined one, or has a different version.
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
             let advice = "the server has started another run; start a new node for it";
@@ -245,7 +245,7 @@ impl Hosting<'_, '_> {
         Ok(())
     }
 
-    /// Runs the workers with these numbers.
+    /// Runs the workers with the given numbers.
     fn hold(&mut self, numbers: &[u32]) -> Result<()> {
         if self.places == numbers {
             return Ok(());
@@ -338,7 +338,8 @@ mod tests {
         let spec = make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
         let put = |is_over| {
-            job::put(&client, &identity, JobProgress { is_over, ..JobProgress::default() }, &|| true).unwrap()
+            job::put(&client, &identity, JobProgress { is_over, ..JobProgress::default() }, &|| true)
+                .unwrap();
         };
         put(false);
         put_bytes(&client, b"no list".to_vec(), &|| true).unwrap();

@@ -24,7 +24,7 @@ const WHAT: &str = "the list of nodes";
 /// The nodes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeList {
-    /// How many numbers exist for workers of nodes; `None`: unlimited.
+    /// How many numbers exist for workers of nodes; `None` means that the number is unlimited.
     pub(super) most: Option<u32>,
     pub(super) nodes: Vec<Assignment>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Assignment {
 /// The source of a node's weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
-    /// The address of the node that provides the weights; `None`: the run's server.
+    /// The address of the node that provides the weights; `None` stands for the run's server.
     pub(super) address: Option<String>,
     /// The node's box at the source; `None` if the node has none.
     pub(super) reader: Option<String>,
@@ -105,7 +105,7 @@ impl NodeList {
         }
     }
 
-    /// Returns the assignment of the node with this id.
+    /// Returns the assignment of the node with the given id.
     pub(super) fn of(&self, id: u64) -> Option<&Assignment> {
         self.nodes.iter().find(|entry| entry.id == id)
     }

@@ -42,7 +42,7 @@ pub(super) struct Member {
     /// The time of its last heartbeat.
     pub(super) seen: Instant,
     pub(super) state: NodeState,
-    /// Environment steps of all its workers so far.
+    /// The number of environment steps of all its workers so far.
     pub(super) env_steps: u64,
 }
 

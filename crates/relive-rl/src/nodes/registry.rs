@@ -41,15 +41,15 @@ struct RegistryState {
     published: Option<NodeList>,
     /// When the table last had the published list.
     checked: Instant,
-    /// Workers with numbers below this have log tables.
+    /// Workers with numbers below this number have log tables.
     logged: u32,
-    /// Whether an unreadable heartbeat was logged.
+    /// Whether an unreadable heartbeat has been logged.
     has_logged_error: bool,
 }
 
 impl Registry {
-    /// Creates the registry of a run with this many actors; the first `started` are not for nodes. `follows` is true if
-    /// the run had a driver before.
+    /// Creates the registry of a run with the given number of actors; the first `started` are not for nodes. `follows`
+    /// is true if the run had a driver before.
     pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }

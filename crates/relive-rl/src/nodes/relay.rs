@@ -43,7 +43,7 @@ struct RelayState {
     newest: Option<Stamp>,
     /// The weights of this node.
     held: Option<Stamp>,
-    /// The time since which this node has lagged behind the run.
+    /// When this node began to lag behind the run.
     behind_since: Option<Instant>,
     is_over: bool,
 }
@@ -109,7 +109,7 @@ impl Drop for Relay {
         self.shared.state.lock().is_over = true;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The panic was already printed.
+            // The panic has already been printed.
             let _ = thread.join();
         }
     }
@@ -122,7 +122,7 @@ struct Fetcher {
     connect: Connect,
     /// The node that currently provides weights.
     from: Option<(String, Client)>,
-    /// The source whose failure was logged.
+    /// The source with a failure that has been logged.
     lost: Option<Source>,
 }
 

@@ -105,8 +105,8 @@ impl Crew {
         &self.0.spec
     }
 
-    /// Returns the crew of the worker with this number, in the worker's own process; the worker acts with published
-    /// weights.
+    /// Returns the crew of the worker with the given number, in the worker's own process; the worker acts with
+    /// published weights.
     pub(crate) fn of_worker(
         user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
         (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
@@ -203,7 +203,7 @@ impl Crew {
         self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
 
-    /// Returns the saved state of the part with this name, if there is one.
+    /// Returns the saved state of the part with the given name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.0.parts.saved(name)
     }
@@ -263,7 +263,7 @@ impl Crew {
         &self.0.client
     }
 
-    /// Returns the table with this name, if the learner's thread must not wait for it because it also acts.
+    /// Returns the table with the given name, if the learner's thread must not wait for it because it also acts.
     pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
         let Role::Here { actors: 0, engine } = &self.0.role else { return Ok(None) };
         let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");

@@ -21,8 +21,8 @@ pub struct Rows<'a> {
     pub first: usize,
     /// One seed per environment.
     pub seeds: &'a [u64],
-    /// How often the run was resumed from a checkpoint. Environments that cannot be restored then begin
-    /// different episodes than before.
+    /// How many times the run was resumed from a checkpoint. Environments that cannot be restored then begin different
+    /// episodes than before.
     pub resumed: u64,
     /// Whether the number of environments must be exact. Otherwise there may be more, for environments that only exist
     /// as a group.
@@ -43,7 +43,7 @@ pub trait MakeRows: Send + Sync {
     /// Same as [`spec`](Self::spec).
     fn are_saved(&self, seed: u64) -> Result<bool>;
 
-    /// Creates the environments of these rows.
+    /// Creates the environments of the given rows.
     ///
     /// # Errors
     /// The environments cannot be created.

@@ -9,7 +9,7 @@ use relive_client::SampleBatch;
 use crate::remote::Layouts;
 use crate::{Learnt, Result, RlError, Rollout};
 
-/// The data that a learner is about to learn from.
+/// The data from which a learner is about to learn.
 #[derive(Debug, Clone, Copy)]
 pub enum LearnerInput<'a> {
     /// A rollout from workers.

@@ -16,14 +16,14 @@ pub struct Progress {
     pub learnt: Option<Learnt>,
 }
 
-/// How often a waiting run checks whether to stop.
+/// The interval at which a waiting run checks whether to stop.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long a run waits for its plan before it logs the reason.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The next progress of a plan; `None` at its end, or when the run should stop. A long wait is logged, and
-/// ends if `check` fails.
+/// Returns the next progress of a plan; `None` at its end, or when the run should stop. A long wait is logged, and ends
+/// if `check` fails.
 pub(crate) fn next_progress(
     plan: &mut Flow<Progress>,
     stop: &Stop,

@@ -14,9 +14,9 @@ pub struct ReplayTable<'a> {
     pub name: &'a str,
     /// Items per batch.
     pub batch_size: usize,
-    /// How often each item is sampled, on average.
+    /// How many times each item is sampled, on average.
     pub samples_per_insert: f64,
-    /// Items required before sampling begins.
+    /// The number of items required before sampling begins.
     pub min_size: usize,
     /// The maximum number of items.
     pub max_size: u64,

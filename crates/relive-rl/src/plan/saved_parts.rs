@@ -30,7 +30,7 @@ impl SavedParts {
         Ok(SavedParts { saved: saved.collect(), parts: Mutex::default() })
     }
 
-    /// Returns the saved state of the part with this name, if there is one.
+    /// Returns the saved state of the part with the given name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.saved.get(name).map(Vec::as_slice)
     }
@@ -40,7 +40,7 @@ impl SavedParts {
         self.parts.lock().insert(name.to_owned(), save_part);
     }
 
-    /// Returns the current state of the part with this name, if there is such a part.
+    /// Returns the current state of the part with the given name, if there is such a part.
     pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
         self.parts.lock().get(name)?()
     }

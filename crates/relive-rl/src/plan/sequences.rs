@@ -20,7 +20,7 @@ pub struct Sequences {
     pub actions: Vec<f32>,
     /// The rewards: `[rows · batch]`.
     pub rewards: Vec<f32>,
-    /// The discounts of the next row's value, the agent's own discount included: `[rows · batch]`.
+    /// The discounts of the next row's value, including the agent's own discount: `[rows · batch]`.
     pub discounts: Vec<f32>,
     /// Whether an episode begins with the row: `[rows · batch]`.
     pub starts: Vec<bool>,
@@ -44,7 +44,7 @@ pub struct Sequences {
 const SCALAR: usize = size_of::<f32>();
 
 impl Sequences {
-    /// Creates empty sequences for an environment, a policy with these extras, and an agent with this
+    /// Creates empty sequences for an environment, a policy with the given extras, and an agent with the given
     /// discount.
     ///
     /// # Errors

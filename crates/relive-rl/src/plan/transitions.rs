@@ -17,8 +17,7 @@ pub struct Transitions {
     pub actions: Vec<f32>,
     /// The discounted n-step rewards: `[batch]`.
     pub rewards: Vec<f32>,
-    /// The discounts of the final state's value, the agent's own discount for the last step included:
-    /// `[batch]`.
+    /// The discounts of the final state's value, including the agent's own discount for the last step: `[batch]`.
     pub discounts: Vec<f32>,
     /// The final observations: `[batch, width of the observations]`.
     pub next_observations: Vec<f32>,
@@ -38,7 +37,7 @@ pub struct Transitions {
 }
 
 impl Transitions {
-    /// Creates empty transitions for an environment, and an agent with this discount.
+    /// Creates empty transitions for an environment, and an agent with the given discount.
     ///
     /// # Errors
     /// Observations or actions that are not numeric.

@@ -126,7 +126,7 @@ impl<T: Send + 'static> Workers<T> {
 /// allow.
 const ACTED_AHEAD: usize = 1 << 20;
 
-/// Lists of results that are decoded while the learner works.
+/// The number of lists of results that are decoded while the learner is working.
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {

@@ -43,9 +43,9 @@ struct Arrivals {
 #[derive(Default)]
 struct Arrived {
     held: Option<Stamp>,
-    /// The time since which the node has lagged behind.
+    /// When the node began to lag behind.
     behind_since: Option<Instant>,
-    /// Whether the node has failed to provide the run's weights, and this was logged.
+    /// Whether the node has failed to provide the run's weights, and this has been logged.
     is_lost: bool,
 }
 
@@ -194,7 +194,7 @@ impl Drop for WeightFeed {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The panic was already printed.
+            // The panic has already been printed.
             let _ = thread.join();
         }
     }

@@ -37,7 +37,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(5);
 /// Items that are produced within this time are sent together. Sending one item takes about this long.
 const BATCHING_TIME: Duration = Duration::from_micros(200);
 
-/// Items from this size on are sent alone; a message has room for several such items.
+/// Items of this size or more are sent alone; a message has room for several such items.
 const MAX_BYTES_TOGETHER: usize = 1 << 20;
 
 /// How long one wait for an order lasts before the worker checks whether the run continues.

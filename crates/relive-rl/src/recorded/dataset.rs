@@ -10,8 +10,7 @@ use super::npz::{Array, Npz};
 use crate::Result;
 use crate::acting::is_learnable;
 
-/// How far an action may exceed its bounds, as a share of its range, to allow for rounding. It is then
-/// clipped.
+/// How far an action may exceed its bounds, as a share of its range, to allow for rounding. Such an action is clipped.
 const ROUNDING: f64 = 0.01;
 
 /// The arrays of a file, with one row per transition.
@@ -45,8 +44,8 @@ struct LeafArray {
 /// outcome is unknown.
 ///
 /// # Errors
-/// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is
-/// not finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the
+/// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is not
+/// finite or exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the
 /// environment. [`Recording`](crate::RlError::Recording): the file has another format.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;

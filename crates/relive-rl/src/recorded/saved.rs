@@ -21,8 +21,8 @@ pub const TABLE: &str = "episodes";
 /// Writes episodes of an environment as a checkpoint in a folder, which is created if necessary.
 ///
 /// # Errors
-/// The folder cannot be written; the episodes come from different environments.
-/// [`Recording`](RlError::Recording): a number is not finite, or beyond float32.
+/// The folder cannot be written; the episodes come from different environments. [`Recording`](RlError::Recording): a
+/// number is not finite, or exceeds the range of float32.
 pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
     let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
@@ -50,10 +50,10 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
 /// unknown.
 ///
 /// # Errors
-/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table
-/// `episodes`, the episodes do not fit the environment, or a number is not finite or beyond float32.
-/// [`Dataset`](RlError::Dataset), with file and array: an array is missing, lengths differ, a number is not
-/// finite or beyond float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the environment.
+/// [`Recording`](RlError::Recording): the checkpoint does not exist, is damaged or has no table `episodes`; the
+/// episodes do not fit the environment; or a number is not finite or exceeds the range of float32.
+/// [`Dataset`](RlError::Dataset), with file and array: an array is missing, lengths differ, a number is not finite or
+/// exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the environment.
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let refused = |reason: &dyn Display| RlError::recording(folder, reason);
     if !folder.exists() {

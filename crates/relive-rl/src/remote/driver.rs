@@ -63,7 +63,7 @@ pub(crate) struct Publishing {
 }
 
 impl Driver {
-    /// Writes the job of a run with this many workers into its table; the first `started` of them do not
+    /// Writes the job of a run with the given number of workers into its table; the first `started` of them do not
     /// belong to nodes.
     ///
     /// # Errors
@@ -255,8 +255,7 @@ impl Publishing {
         self.driver.is_over.store(true, Ordering::Relaxed);
         let thread = self.thread.take()?;
         thread.thread().unpark();
-        // The panic was already printed. Without the lease, the next driver waits until this one counts as
-        // silent.
+        // The panic has already been printed. Without the lease, the next driver waits until this one counts as silent.
         thread.join().ok()
     }
 }
@@ -267,7 +266,7 @@ impl Drop for Publishing {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 fn rounds_from() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(0)

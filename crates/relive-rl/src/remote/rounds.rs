@@ -19,7 +19,7 @@ const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Workers' messages that concern the plan.
 enum WorkerMessage<T> {
-    /// Items, and the round that they belong to.
+    /// Items, and the round to which they belong.
     Produced { worker: u32, round: u64, items: Vec<T> },
     /// A worker joined the run, possibly to replace a killed one.
     Joined { worker: u32 },

@@ -6,7 +6,7 @@ use crate::nodes;
 use crate::tables::{job, lease, orders, results, run, weights};
 use crate::watching::{log_tables, plan_table, stop_table};
 
-/// Returns all tables for a run with this many workers, including its agent's.
+/// Returns all tables for a run with the given number of workers, including its agent's.
 pub(crate) fn of_run(own: Vec<TableConfig>, workers: usize) -> Vec<TableConfig> {
     let mut all = own;
     all.extend(worker_tables(workers));

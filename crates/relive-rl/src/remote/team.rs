@@ -24,7 +24,7 @@ const MEETING: Duration = Duration::from_mins(5);
 /// suspension of a process is detected within seconds.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
-/// How long a call continues after the run was stopped; usually it ends earlier.
+/// How long a call continues after the run has been stopped; usually it ends earlier.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
 /// The learners of a run.
@@ -164,7 +164,7 @@ fn options(ranks: u32, identity: &Identity, token: &str) -> RingOptions {
     }
 }
 
-/// Ends a call that continues for too long after the run was stopped.
+/// Ends a call that continues for too long after the run has been stopped.
 fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + 'static {
     let (stop, since) = (stop.clone(), OnceLock::new());
     move || match stop.is_stopped() && since.get_or_init(Instant::now).elapsed() >= AFTER_STOP {

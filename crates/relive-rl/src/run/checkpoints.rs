@@ -28,7 +28,7 @@ const WHAT: &str = "the folder of checkpoints";
 pub struct Checkpoints {
     /// A local folder, created if necessary. A bucket's URL is rejected.
     pub folder: PathBuf,
-    /// Environment steps between two checkpoints, rounded up to the end of a rollout.
+    /// The number of environment steps between two checkpoints, rounded up to the end of a rollout.
     pub every: u64,
 }
 
@@ -85,7 +85,7 @@ impl Folder {
         tracing::info!("resumed from {} at step {steps}", self.path);
     }
 
-    /// Environment steps between two checkpoints.
+    /// Returns the number of environment steps between two checkpoints.
     pub(crate) fn every(&self) -> u64 {
         self.every
     }

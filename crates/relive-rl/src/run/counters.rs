@@ -23,10 +23,10 @@ pub struct Summary {
     pub env_steps: u64,
     /// The number of steps of the learner.
     pub learner_steps: u64,
-    /// Environment steps per second, learning included.
+    /// Environment steps per second, including learning.
     pub env_steps_per_s: f64,
-    /// How often each item was sampled on average, without the items inserted before learning starts. Without
-    /// tables: how often each step was used.
+    /// How many times each item was sampled on average, without the items inserted before learning starts. Without
+    /// tables: how many times each step was used.
     pub samples_per_insert: f64,
     /// The seconds spent on each [part](crate::Part) of the work, by name, summed over all threads and
     /// processes. Workers' times are included once they have reported them.
@@ -78,7 +78,7 @@ impl Counters {
         self.learner_steps
     }
 
-    /// All counters.
+    /// Returns all counters.
     pub(super) fn position(&self) -> [u64; 4] {
         [self.env_steps, self.learner_steps, self.episodes, self.evaluations]
     }
@@ -177,7 +177,7 @@ impl Counters {
         self.started.elapsed()
     }
 
-    /// Replaces the counters by [saved](Self::visit) ones if those are newer.
+    /// Replaces the counters with [saved](Self::visit) ones if the saved ones are newer.
     pub(super) fn take_over_newer(&mut self, counters: &[u8]) -> Result<()> {
         let mut newest = Counters::new();
         state::restore("a run's counters", counters, |state| newest.visit(state))?;
@@ -211,7 +211,7 @@ impl Counters {
     }
 }
 
-/// The saved state of a run: its counters, and the states of its parts.
+/// Visits the saved state of a run: its counters, and the states of its parts.
 pub(super) fn visit_with(state: &mut State<'_>, counters: &mut Counters, parts: &mut Vec<u8>) {
     counters.visit(state);
     state.bytes(parts);

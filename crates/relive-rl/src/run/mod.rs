@@ -1,5 +1,5 @@
-//! Runs: pull from an agent's plan until enough steps have been taken, with evaluations, reports and checkpoints in
-//! between.
+//! Runs: a run pulls from an agent's plan until it has completed its steps, with evaluations, reports and checkpoints
+//! in between.
 
 mod advancing;
 mod beginning;

@@ -27,9 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The timeout for one attempt; the run then checks whether to stop.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Learns until the workers have taken enough steps. Adds the tables that the server lacks. Resumes from the run's
-/// state if the server has one. The run is over for the workers only if it ends normally; otherwise they wait for the
-/// next driver.
+/// Learns until the run has completed its steps. Adds the tables that the server lacks. Resumes from the run's state if
+/// the server has one. The run is over for the workers only if it ends normally; otherwise they wait for the next
+/// driver.
 ///
 /// # Errors
 /// The server is lost, refuses to add tables, or has different tables with these names; another driver is active for
@@ -72,7 +72,7 @@ struct OnServer<'a> {
 }
 
 impl OnServer<'_> {
-    /// Learns until enough steps have been taken or the server is lost.
+    /// Learns until the run has completed its steps or the server is lost.
     fn attempt(&mut self, on_report: OnReport<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
         let lease = watched(server, WatchTarget::Server, || Lease::take(server, TIMES, &options.stop))?;

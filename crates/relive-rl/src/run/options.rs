@@ -19,11 +19,11 @@ pub struct RunOptions {
     /// The environment's name, for error messages and saved runs; a run can only be resumed in an environment with the
     /// same name.
     pub environment: String,
-    /// Environment steps of all actors. The run ends with the rollout that reaches this number.
+    /// The number of environment steps of all actors. The run ends with the rollout that reaches this number.
     pub env_steps: u64,
-    /// Learner steps after which the run ends, even before `env_steps`; unlimited by default. A run without environment
-    /// steps learns from its tables until it has taken these steps; learner steps then also schedule evaluations and
-    /// checkpoints.
+    /// The number of learner steps after which the run ends, even before `env_steps`; unlimited by default. A run
+    /// without environment steps learns from its tables until it has taken these steps; learner steps then also
+    /// schedule evaluations and checkpoints.
     pub learner_steps: Option<u64>,
     /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none by default. The
     /// run ends after its learner steps.
@@ -94,7 +94,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// How many of the actors do not belong to nodes.
+    /// Returns how many of the actors do not belong to nodes.
     pub(crate) fn started(&self, actors: usize) -> usize {
         if self.by_nodes { 0 } else { actors }
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for Watch {
 /// When to evaluate the agent. During an evaluation, it acts without exploring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation {
-    /// Environment steps between two evaluations; another evaluation follows at the end of the run.
+    /// The number of environment steps between two evaluations; another evaluation follows at the end of the run.
     pub every: u64,
     /// Episodes per evaluation.
     pub episodes: u64,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Learner steps between two reports from a fast learner.
+/// The number of learner steps between two reports from a fast learner.
 const REPORT_EVERY: u64 = 100;
 
 /// The time after which a learner step is reported, regardless of the number of steps since the last report.

@@ -67,7 +67,7 @@ pub(super) struct Session {
     pub(super) workers: WorkerStats,
     /// Publishes the log of this process.
     pub(super) _log_writer: Option<LogWriter>,
-    /// The last version of the weights that workers acted with.
+    /// The last version of the weights with which workers acted.
     pub(super) acted_by: Option<u64>,
     /// Set when the run should end early; the run then no longer waits for a server that does not answer.
     pub(super) stop: Stop,
@@ -88,7 +88,7 @@ impl Session {
         marks.transpose()
     }
 
-    /// How many versions of the weights are newer than the last one that workers acted with.
+    /// Returns how many versions of the weights are newer than the last version with which workers acted.
     pub(super) fn version_lag(&self) -> Option<u64> {
         Some(self.newest_version()?.saturating_sub(self.acted_by?))
     }
@@ -145,7 +145,8 @@ impl Session {
         folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
     }
 
-    /// Items available for learning: the tables' inserts beyond those that learning waited for; without tables, steps.
+    /// Returns the number of items available for learning: the tables' inserts beyond those that learning waited for;
+    /// without tables, steps.
     fn inserts(&self) -> Result<u64> {
         let own = self.agent.tables()?;
         if own.is_empty() {

@@ -17,7 +17,7 @@ use crate::{Result, RlError};
 ///
 /// With no [actors](RunOptions::actors), one thread alternates between acting and learning, and the same seed gives the
 /// same numbers, even if the run is saved, killed and resumed. Otherwise each actor is a thread or a process. An
-/// on-policy plan gives the same numbers for any number and location of actors.
+/// on-policy plan gives the same results regardless of how many actors there are and where they run.
 ///
 /// # Errors
 /// A setting is out of range, the agent cannot act in the environment, or a log or a checkpoint cannot be
@@ -42,9 +42,9 @@ pub fn train(
     loggers.flush().map(|()| trained)
 }
 
-/// Checks that an agent can be trained with these options, to the extent that this is possible before the first step.
-/// Does everything that a run does before its first step, in a single process, including loading recorded episodes.
-/// Saves nothing.
+/// Checks that an agent can be trained with the given options, to the extent that this is possible before the first
+/// step. Does everything that a run does before its first step, in a single process, including loading recorded
+/// episodes. Saves nothing.
 ///
 /// # Errors
 /// The errors of [`train`] before its first step.
@@ -100,7 +100,7 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the run supports this number of learners.
+/// Checks that the run supports the given number of learners.
 fn validate_learners(options: &RunOptions) -> Result<()> {
     let Some(count) = options.learners else { return Ok(()) };
     let refused = |expected: &'static str| Err(RlError::setting("learners", count, expected));

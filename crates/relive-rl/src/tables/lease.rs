@@ -36,7 +36,7 @@ pub(crate) const TIMES: LeaseTimes = LeaseTimes {
 /// The timeout for an item that may not exist.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The server's timeout for an answer.
+/// How long the server may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Identifies a learner. Of two learners, the one with the greater mark continues: the one that started later, or

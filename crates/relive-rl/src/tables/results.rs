@@ -15,7 +15,7 @@ pub(crate) const TABLE: &str = "results";
 /// The maximum number of unread results, beyond which workers wait.
 const MAX_RESULTS: u32 = 16;
 
-/// Results in transit to the driver, in addition to those in the queue.
+/// The number of results in transit to the driver, in addition to the results in the queue.
 const IN_FLIGHT: usize = 4;
 
 /// How long one wait for room lasts before a worker checks whether the run continues.

@@ -24,7 +24,7 @@ pub(crate) fn counter_table() -> TableConfig {
     TableConfig::new(COUNTERS).max_size(1)
 }
 
-/// How many states were written to a snapshot's table.
+/// Returns how many states were written to a snapshot's table.
 pub(crate) fn number_of_states(snapshot: &Snapshot) -> u64 {
     let table = snapshot.tables.iter().find(|table| table.config.name == STATE);
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))

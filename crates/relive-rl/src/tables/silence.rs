@@ -14,7 +14,7 @@ use crate::limits::LEARNER_SILENCE;
 /// The time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The server's timeout for an answer.
+/// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The silent process that is logged.

@@ -172,7 +172,7 @@ impl PackedTensor {
         }
     }
 
-    /// Returns the tensor whose bytes begin at an offset, and the offset of their end.
+    /// Returns the tensor with bytes that begin at an offset, and the offset at which they end.
     fn tensor(self, bytes: &Bytes, at: usize) -> Result<((String, Tensor), usize)> {
         let refused = |error: &dyn std::fmt::Display| RlError::state(WHAT, error);
         let name = String::from_utf8(self.name).map_err(|error| refused(&error))?;

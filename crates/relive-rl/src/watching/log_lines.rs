@@ -33,7 +33,7 @@ struct LineBuffer {
 struct Tail {
     page: Page,
     bytes: usize,
-    /// Whether there are lines that were not taken yet.
+    /// Whether there are lines that have not been taken yet.
     is_new: bool,
 }
 

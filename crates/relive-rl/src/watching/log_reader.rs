@@ -11,7 +11,7 @@ use super::log_writer::{LogPage, PREFIX};
 use super::printable;
 use crate::{Result, RlError};
 
-/// The server's timeout for an answer.
+/// How long the server may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 const WHAT: &str = "the item of a table `logs/…`";
@@ -48,7 +48,7 @@ struct ReadPosition {
 }
 
 impl LogReader {
-    /// Reads the logs of the run on a server, from the oldest kept lines.
+    /// Reads the logs of the run on a server, starting with the oldest lines that were kept.
     #[must_use]
     pub fn new(client: &Client) -> LogReader {
         LogReader { client: client.clone(), seen: HashMap::new() }

@@ -22,7 +22,7 @@ pub(super) const PREFIX: &str = "logs/";
 /// The time between two pages: readers see a line at most a quarter of a second late.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 
-/// The server's timeout for a page. A failed page is written again, with newer lines.
+/// How long the server may take to confirm a page. A failed page is written again, with newer lines.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The timeout for the last page, which must not delay the end of the process.
@@ -72,7 +72,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Returns the log tables of the driver and of this many workers.
+/// Returns the log tables of the driver and of the given number of workers.
 pub(crate) fn tables(workers: usize) -> impl Iterator<Item = TableConfig> {
     let workers = 0..u32::try_from(workers).unwrap_or(u32::MAX);
     std::iter::once(Origin::Driver.config()).chain(tables_of(workers))
@@ -124,7 +124,7 @@ impl Drop for LogWriter {
     fn drop(&mut self) {
         self.lines.end(&self.has_ended);
         if let Some(thread) = self.thread.take() {
-            // The panic was already printed.
+            // The panic has already been printed.
             let _ = thread.join();
         }
     }

@@ -22,7 +22,7 @@ const TABLE: &str = "plan";
 /// The time between two writes.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// The server's timeout for an answer.
+/// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The graph of a plan, with the number of items of each operator.
@@ -84,7 +84,7 @@ impl Phase {
 pub(crate) struct Position {
     pub(crate) env_steps: u64,
     pub(crate) learner_steps: u64,
-    /// How many versions of the weights are newer than the last one that workers acted with.
+    /// How many versions of the weights are newer than the last version with which workers acted.
     pub(crate) version_lag: Option<u64>,
     /// The version of the newest weights.
     pub(crate) newest_version: Option<u64>,
@@ -169,7 +169,7 @@ impl PlanStateWriter {
 /// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means that the
 ///   driver has failed; another driver may resume the run.
 /// * `env_steps` and `learner_steps`.
-/// * `version_lag`: how many versions of the weights are newer than the last one that workers acted with.
+/// * `version_lag`: how many versions of the weights are newer than the last version with which workers acted.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).
 /// * `operators`, as listed by [`Monitor::to_json`].
 /// * `driver`, with `host`, `pid` and `id`.

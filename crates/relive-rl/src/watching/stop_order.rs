@@ -13,7 +13,7 @@ use crate::Result;
 /// The table with the newest order as its only item.
 const TABLE: &str = "stop";
 
-/// The server's timeout for an answer.
+/// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn table() -> TableConfig {
@@ -21,7 +21,8 @@ pub(crate) fn table() -> TableConfig {
 }
 
 /// Orders the driver of a run to stop it, as Ctrl-C does. The driver notices within a second. `driver` is the `id` of
-/// the `driver` in the output of [`look`](crate::run::look). If another driver has taken over since then, it continues.
+/// the `driver` in the output of [`look`](crate::run::look). If another driver has since taken over the run, that
+/// driver continues.
 ///
 /// # Errors
 /// The server is lost, has no run, or does not permit this client to write.

@@ -21,13 +21,13 @@ struct WorkerCounters {
     env_steps: u64,
     episodes: u64,
     version: Option<u64>,
-    /// How often the worker has joined, if it is a process.
+    /// How many times the worker has joined, if it is a process.
     joins: u64,
     seen: Option<Instant>,
 }
 
 impl WorkerStats {
-    /// Counts a process that has joined as the worker with this number.
+    /// Counts a process that has joined as the worker with the given number.
     pub(crate) fn joined(&self, worker: u32) {
         let mut members = self.0.lock();
         let member = members.entry(worker).or_default();

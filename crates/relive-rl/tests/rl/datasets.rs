@@ -52,7 +52,7 @@ fn array(shape: &str, values: &[f32]) -> Vec<u8> {
     typed("<f4", shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// One of float64.
+/// Returns an array of float64.
 fn doubles(shape: &str, values: &[f64]) -> Vec<u8> {
     typed("<f8", shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
 }

@@ -24,7 +24,7 @@ pub enum TokenLineError {
     /// The token is too short to be safe, or too long to send.
     #[error("the token must have {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} characters, got {got}")]
     Length {
-        /// Its length.
+        /// The length of the token.
         got: usize,
     },
     /// The digits after `sha256:` are malformed.

@@ -20,7 +20,7 @@ pub enum Role {
 pub struct UnknownRole(pub String);
 
 impl Role {
-    /// Its name.
+    /// Returns the name of the role.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

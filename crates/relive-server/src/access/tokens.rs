@@ -38,7 +38,7 @@ pub enum TokensError {
     Size {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// The size of the file in bytes.
         got: u64,
     },
     /// The file has no token, so no client could connect.

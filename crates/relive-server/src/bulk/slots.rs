@@ -91,7 +91,7 @@ impl Slots {
         memory.is_some()
     }
 
-    /// Pieces dropped since the last call.
+    /// Returns the pieces dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.dropped)
     }

@@ -43,9 +43,9 @@ pub(super) async fn serve(
 struct Writer {
     inserter: Inserter,
     stop: Stop,
-    /// Requests since the last confirmation.
+    /// The number of requests since the last confirmation.
     unconfirmed: usize,
-    /// Bytes received in this turn.
+    /// The number of bytes received in this turn.
     turn_bytes: usize,
 }
 

@@ -73,7 +73,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Buffered bytes.
+    /// Returns the number of buffered bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         (self.partial.len() + self.frame.len()) as u64
     }

@@ -148,7 +148,7 @@ impl SampleSession {
         }
     }
 
-    /// Works until there is something to send or it has to wait.
+    /// Works until there is something to send, or it must wait.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.listen(cx);
         while self.out.is_empty() {
@@ -249,7 +249,7 @@ impl SampleSession {
     }
 }
 
-/// Returns the memory of a request that waits for its turn.
+/// Returns the memory of a request that is waiting for its turn.
 fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
 }

@@ -76,8 +76,8 @@ impl Inserter {
         }
     }
 
-    /// Records that `bytes` of an incomplete request have arrived. Ready once there is room for them; the caller must
-    /// not read more before that.
+    /// Records that `bytes` of an incomplete request have arrived. Ready once there is room for them; the caller
+    /// must not read more before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }

@@ -24,7 +24,7 @@ enum Reaction {
 /// Distinguishes temporary errors from the end of the listener.
 ///
 /// # Errors
-/// `error`, if the listener can accept no more connections.
+/// Returns `error` if the listener can accept no more connections.
 pub(crate) async fn handle_accept_error(error: io::Error) -> io::Result<()> {
     match reaction_to(&error) {
         Reaction::Continue => tracing::debug!(%error, "accept failed"),

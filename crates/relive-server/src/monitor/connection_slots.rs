@@ -46,8 +46,8 @@ impl ConnectionSlots {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// Takes a slot for a new connection. If none is free, the connection that has been idle for longest must close;
-    /// `None` if all connections are busy.
+    /// Takes a slot for a new connection. If none is free, signals the connection that has been idle for longest to
+    /// close. Returns `None` if all connections are busy.
     pub(super) fn take(self: &Arc<Self>) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock();
         if state.taken.len() >= self.limit {
@@ -71,7 +71,7 @@ impl State {
 }
 
 impl ConnectionSlot {
-    /// Ready when the connection must close.
+    /// Resolves when the connection must close.
     pub(super) async fn must_close(&self) {
         self.leave.notified().await;
     }

@@ -8,7 +8,7 @@ use super::overview::{Overview, Server, UNREACHABLE_CURSOR, unix_seconds};
 use super::plan;
 use crate::limits::MAX_TABLES_SHOWN;
 
-/// Waiters that are listed for each table.
+/// The maximum number of waiters that are listed for each table.
 const MAX_WAITERS_SHOWN: usize = 20;
 
 #[derive(Serialize)]

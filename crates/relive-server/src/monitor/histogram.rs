@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use super::view::View;
 use crate::limits::MAX_PEEKED_ITEMS;
 
-/// Bars of a histogram.
+/// The number of bars of a histogram.
 const BARS: usize = 24;
 
 /// Positive numbers that span more than this factor are counted on a logarithmic scale.

@@ -86,7 +86,7 @@ impl History {
         points.push_back(point);
     }
 
-    /// The whole history.
+    /// Returns the whole history.
     pub(super) fn past(&self) -> TableHistories {
         let points = self.points.lock();
         let mut tables: BTreeMap<String, Series> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! All monitored data, at one moment.
+//! All monitored data at one moment.
 
 use std::time::{Duration, SystemTime};
 

@@ -27,7 +27,7 @@ pub(super) fn router(monitor: &Monitor, history: &Arc<History>) -> Router {
         .with_state(view)
 }
 
-/// The process is alive.
+/// Responds that the process is alive.
 async fn healthz() -> &'static str {
     "ok\n"
 }

@@ -55,7 +55,7 @@ impl HttpServer {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Returns the address that the monitor listens on.
+    /// Returns the address on which the monitor listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

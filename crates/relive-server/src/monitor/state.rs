@@ -60,7 +60,7 @@ impl Monitor {
         Self { shared: Arc::new(Shared { started: SystemTime::now(), state }) }
     }
 
-    /// Records that the server serves.
+    /// Records that the server is serving clients.
     pub(crate) fn begin(&self, services: Services) {
         *self.shared.state.lock() = State { phase: Phase::Serving, services: Some(services) };
     }

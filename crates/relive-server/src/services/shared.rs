@@ -105,7 +105,7 @@ impl Services {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Open connections.
+    /// Returns the number of open connections.
     pub(crate) fn open_connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Services {
         StreamCount::new(&self.shared.sample_streams)
     }
 
-    /// Open insert streams and sample streams.
+    /// Returns the numbers of open insert streams and sample streams.
     pub(crate) fn open_streams(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.shared.insert_streams), load(&self.shared.sample_streams))
@@ -155,7 +155,7 @@ impl LocalSocket {
     }
 }
 
-/// Ready once the server is stopping.
+/// Resolves once the server is stopping.
 pub(crate) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {

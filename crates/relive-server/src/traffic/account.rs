@@ -20,8 +20,8 @@ pub(crate) struct Traffic {
     max_bytes: u64,
     /// The bytes of all loads.
     bytes: AtomicU64,
-    /// The number of all waiting streams. Streams that have begun a request and were not woken yet are also counted
-    /// separately, because they take precedence.
+    /// The number of all waiting streams. Streams that have begun a request and have not been woken yet are also
+    /// counted separately, because they take precedence.
     waiting: AtomicU64,
     growing: AtomicU64,
     cut: AtomicU64,
@@ -48,8 +48,8 @@ struct State {
     log_throttle: LogThrottle,
 }
 
-/// A period in which at least one stream waits for room. Interruptions shorter than [`STALLED_AFTER`] are ignored, so
-/// that a client cannot reset the measurement by briefly not waiting.
+/// A period in which at least one stream is waiting for room. Interruptions shorter than [`STALLED_AFTER`] are ignored,
+/// so that a client cannot reset the measurement by briefly not waiting.
 #[derive(Debug, Default, Clone, Copy)]
 struct Contention {
     since_ms: u64,
@@ -302,7 +302,8 @@ impl Traffic {
         stalled.cloned().collect()
     }
 
-    /// Returns the beginning of the current contention; `None` if no stream waits for room or waited a short time ago.
+    /// Returns the beginning of the current contention; `None` if no stream is waiting for room or was waiting a short
+    /// time ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
         (!contention.is_over(self.now_ms())).then_some(contention.since_ms)

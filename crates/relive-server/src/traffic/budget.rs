@@ -37,7 +37,7 @@ impl ConnectionBudget {
         &self.window
     }
 
-    /// Ready when the connection must end because others wait for the memory that it holds.
+    /// Resolves when the connection must end because others wait for the memory that it holds.
     pub(crate) async fn cut(&self) {
         self.client.is_cut().await;
     }

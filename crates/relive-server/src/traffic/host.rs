@@ -22,7 +22,7 @@ pub(super) fn ms_for(bytes: u64) -> u64 {
 /// The clients of one host.
 #[derive(Debug)]
 pub(super) struct Host {
-    /// The time that the clients have wasted with abandoned loads, and the beginning of the contention in which they
+    /// The time that the clients have wasted on abandoned loads, and the beginning of the contention in which they
     /// wasted it.
     wasted_ms: AtomicU64,
     wasted_since_ms: AtomicU64,

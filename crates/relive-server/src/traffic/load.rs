@@ -20,8 +20,8 @@ impl Load {
         Self { account, bytes, has_arrived: false, waiting: None }
     }
 
-    /// Records that a total of `bytes` have arrived. Ready once there is room for them; the caller must not read more
-    /// before that.
+    /// Records that a total of `bytes` have arrived. Ready once there is room for them; the caller must not read
+    /// more before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {

@@ -42,7 +42,7 @@ impl Client {
         Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
 
-    /// Ends the connection; returns false if this was already requested.
+    /// Ends the connection; returns false if this has already been requested.
     pub(super) fn cut(&self) -> bool {
         let was_cut = self.is_cut.swap(true, Ordering::Relaxed);
         self.cut.notify_one();
@@ -101,7 +101,7 @@ impl Meter {
         &self.moved
     }
 
-    /// Records that the load waits for room. This time is not charged to the client.
+    /// Records that the load is waiting for room. This time is not charged to the client.
     pub(super) fn begin_wait(&self, now_ms: u64) {
         let (never, ordering) = (NEVER, Ordering::Relaxed);
         // The load may already be waiting.

@@ -132,7 +132,7 @@ impl AsyncWrite for Metered {
 /// Parses the frames of one direction. If data is not HTTP/2, other code ends the connection.
 #[derive(Debug)]
 struct Scanner {
-    /// Bytes left of the preface, or of a frame's payload.
+    /// The remaining bytes of the preface, or of a frame's payload.
     left: usize,
     header: [u8; HEADER_BYTES],
     /// The number of bytes in the header that have arrived.

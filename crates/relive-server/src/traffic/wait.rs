@@ -32,8 +32,8 @@ pub(super) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Ready once `attempt` succeeds; it is retried when there may be room. `growing_stream` is a stream whose load has
-    /// begun.
+    /// Ready once `attempt` succeeds; the attempt is repeated when there may be room. `growing_stream` is a stream with
+    /// a load that has begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,

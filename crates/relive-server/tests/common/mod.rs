@@ -143,7 +143,7 @@ impl Sampler {
         self.ask_as(&[], table, num_samples, timeout_ms);
     }
 
-    /// Requests samples as a reader that supports the codecs with these numbers.
+    /// Requests samples as a reader that supports the codecs with the given numbers.
     pub fn ask_as(&self, codecs: &[i32], table: &str, num_samples: i64, timeout_ms: i64) {
         let rate_limiter_timeout = Some(Timeout { milliseconds: timeout_ms });
         let request = SampleStreamRequest {

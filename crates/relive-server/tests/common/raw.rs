@@ -1,4 +1,4 @@
-//! Hand-written frames of the bulk path.
+//! Manually written frames of the bulk path.
 
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, HEADER_BYTES, MAGIC};

@@ -8,20 +8,20 @@ use crate::storage::State;
 
 /// Code that takes part in every operation of a table.
 ///
-/// Hooks run inside the operation, after its effect and before others can see the table. They must be fast and must not
-/// fail.
+/// Hooks run inside the operation, after its effect and before any other operation can access the table. They must be
+/// fast and must not fail.
 ///
 /// Requests made through [`Context`] are carried out before the operation ends; those that concern another table are
 /// returned to the caller of the operation. Carrying out a request runs no hooks.
 pub trait Extension: Send {
-    /// Called after an item was inserted. If the table is too full, the eviction follows.
+    /// Called after an item was inserted. If the table is then too full, the eviction follows.
     fn on_insert(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
     /// Called after an item's priority changed from `previous`.
     fn on_update(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>, _previous: f64) {}
 
-    /// Called after an item was sampled. Its count includes this sample. If this was its last sample, the removal
-    /// follows.
+    /// Called after an item was sampled. Its count includes this sample. If this was its last sample, the item is
+    /// removed afterwards.
     fn on_sample(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
     /// Called after an item left the table.
@@ -30,7 +30,8 @@ pub trait Extension: Send {
     /// Called before a reset removes all items. `on_delete` is not called for them.
     fn on_reset(&mut self) {}
 
-    /// Called for each item of a restored table. This is not an insert, and the item keeps its priority.
+    /// Called for each item of a restored table. Restoring does not count as an insert, and the item keeps its
+    /// priority.
     fn on_restore(&mut self, _item: ItemView<'_>) {}
 
     /// Returns the extension's measurements, for people and dashboards.
@@ -105,12 +106,12 @@ impl<'a> Context<'a> {
         self.requests.priorities.push(PriorityRequest { key, priority, only_raise: false });
     }
 
-    /// Like [`update_priority`](Self::update_priority), but only raises the item's priority.
+    /// Like [`update_priority`](Self::update_priority), but can only raise the item's priority.
     pub fn raise_priority(&mut self, key: u64, at_least: f64) {
         self.requests.priorities.push(PriorityRequest { key, priority: at_least, only_raise: true });
     }
 
-    /// Requests the insert of an item into another table, after this operation and outside this table's lock.
+    /// Requests that an item be inserted into another table, after this operation and outside this table's lock.
     pub fn insert_into(&mut self, table: Arc<str>, item: NewItem) {
         self.requests.effects.push(Effect::InsertInto { table, item });
     }

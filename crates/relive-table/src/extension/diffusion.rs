@@ -1,4 +1,4 @@
-//! Spreading a high priority to neighboring steps.
+//! Spreads a high priority to neighboring steps.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ pub const MAX_DIFFUSION_NEIGHBORS: usize = 1024;
 
 /// When an item is inserted or updated, raises the priority of its n-th neighbor to at least `priority * decay^n`.
 ///
-/// The neighbors of an item are the items of its episode, in the order of their first steps. With only neighbors
-/// before, this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>,
+/// The neighbors of an item are the items of its episode, in the order of their first steps. With preceding neighbors
+/// only, this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>,
 /// section 4), which replays the steps that led to a surprise more often.
 #[derive(Clone, Debug)]
 pub struct PriorityDiffusion {
@@ -52,7 +52,7 @@ struct Position {
 }
 
 impl Position {
-    /// Returns the first row of the first column; an item has at least one.
+    /// Returns the first row of the first column. Every item has at least one row.
     fn of(item: &ItemData) -> Option<Self> {
         let column = item.trajectory.column(0)?;
         let first = column.slices().next()?;
@@ -63,7 +63,7 @@ impl Position {
 }
 
 impl PriorityDiffusion {
-    /// Creates a diffusion to `before` neighbors before and `after` neighbors after each item.
+    /// Creates a diffusion that reaches the `before` preceding and `after` following neighbors of each item.
     ///
     /// # Errors
     /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBORS`] on a side.

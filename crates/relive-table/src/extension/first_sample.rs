@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::extension::{Context, Extension};
 use crate::item::{ItemView, NewItem};
 
-/// Inserts a copy of every item into another table when it is sampled for the first time. The copy has the same key,
-/// priority and data, and counts as sampled once.
+/// Inserts a copy of every item into another table when the item is sampled for the first time. The copy has the same
+/// key, priority and data, and counts as sampled once.
 ///
 /// With a queue as this table and a replay table as the other, items enter the replay table once a learner has seen
 /// them.

@@ -6,14 +6,14 @@ use crate::item::ItemView;
 /// Counts all operations and summarizes how items were used. A reset sets the statistics to zero.
 ///
 /// Metrics: `inserts`, `updates`, `samples`, `deletes` (counts of operations); `inserted_priority_mean`,
-/// `sampled_priority_mean` (NaN until there is one); `deleted_unsampled` (items that left the table unsampled);
-/// `times_sampled_at_deletion_mean`.
+/// `sampled_priority_mean` (NaN until there is a value); `deleted_unsampled` (items that left the table without having
+/// been sampled); `times_sampled_at_deletion_mean`.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     inserted: RunningMean,
     updated: RunningMean,
     sampled: RunningMean,
-    /// Statistics of the sample counts of deleted items.
+    /// Statistics about how often deleted items had been sampled.
     deleted: RunningMean,
     deleted_unsampled: u64,
 }

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// The largest `samples_per_insert`, far beyond any use. Its product with any count is finite.
+/// The largest `samples_per_insert`, far beyond any practical value. Its product with any count is finite.
 pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 
-/// The bounds of a rate limiter, which keeps inserts and samples of a table in proportion.
+/// The bounds of a rate limiter, which keeps a table's inserts and samples in proportion.
 ///
 /// # The cursor
 ///
@@ -15,8 +15,8 @@ pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
 /// cursor = inserts * samples_per_insert - samples
 /// ```
 ///
-/// The cursor counts inserted items and samples since the table was created or reset. An updated priority is not an
-/// insert.
+/// The cursor counts inserted items and samples since the table was created or reset. Updating a priority does not
+/// count as an insert.
 ///
 /// * An insert may proceed if the table then holds at most `min_size_to_sample` items, or if the cursor is then at most
 ///   `max_diff`.
@@ -65,7 +65,7 @@ pub struct RateLimiterConfig {
 /// How far the cursor of a sample-to-insert ratio may deviate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBuffer {
-    /// At most this far from `samples_per_insert * min_size_to_sample`, on either side.
+    /// At most this far from `samples_per_insert * min_size_to_sample`, in either direction.
     Around(f64),
     /// Between these two cursors.
     Between {
@@ -103,7 +103,7 @@ pub enum RateLimiterError {
         min_diff: f64,
         /// The requested highest cursor.
         max_diff: f64,
-        /// The least permitted distance between the bounds.
+        /// The smallest permitted distance between the bounds.
         required: f64,
     },
     /// Sampling could not begin with `min_size_to_sample` items.
@@ -148,8 +148,8 @@ impl RateLimiterConfig {
     /// `min_size_to_sample` items.
     ///
     /// # Errors
-    /// The first of: a ratio that is not positive; bounds closer than `2 * max(1, samples_per_insert)`; a lower
-    /// bound above `samples_per_insert * min_size_to_sample`; a size below 1.
+    /// The first that applies: the ratio is not positive; the bounds are closer than `2 * max(1, samples_per_insert)`;
+    /// the lower bound is above `samples_per_insert * min_size_to_sample`; the size is below 1.
     ///
     /// ```
     /// use relive_table::{ErrorBuffer, RateLimiterConfig};
@@ -191,13 +191,14 @@ impl RateLimiterConfig {
         Self::queue(size)
     }
 
-    /// Returns whether both inserts and samples may block. That is possible if `max_diff` is below the cursor at which
-    /// sampling begins: after deletions, inserts then block before the table reaches `min_size_to_sample` again.
+    /// Returns whether inserts and samples may block at the same time. That is possible if `max_diff` is below the
+    /// cursor at which sampling begins: after deletions, inserts then block before the table reaches
+    /// `min_size_to_sample` again.
     pub fn may_deadlock(&self) -> bool {
         self.max_diff < self.samples_per_insert * as_f64(self.min_size_to_sample)
     }
 
-    /// Returns the highest cursor that inserts reach without samples and deletions.
+    /// Returns the highest cursor that inserts reach without any samples or deletions.
     pub fn highest_cursor(&self) -> f64 {
         let by_cursor = (self.max_diff / self.samples_per_insert).floor();
         self.samples_per_insert * by_cursor.max(as_f64(self.min_size_to_sample))
@@ -206,8 +207,8 @@ impl RateLimiterConfig {
     /// Validates the bounds.
     ///
     /// # Errors
-    /// A ratio that is not positive or above [`MAX_SAMPLES_PER_INSERT`]; a size below 1; bounds that are NaN or in the
-    /// wrong order.
+    /// A ratio that is not positive or is above [`MAX_SAMPLES_PER_INSERT`], a size below 1, or bounds that are NaN or
+    /// in the wrong order.
     pub fn validate(&self) -> Result<(), RateLimiterError> {
         check_ratio(self.samples_per_insert)?;
         let Self { min_diff, max_diff, min_size_to_sample, .. } = *self;

@@ -5,7 +5,7 @@ use super::shortfall::Shortfall;
 use super::state::RateLimiter;
 
 impl RateLimiter {
-    /// Returns the condition that one insert waits for; `None` if it may proceed.
+    /// Returns the condition that one insert waits for, or `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         if self.allows_inserts(1) {
             return None;
@@ -19,7 +19,7 @@ impl RateLimiter {
         Some(Shortfall::MaxDiff { cursor, max_diff, missing_samples })
     }
 
-    /// Returns the condition that one sample waits for; `None` if it may proceed.
+    /// Returns the condition that one sample waits for, or `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         if self.allows_samples(1) {
             return None;
@@ -38,8 +38,8 @@ impl RateLimiter {
     }
 }
 
-/// Returns the least count that satisfies `enough`. It starts from the approximation `estimate` and corrects its
-/// rounding error.
+/// Returns the smallest count that satisfies `enough`. The search starts from the approximation `estimate`, and
+/// corrects its rounding error.
 fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
     const NEVER: u64 = u64::MAX;
     if estimate.is_nan() || estimate >= as_f64(i64::MAX) {

@@ -27,7 +27,7 @@ pub struct RateLimiter {
     paused: Paused,
 }
 
-/// Which operations of a table an operator has paused.
+/// Which of a table's operations an operator has paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Paused {
     /// Inserts wait, regardless of the bounds.
@@ -36,7 +36,7 @@ pub struct Paused {
     pub samples: bool,
 }
 
-/// The number of operations was below 1.
+/// The given number of operations is below 1.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the number of operations must be at least 1, got {actual}")]
 pub struct CountError {
@@ -99,11 +99,11 @@ impl RateLimiter {
         self.paused = paused;
     }
 
-    /// Changes the bounds. The counters and the cursor do not change: a new ratio applies to later inserts only.
-    /// Otherwise, an old table would first have to reach the new ratio over all its past inserts.
+    /// Changes the bounds. The counters and the cursor do not change, because a new ratio applies to later inserts
+    /// only. Otherwise, an old table would first have to reach the new ratio over all its past inserts.
     ///
     /// # Errors
-    /// Bounds that [`RateLimiterConfig::validate`] refuses. The limiter then stays unchanged.
+    /// Bounds that [`RateLimiterConfig::validate`] refuses. The limiter then remains unchanged.
     pub fn set_config(&mut self, config: RateLimiterConfig) -> Result<(), RateLimiterError> {
         config.validate()?;
         self.carried += as_f64(self.inserts) * (self.config.samples_per_insert - config.samples_per_insert);
@@ -111,16 +111,16 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Returns the number of samples that gives the current cursor with the current ratio alone, for formats that store
-    /// only this number. It equals [`samples`](Self::samples) unless the ratio was changed.
+    /// Returns the number of samples that, with the current ratio alone, gives the current cursor. It is used by
+    /// formats that store only this number, and equals [`samples`](Self::samples) unless the ratio was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
         self.samples.saturating_sub(carried).max(0)
     }
 
-    /// Returns whether `count` inserts in a row may proceed now. This ignores evictions between these inserts, which
-    /// lower the size of a full table.
+    /// Returns whether `count` inserts in a row may proceed now. Evictions between these inserts, which reduce the size
+    /// of a full table, are not taken into account.
     ///
     /// # Errors
     /// A count below 1.
@@ -128,8 +128,8 @@ impl RateLimiter {
         check_count(count).map(|()| self.allows_inserts(count))
     }
 
-    /// Returns whether `count` samples in a row may proceed now. This does not account for removals because of
-    /// `max_times_sampled`.
+    /// Returns whether `count` samples in a row may proceed now. Removals because of `max_times_sampled` are not taken
+    /// into account.
     ///
     /// # Errors
     /// A count below 1.

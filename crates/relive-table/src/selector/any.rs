@@ -39,13 +39,13 @@ macro_rules! each {
 }
 
 impl SelectorKind {
-    /// Validates a single priority, without regard to the sum of all weights, which the selector checks.
+    /// Validates a single priority, without regard to the sum of all weights, which the selector itself checks.
     ///
     /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept all of them.
     ///
     /// # Errors
-    /// NaN for a heap; for a prioritized selector, also a negative or infinite priority, and a priority with a weight
-    /// that is not finite.
+    /// NaN for a heap; for a prioritized selector, also a priority that is negative or infinite, or whose weight is not
+    /// finite.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         match *self {
             Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),

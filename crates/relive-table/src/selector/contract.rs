@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::error::PriorityError;
 
-/// The position of an item in its table. A slot is reused after its item has left.
+/// The position of an item in its table. A slot is reused after its item has left the table.
 pub type Slot = u32;
 
 /// A priority that a selector has accepted, in the form that the selector stores.
@@ -49,14 +49,14 @@ pub trait Select {
     /// [`PriorityError`] with the selector's reason.
     fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError>;
 
-    /// Adds a slot as the newest. Returns false and changes nothing if it is already in the set.
+    /// Adds a slot as the newest one. Returns false and changes nothing if the slot is already in the set.
     fn insert(&mut self, slot: Slot, rank: Rank) -> bool;
 
-    /// Changes the priority of a slot. Returns false and changes nothing if it is not in the set.
+    /// Changes the priority of a slot. Returns false and changes nothing if the slot is not in the set.
     fn update(&mut self, slot: Slot, rank: Rank) -> bool;
 
-    /// Returns the ranks of `priorities` if updates of any slots to these priorities are certain to be accepted.
-    /// Returns `None` if each update has to be admitted on its own.
+    /// Returns the ranks of `priorities` if updates of any slots to these priorities are certain to be accepted, or
+    /// `None` if each update has to be admitted on its own.
     fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
@@ -70,24 +70,24 @@ pub trait Select {
         }
     }
 
-    /// Removes a slot. Returns false and changes nothing if it is not in the set.
+    /// Removes a slot. Returns false and changes nothing if the slot is not in the set.
     fn remove(&mut self, slot: Slot) -> bool;
 
-    /// Chooses a slot and leaves it in the set. Returns `None` if and only if the set is empty. A choice can change
-    /// only the probabilities of later choices.
+    /// Chooses a slot and leaves it in the set. Returns `None` if and only if the set is empty. A pick changes nothing
+    /// except the probabilities of later picks.
     ///
-    /// Draws at most one 64-bit word. Whether it draws one depends only on the kind of the selector and on whether it
-    /// is empty.
+    /// Draws at most one 64-bit random word. Whether it draws one depends only on the kind of the selector and on
+    /// whether the selector is empty.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
-    /// Returns the sum of all weights: the probability of a pick is its weight divided by this sum. The default is the
+    /// Returns the sum of all weights; the probability of a pick is its weight divided by this sum. The default is the
     /// number of slots.
     fn total_weight(&self) -> f64 {
         self.len() as f64
     }
 
-    /// Returns the slots that are picked next if each picked slot is then removed, up to `count` of them, and only as
-    /// many as can be predicted cheaply. The default returns none.
+    /// Returns the slots that will be picked next if each picked slot is then removed: up to `count` of them, and only
+    /// as many as can be predicted cheaply. The default implementation returns none.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
         let _ = count;
         core::iter::empty()

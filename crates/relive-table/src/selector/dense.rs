@@ -1,4 +1,4 @@
-//! A set of slots in an array without gaps, so that one can be drawn by index.
+//! A set of slots in an array without gaps, so that a slot can be drawn by index.
 
 use super::Slot;
 

@@ -7,13 +7,13 @@ use super::kind::SelectorKind;
 /// Why a selector refuses a priority. The selector has not changed.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum PriorityError {
-    /// NaN, which has no order and no weight.
+    /// The priority is NaN, which has no order and no weight.
     #[error("the priority is NaN, which a {selector} selector cannot order; give a number")]
     Nan {
         /// The selector that refuses it.
         selector: SelectorKind,
     },
-    /// A negative priority, which has no weight.
+    /// The priority is negative, and therefore has no weight.
     #[error("the priority {priority:?} is negative, but a {selector} selector needs 0 or more")]
     Negative {
         /// The selector that refuses it.
@@ -21,7 +21,7 @@ pub enum PriorityError {
         /// The priority.
         priority: f64,
     },
-    /// An infinite priority, with which no other item could be chosen.
+    /// The priority is infinite, so that no other item could be chosen.
     #[error("the priority is infinite, but a {selector} selector needs a finite number")]
     Infinite {
         /// The selector that refuses it.

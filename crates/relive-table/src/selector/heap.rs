@@ -1,11 +1,12 @@
-//! The item with the lowest or highest priority first.
+//! Picks the item with the lowest or highest priority.
 
 use rand_core::Rng;
 
 use super::error::PriorityError;
 use super::{Pick, Rank, Select, SelectorKind, Slot};
 
-/// Children per node. With four, the tree is half as deep as with two, and a node's children fit into two cache lines.
+/// Children per node. With four, the tree is half as deep as with two, and the children of a node fit into two cache
+/// lines.
 const ARITY: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
@@ -30,7 +31,7 @@ struct Node {
 /// Picks the slot with the lowest or highest priority, with probability 1. Of equal priorities, it picks the slot that
 /// was inserted or updated longest ago.
 ///
-/// It is an indexed heap: every change takes at most log4(len) steps. It needs 28 bytes per slot.
+/// This is an indexed heap: every change takes at most log4(len) steps. It needs 28 bytes per slot.
 #[derive(Clone, Debug)]
 pub struct Heap {
     direction: Direction,
@@ -75,7 +76,7 @@ impl Heap {
         self.nodes[place] = node;
     }
 
-    /// Moves `node` from the hole at `place` to its position.
+    /// Moves `node` from the hole at `place` to its proper position.
     fn settle(&mut self, place: usize, node: Node) {
         let place = self.sift_up(place, &node);
         let place = self.sift_down(place, &node);
@@ -107,7 +108,7 @@ impl Heap {
         hole
     }
 
-    /// Returns the child of `place` that precedes its siblings in the order.
+    /// Returns the child of `place` that comes first in the order.
     fn first_child(&self, place: usize) -> Option<usize> {
         let start = place * ARITY + 1;
         let end = (start + ARITY).min(self.nodes.len());

@@ -42,8 +42,8 @@ pub enum SelectorKind {
     Lifo,
     /// Any item, each with probability 1 / size.
     Uniform,
-    /// Any item that was not chosen in this epoch, each with probability 1 / their number. A new epoch begins once all
-    /// items were chosen. New items join the current epoch. As a remover, this kind is equivalent to `Uniform`.
+    /// Any item that has not been chosen in this epoch, with equal probability. A new epoch begins once all items have
+    /// been chosen. New items join the current epoch. As a remover, this kind is equivalent to `Uniform`.
     WithoutReplacement,
     /// The item with the lowest priority; among equal priorities, the item that was inserted or updated longest ago.
     MinHeap,

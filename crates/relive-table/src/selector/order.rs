@@ -11,7 +11,7 @@ struct Link {
     newer: Slot,
 }
 
-/// The list that [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo) use. It needs 8 bytes per slot; every change takes
+/// The list used by [`Fifo`](super::Fifo) and [`Lifo`](super::Lifo). It needs 8 bytes per slot; every change takes
 /// constant time.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {

@@ -9,8 +9,8 @@ use super::sum_tree::{Descent, SumTree};
 use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
 use crate::random::{index_below, unit};
 
-/// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so rounding
-/// cannot make the sum infinite, regardless of the order of the additions.
+/// The largest sum of all weights that a prioritized selector accepts. It is half of the largest finite number, so
+/// rounding cannot make the sum infinite, regardless of the order of the additions.
 pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
 
 /// The number of picks that descend the tree together: enough to overlap the processor's memory requests.
@@ -41,7 +41,7 @@ pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityErr
     if priority.is_infinite() {
         return Err(PriorityError::Infinite { selector });
     }
-    // This includes 0 ^ 0 and 0 to a negative power: priority 0 means that an item is not to be sampled.
+    // This includes 0 ^ 0 and 0 to a negative power: priority 0 means that an item must not be sampled.
     let weight = if priority == 0.0 { 0.0 } else { priority.powf(exponent) };
     if weight.is_finite() { Ok(weight) } else { Err(PriorityError::Weight { selector, priority }) }
 }
@@ -99,8 +99,8 @@ impl Select for Prioritized {
             .iter()
             .map(|&priority| weight_of(self.exponent, priority).ok().map(Rank))
             .collect::<Option<_>>()?;
-        // Does not subtract the weights that are replaced, so the order of the updates does not matter. Uses half of
-        // the limit because sums are rounded.
+        // The weights that are replaced are not subtracted, so the order of the updates does not matter. Only half of
+        // the limit is used because sums are rounded.
         let most = weights.iter().fold(self.weights.total(), |sum, rank| sum + rank.0);
         (most <= MAX_TOTAL_WEIGHT / 2.0).then_some(weights)
     }

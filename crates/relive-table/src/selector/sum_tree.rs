@@ -1,4 +1,4 @@
-//! A tree of sums of weights, which draws an index in proportion to its weight.
+//! A tree of sums of weights, used to draw an index in proportion to its weight.
 
 use core::hint::black_box;
 
@@ -60,7 +60,7 @@ impl SumTree {
         }
     }
 
-    /// Replaces the weight at `index`, which is below `len`, and every sum above it.
+    /// Replaces the weight at `index`, which must be below `len`, and updates every sum above it.
     pub(crate) fn set(&mut self, index: usize, weight: f64) {
         let mut index = index;
         let mut value = weight;
@@ -74,8 +74,8 @@ impl SumTree {
 
     /// Calls [`set`](Self::set) for each index and weight of `weights`. For a repeated index, the last weight counts.
     ///
-    /// Sums that several weights contribute to are computed once, and additions of the same level are independent,
-    /// while `set` computes one sum after the other.
+    /// Here, a sum to which several weights contribute is computed once, and additions in the same level are
+    /// independent, while `set` computes one sum after the other.
     pub(crate) fn set_many(&mut self, weights: impl Iterator<Item = (usize, f64)>) {
         let mut changed: SmallVec<[usize; MAX_SIDE_BY_SIDE]> = SmallVec::new();
         let Some((leaves, above)) = self.levels.split_first_mut() else { return };
@@ -97,12 +97,12 @@ impl SumTree {
         }
     }
 
-    /// Returns the index at which the running sum of the weights exceeds `target`; its weight is always positive.
-    /// `None` if the total is 0.
+    /// Returns the index at which the running sum of the weights exceeds `target`, or `None` if the total is 0. The
+    /// weight at this index is always positive.
     ///
     /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, even of the target up
-    /// to the total, moves the border between two indices by a few units in the last place, and never selects an index
-    /// with weight 0.
+    /// to the total, moves the border between two indices only by a few units in the last place, and never selects an
+    /// index with weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
         if self.total() == 0.0 {
             return None;
@@ -159,7 +159,7 @@ impl SumTree {
 }
 
 impl Group {
-    /// Adds from left to right, as [`Descent::enter`] does, so both round the same way.
+    /// Adds from left to right, like [`Descent::enter`], so that both round the same way.
     fn sum(&self) -> f64 {
         self.0.iter().sum()
     }
@@ -187,8 +187,8 @@ impl Descent {
 
     /// Descends to the child at which the running sum exceeds the target.
     ///
-    /// Running sums never decrease, so the child's number is the number of sums that the target has reached. They are
-    /// counted without a branch, which a processor could not predict.
+    /// Running sums never decrease, so the child's number equals the number of sums that the target has reached. They
+    /// are counted without a branch, because a processor could not predict it.
     fn enter(&mut self, group: &Group) {
         let (mut sum, mut before, mut child) = (0.0, 0.0, 0);
         for &weight in &group.0 {
@@ -199,7 +199,8 @@ impl Descent {
         }
         self.target -= before;
         if child == ARITY {
-            // Because of rounding, the target is not below the sum: choose the last child with a positive weight.
+            // Because of rounding, the target may not be below the last sum; if so, choose the last child with a
+            // positive weight.
             child = group.0.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
             self.target = group.0[child];
         }

@@ -1,4 +1,4 @@
-//! Choice without replacement: every slot once in each epoch.
+//! Chooses without replacement: every slot once in each epoch.
 
 use rand_core::Rng;
 
@@ -7,21 +7,21 @@ use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
 use crate::random::index_below;
 
-/// Picks uniformly among the slots that were not picked in this epoch. When none is left, a new epoch begins with all
-/// slots. New slots join the current epoch. Ignores priorities.
+/// Picks uniformly among the slots that have not been picked in this epoch. When none are left, a new epoch begins with
+/// all slots. New slots join the current epoch. Ignores priorities.
 ///
 /// The slots are in one array, with those already picked in this epoch first. A pick moves its slot across the border,
 /// so every operation takes constant time. It needs 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,
-    /// How many slots were picked in this epoch. They are at the positions below this number.
+    /// How many slots have been picked in this epoch. They are at the positions below this number.
     picked: usize,
 }
 
 impl WithoutReplacement {
-    /// Returns the number of slots that are still to be picked in this epoch. 0 if there are no slots, or if the next
-    /// pick begins a new epoch.
+    /// Returns the number of slots that are still to be picked in this epoch. It is 0 if there are no slots, or if the
+    /// next pick begins a new epoch.
     pub fn remaining(&self) -> usize {
         self.slots.len() - self.picked
     }
@@ -47,7 +47,7 @@ impl Select for WithoutReplacement {
     fn remove(&mut self, slot: Slot) -> bool {
         let Some(place) = self.slots.place(slot) else { return false };
         if place < self.picked {
-            // The last picked slot takes its position, so the gap is at the border.
+            // The last picked slot fills the gap, which moves to the border.
             self.picked -= 1;
             self.slots.swap(place, self.picked);
         }

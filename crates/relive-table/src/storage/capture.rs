@@ -20,13 +20,13 @@ const WORD: usize = u64::BITS as usize;
 /// then.
 #[derive(Debug)]
 pub struct Capture {
-    /// Sequence number of the first item inserted after the cut.
+    /// The sequence number of the first item inserted after the cut.
     cut: u64,
     /// The number of slots at the cut. Later slots were added afterwards.
     slots: usize,
-    /// Where the walk continues. Items before it need not be saved.
+    /// The slot where the walk continues. Items before it need not be saved.
     next: usize,
-    /// A bit set of the slots, from `next` on, with saved items.
+    /// A bit set, from slot `next` on, of the slots whose items have been saved.
     saved_slots: Vec<u64>,
     /// Saved items that have not been fetched yet.
     saved: Vec<StoredItem>,
@@ -56,7 +56,7 @@ impl Capture {
         }
     }
 
-    /// Fetches the saved items and those in the next `limit` slots. Returns whether there is more.
+    /// Fetches the saved items and those in the next `limit` slots. Returns whether there are more.
     pub(crate) fn fetch(&mut self, items: &Items, limit: usize, out: &mut Vec<StoredItem>) -> bool {
         out.append(&mut self.saved);
         let end = self.next.saturating_add(limit).min(self.slots);

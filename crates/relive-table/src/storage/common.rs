@@ -7,10 +7,10 @@ use relive_tensor::{Account, AccountSnapshot, Ledger};
 
 use super::episodes::{Episodes, SharedEpisodes};
 
-/// Counters that the shards of a table share; each shard is a [`Table`](crate::Table). They count chunks that items of
-/// several shards refer to, episodes with items in several shards, and inserts. Cheap to clone.
+/// Counters that the shards of a table share; each shard is a [`Table`](crate::Table). They count chunks to which items
+/// of several shards refer, episodes with items in several shards, and inserts. Cheap to clone.
 ///
-/// Shards on different cores rarely write to the same memory.
+/// The layout ensures that shards on different cores rarely write to the same memory.
 #[derive(Clone, Debug)]
 pub struct Common {
     pub(crate) ledger: Arc<Ledger>,
@@ -26,7 +26,7 @@ pub(crate) struct Sequence {
     next: u64,
     /// The end of this shard's range of numbers. When it is reached, the shard gets another range of larger numbers.
     end: u64,
-    /// The next number that is not assigned to a shard; not set for an undivided table.
+    /// The next number that has not been assigned to a shard; not set for an undivided table.
     shared: Option<Arc<AtomicU64>>,
 }
 
@@ -41,14 +41,15 @@ impl Common {
         Self { ledger, accounts, episodes: Arc::default(), next_number: Arc::default() }
     }
 
-    /// Returns the state of the same shards after a reset: all counts are 0, and sequence numbers continue.
+    /// Returns the state of the same shards after a reset: all counts are 0, and sequence numbers continue from their
+    /// current value.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let accounts = accounts(&self.ledger, self.accounts.len());
         Self { accounts, episodes: Arc::default(), ..self.clone() }
     }
 
-    /// Returns the bytes of the chunks of all shards. Each chunk counts once.
+    /// Returns the number of bytes of the chunks of all shards. Each chunk counts once.
     pub fn bytes(&self) -> AccountSnapshot {
         Account::snapshot_of(&self.accounts)
     }
@@ -89,12 +90,12 @@ impl Sequence {
         taken
     }
 
-    /// Returns a number that is above all numbers taken so far and at most the next one.
+    /// Returns a number that is above all numbers taken so far and not above the next one.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Makes sure that later numbers are at least `least`.
+    /// Ensures that all later numbers are at least `least`.
     pub(crate) fn raise(&mut self, least: u64) {
         self.next = self.next.max(least);
         self.end = self.next;

@@ -56,7 +56,8 @@ impl Contents {
         trajectory.chunks().iter().for_each(|chunk| chunk.hold(&self.account));
     }
 
-    /// Stops counting the chunks of an item that leaves the table. Returns how many episodes lost their last data.
+    /// Stops counting the chunks of an item that leaves the table. Returns the number of episodes that lost their last
+    /// data.
     pub(crate) fn release(&mut self, trajectory: &Trajectory) -> u64 {
         trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
         self.episodes.remove(trajectory)
@@ -68,7 +69,7 @@ impl Contents {
         Ok(Admitted { priority, sampler, remover })
     }
 
-    /// Returns `None` unless all priorities are certain to be accepted.
+    /// Returns the admitted priorities, or `None` unless all of them are certain to be accepted.
     pub(crate) fn admit_many(&self, priorities: &[f64]) -> Option<AdmittedMany> {
         let sampler = self.sampler.admit_many(priorities)?;
         let remover = self.remover.admit_many(priorities)?;

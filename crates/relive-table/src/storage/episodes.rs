@@ -54,7 +54,7 @@ impl Episodes {
         }
     }
 
-    /// Removes an item's references. Returns how many episodes lost their last one.
+    /// Removes an item's references. Returns the number of episodes that lost their last one.
     pub(crate) fn remove(&mut self, trajectory: &Trajectory) -> u64 {
         let Self { own, shared } = self;
         let remove = |episode| {
@@ -77,7 +77,7 @@ impl References {
         *count == 1
     }
 
-    /// Removes a reference. Returns whether it was the last.
+    /// Removes a reference. Returns whether this was the last reference.
     fn remove(&mut self, episode: u64) -> bool {
         let Entry::Occupied(mut count) = self.0.entry(episode) else { return false };
         *count.get_mut() -= 1;

@@ -1,4 +1,4 @@
-//! Items that left a table and are not dropped yet.
+//! Items that have left a table but have not been dropped yet.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::item::ItemData;
 #[derive(Debug, Default)]
 pub struct Freed {
     items: Vec<Arc<ItemData>>,
-    /// Data of items that were refused or whose key existed.
+    /// The data of items that were refused or whose key already existed.
     trajectories: Vec<Trajectory>,
-    /// The contents of reset tables. A running capture can share them.
+    /// The contents of reset tables. A running capture may share them.
     contents: Vec<Arc<Contents>>,
 }
 
@@ -46,7 +46,7 @@ impl Freed {
         self.contents.append(&mut other.contents);
     }
 
-    /// Drops everything, and keeps the vectors' memory for reuse.
+    /// Drops everything, but keeps the vectors' memory for reuse.
     pub fn clear(&mut self) {
         self.items.clear();
         self.trajectories.clear();

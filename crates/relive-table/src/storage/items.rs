@@ -31,8 +31,8 @@ enum Entry {
 }
 
 /// A slot without an item. It has the alignment of a record. Otherwise, replacing a record with a vacant slot would
-/// read bytes in different sizes than they were just written, and the processor would stall until the writes reach the
-/// cache.
+/// read bytes in sizes that differ from those in which they were just written, and the processor would stall until the
+/// writes reach the cache.
 #[derive(Debug)]
 #[repr(align(8))]
 struct Vacant {
@@ -40,7 +40,7 @@ struct Vacant {
 }
 
 /// Uses a cache line per slot and about 10 bytes per key, in addition to the memory that an item's `Arc` points to. The
-/// slot vacated last is filled first, so a full table with a `Fifo` remover walks through its memory in order.
+/// most recently vacated slot is filled first, so a full table with a `Fifo` remover walks through its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
     entries: Vec<CacheLine>,
@@ -102,7 +102,7 @@ impl Items {
         }
     }
 
-    /// Returns the layouts of the small items that are or were in the table.
+    /// Returns the layouts of the small items that are or have been in the table.
     pub(crate) fn layouts(&self) -> &Layouts {
         &self.layouts
     }
@@ -158,7 +158,7 @@ impl Items {
         self.records_in(0..self.entries.len())
     }
 
-    /// Returns the number of slots that are or were in use.
+    /// Returns the number of slots that are or have been in use.
     pub(crate) fn num_slots(&self) -> usize {
         self.entries.len()
     }

@@ -1,4 +1,4 @@
-//! The storage of a table: its content, captures of its content, and removed items.
+//! The storage of a table: its content, captures of it, and removed items.
 
 mod capture;
 mod common;

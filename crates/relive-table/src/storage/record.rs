@@ -26,7 +26,7 @@ pub(crate) struct Layouts {
     kinds: Vec<Arc<[ColumnLayout]>>,
     by_content: HashTable<u32>,
     hasher: FixedState,
-    /// The layout that was found last.
+    /// The most recently found layout.
     last: LayoutId,
 }
 
@@ -140,10 +140,10 @@ pub(crate) struct Record {
     data: Arc<ItemData>,
     /// Where the item's bytes are, if it is small. Such an item is read without access to its data or its chunks.
     row: Option<Row>,
-    /// A copy of the key in the data, which saves an indirection.
+    /// A copy of the key in the data, to save an indirection.
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// Also a copy, for readers that only need an item's columns.
+    /// Another copy, for readers that only need an item's columns.
     pub(crate) inserted_at: Timestamp,
     pub(crate) times_sampled: i32,
     layout: LayoutId,

@@ -1,4 +1,4 @@
-//! Captures a table in parts, between which it stays in use.
+//! Captures a table in parts; the table stays in use between them.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Table {
     }
 
     /// Appends the items in the next `slots` slots, and those saved since the last call, to `out` in no particular
-    /// order. Returns whether there are more items; false if no capture is running.
+    /// order. Returns whether there are more items, or false if no capture is running.
     pub fn fetch_captured(&mut self, slots: usize, out: &mut Vec<StoredItem>) -> bool {
         let State { capture, contents, .. } = &mut self.state;
         capture.as_mut().is_some_and(|capture| capture.fetch(&contents.items, slots, out))

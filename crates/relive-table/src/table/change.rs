@@ -11,14 +11,14 @@ use crate::storage::Freed;
 use crate::table::Table;
 
 impl Table {
-    /// Changes either all or none of the given rules. Counters and the rate limiter's cursor do not change.
+    /// Changes either all of the given rules or none of them. Counters and the rate limiter's cursor do not change.
     ///
     /// If bounds shrink, excess items are still in the table afterwards. [`shrink`](Self::shrink) evicts them in
     /// portions.
     ///
     /// # Errors
     /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table that could never
-    /// be sampled may stay so. After an error, the table is unchanged.
+    /// be sampled may remain so. After an error, the table is unchanged.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);
@@ -35,8 +35,8 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts up to `most` items that exceed [changed](Self::change) bounds; the remover chooses them. Returns their
-    /// number. If it is below `most`, none are left.
+    /// Evicts up to `most` items that exceed [changed](Self::change) bounds; the remover chooses them. Returns how many
+    /// were evicted. If this is below `most`, none are left.
     pub fn shrink<R: Rng + ?Sized>(&mut self, most: usize, rng: &mut R, freed: &mut Freed) -> usize {
         let evicted = self.evict_excess(most, rng, freed).len();
         self.state.is_shrinking = self.state.is_over();

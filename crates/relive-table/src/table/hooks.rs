@@ -7,7 +7,7 @@ use crate::storage::Record;
 use crate::table::Table;
 
 impl Table {
-    /// Takes the requests from extensions for other tables since the last call, in order.
+    /// Takes the requests for other tables that extensions have made since the last call, in order.
     pub fn drain_effects(&mut self) -> Vec<Effect> {
         core::mem::take(&mut self.requests.effects)
     }

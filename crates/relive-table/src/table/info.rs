@@ -19,15 +19,15 @@ pub struct TableInfo {
     pub config: Arc<TableConfig>,
     /// Number of items.
     pub current_size: u64,
-    /// The number of episodes with data in the table.
+    /// The number of episodes that have data in the table.
     pub num_episodes: u64,
-    /// The number of times that the last data of an episode left the table.
+    /// How often the last data of an episode has left the table.
     pub num_deleted_episodes: u64,
     /// The number of items that have been sampled at least once.
     pub num_unique_samples: u64,
     /// The number of priority changes that extensions requested and a selector refused.
     pub num_refused_requests: u64,
-    /// Completed inserts of new items.
+    /// The number of completed inserts of new items.
     pub inserts: i64,
     /// Completed samples.
     pub samples: i64,
@@ -61,7 +61,7 @@ impl Table {
         self.state.get(key)
     }
 
-    /// Returns the bytes of the items' chunks: those in memory, those on disk, and those shared with other tables of
+    /// Returns the number of bytes of the items' chunks, including those on disk and those shared with other tables of
     /// the same ledger. Each chunk counts once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
@@ -89,7 +89,7 @@ impl Table {
         self.state.contents.items.records().map(Record::view)
     }
 
-    /// Returns the number of slots that are or were in use.
+    /// Returns the number of slots that are or have been in use.
     pub fn num_slots(&self) -> usize {
         self.state.contents.items.num_slots()
     }
@@ -121,12 +121,12 @@ impl Table {
         self.state.limiter.can_sample(count)
     }
 
-    /// Returns the condition that one insert waits for; `None` if it may proceed.
+    /// Returns the condition that one insert waits for, or `None` if it may proceed.
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.insert_shortfall()
     }
 
-    /// Returns the condition that one sample waits for; `None` if it may proceed.
+    /// Returns the condition that one sample waits for, or `None` if it may proceed.
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         self.state.limiter.sample_shortfall()
     }

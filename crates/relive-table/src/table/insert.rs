@@ -12,19 +12,19 @@ use crate::storage::{Admitted, Freed, State};
 use crate::table::Table;
 use crate::time::Timestamp;
 
-/// The keys of evicted items, in order. Up to one key needs no heap memory.
+/// The keys of evicted items, in order. A single key needs no heap memory.
 pub type Evicted = SmallVec<[u64; 1]>;
 
 /// The effect of an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// The item is new. It is in the table unless it was evicted itself.
+    /// The item is new. It is in the table unless it was itself evicted.
     Inserted {
         /// The items that were evicted because the table was full: at most one because of `max_size`, any number
         /// because of `max_bytes`.
         evicted: Evicted,
     },
-    /// The key existed: its priority changed, and nothing else. The rate limiter does not count this as an insert.
+    /// The key already existed: only its priority changed. The rate limiter does not count this as an insert.
     Updated,
 }
 
@@ -36,11 +36,11 @@ impl Table {
     /// Inserts an item. While the table then exceeds `max_size` or `max_bytes`, the remover evicts items, possibly the
     /// new one. If the key exists, only the priority is updated.
     ///
-    /// The caller has checked with [`can_insert`](Self::can_insert) that the rate limiter allows it.
+    /// The caller must have checked with [`can_insert`](Self::can_insert) that the rate limiter allows it.
     ///
     /// # Errors
-    /// [`InsertError`] if a selector refuses the priority, or if the item alone exceeds `max_bytes`. The table is then
-    /// unchanged, and the item's data is in `freed`.
+    /// [`InsertError`] if a selector refuses the priority, or if the item by itself exceeds `max_bytes`. The table is
+    /// then unchanged, and the item's data is in `freed`.
     pub fn insert<R: Rng + ?Sized>(
         &mut self,
         item: NewItem,
@@ -76,8 +76,8 @@ impl Table {
         contents.items.touch_whole(&leaving);
     }
 
-    /// Checks that an item alone does not exceed the table's bound. An item with an existing key always passes, since
-    /// only its priority is used.
+    /// Checks that an item by itself does not exceed the table's bound. An item with an existing key always passes,
+    /// since only its priority is used.
     ///
     /// # Errors
     /// [`InsertError::TooLarge`].
@@ -90,7 +90,8 @@ impl Table {
         Err(InsertError::TooLarge { table: self.state.config.name.clone(), key, size_bytes, limit })
     }
 
-    /// Has the selectors admit a new item. If the key exists, updates its priority instead, which completes the insert.
+    /// Checks that the selectors accept a new item. If the key exists, updates its priority instead, which completes
+    /// the insert.
     fn admit(&mut self, item: &NewItem) -> Result<Option<Admitted>, InsertError> {
         let admitted = match self.state.contents.items.find(item.key) {
             Some(slot) => self.update_slot(slot, item.priority).map(|()| None),

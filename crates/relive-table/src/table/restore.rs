@@ -1,4 +1,4 @@
-//! Snapshots of a table, and restoring a table from one.
+//! Takes snapshots of a table, and restores a table from a snapshot.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum RestoreError {
     /// The rules are out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Counters that contradict the number of items.
+    /// The counters contradict the number of items.
     #[error(
         "table {table:?}: {inserts} inserts minus {deletes} deletes are {} items, but there are {items}",
         .inserts.saturating_sub(*.deletes)
@@ -35,7 +35,7 @@ pub enum RestoreError {
         /// The items given.
         items: usize,
     },
-    /// More items than the rules allow.
+    /// There are more items than the rules allow.
     #[error("table {table:?}: there are {items} items, but max_size is {limit}")]
     Full {
         /// The name of the table.
@@ -45,7 +45,7 @@ pub enum RestoreError {
         /// The table's `max_size`.
         limit: u64,
     },
-    /// Two items have one key.
+    /// Two items have the same key.
     #[error("table {table:?}: two items have the key {key}")]
     DuplicateKey {
         /// The name of the table.
@@ -53,7 +53,7 @@ pub enum RestoreError {
         /// Their key.
         key: u64,
     },
-    /// An item is not in the order of insertion.
+    /// An item is not in insertion order.
     #[error("table {table:?}: item {key} is not in the order of insertion")]
     Order {
         /// The name of the table.
@@ -91,13 +91,13 @@ impl Table {
     /// Creates a table with the rules `config`, and the items and counters of `snapshot`. The snapshot's own rules are
     /// ignored. `ledger` counts the chunks.
     ///
-    /// The rate limiter is not consulted. Items that alone exceed `config.max_bytes` are removed. Then the remover
-    /// evicts items until the table is within `config.max_bytes` and `config.max_size`. [`Extension::on_restore`] is
-    /// called for the remaining items.
+    /// The rate limiter is not consulted. Items that by themselves exceed `config.max_bytes` are removed. Then the
+    /// remover evicts items until the table is within `config.max_bytes` and `config.max_size`.
+    /// [`Extension::on_restore`] is called for the remaining items.
     ///
     /// # Errors
-    /// Rules out of range; items that are not in insertion order, share a key or have a priority that a selector
-    /// refuses; counters that contradict the number of items.
+    /// Rules that are out of range; items that are not in insertion order, share a key or have a priority that a
+    /// selector refuses; counters that contradict the number of items.
     pub fn restored<R: Rng + ?Sized>(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -140,7 +140,7 @@ impl Table {
         Ok(self)
     }
 
-    /// Removes items that alone exceed the bounds, so that others are not evicted for them.
+    /// Removes items that by themselves exceed the bounds, so that other items are not evicted to make room for them.
     fn remove_oversized(&mut self, freed: &mut Freed) {
         let State { config, contents, .. } = &self.state;
         let Some(limit) = config.max_bytes.filter(|_| self.state.is_over()) else { return };

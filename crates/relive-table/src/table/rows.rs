@@ -1,7 +1,7 @@
 //! Samples small items by copying their columns.
 //!
 //! A sampled item is shared: its reference count is incremented and decremented, and reading it follows pointers to its
-//! data and its chunks. For an item of a few hundred bytes, that is most of the cost. For batches, the columns of such
+//! data and its chunks. For an item of a few hundred bytes, this is most of the cost. For batches, the columns of such
 //! items are therefore copied out of the table directly.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const MAX_ROWS_AT_ONCE: usize = 4_096;
 const STAGE: usize = 64;
 
 impl Table {
-    /// Returns the columns of the newest item that can be copied; `None` until there is one.
+    /// Returns the columns of the newest item that can be copied, or `None` until there is one.
     pub fn row_columns(&self) -> Option<&Arc<[ColumnLayout]>> {
         self.state.contents.items.layouts().newest()
     }
@@ -35,7 +35,8 @@ impl Table {
     /// Otherwise, `others` receives the samples, as from [`sample_many`](Self::sample_many), which may return fewer
     /// than `count`, and the returned value is empty.
     ///
-    /// The table decides at the insert whether an item can be copied, and does not recognize every item that could be.
+    /// The table decides whether an item can be copied when the item is inserted, and does not recognize every item
+    /// that could be.
     pub fn sample_rows<R: Rng + ?Sized>(
         &mut self,
         columns: &Arc<[ColumnLayout]>,
@@ -122,7 +123,7 @@ impl State {
         }));
     }
 
-    /// Returns the bytes of the picked items: column by column, and item by item in each column.
+    /// Returns the bytes of the picked items, column by column, and item by item within each column.
     fn parts(&self, stage: &[Pick], columns: usize) -> Parts<'_> {
         let layouts = self.contents.items.layouts();
         let mut parts = Parts::from_elem(&[], stage.len() * columns);

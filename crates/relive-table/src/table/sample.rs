@@ -16,7 +16,7 @@ const STAGE: usize = 128;
 
 impl Table {
     /// Samples an item, and removes it if this was its last permitted sample (see `max_times_sampled`). Returns `None`
-    /// if the rate limiter does not allow it or the table is empty.
+    /// if the rate limiter does not allow a sample or the table is empty.
     pub fn sample<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<Sampled> {
         let pick = self.state.pick(rng)?;
         let sampled = self.state.take(pick)?;
@@ -50,8 +50,8 @@ impl Table {
 
 impl State {
     /// Returns whether the sample with this number removes the item. As in dm-reverb, an item that was inserted with a
-    /// greater count stays. The exception is a table whose limit was changed while in use: the item may then be older
-    /// than the change.
+    /// greater count stays. The exception is a table whose limit was changed while the table was in use: the item may
+    /// then be older than the change.
     fn is_last_sample(&self, times_sampled: i32) -> bool {
         let limit = self.config.max_times_sampled;
         limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)

@@ -22,7 +22,7 @@ impl Table {
     /// Changes the priority of an item. Returns false if there is no such item, which is not an error.
     ///
     /// # Errors
-    /// [`PriorityError`] if a selector refuses the priority. Then nothing has changed.
+    /// [`PriorityError`] if a selector refuses the priority. In that case, nothing has changed.
     pub fn update_priority(&mut self, key: u64, priority: f64) -> Result<bool, PriorityError> {
         match self.state.contents.items.find(key) {
             Some(slot) => self.update_slot(slot, priority).map(|()| true),
@@ -36,7 +36,7 @@ impl Table {
     /// one.
     ///
     /// # Errors
-    /// [`RefusedUpdate`] if a selector refuses a priority. The updates before it have been made.
+    /// [`RefusedUpdate`] if a selector refuses a priority. The preceding updates have been made.
     pub fn update_priorities(&mut self, updates: &[(u64, f64)]) -> Result<(), RefusedUpdate> {
         for stage in updates.chunks(MAX_SIDE_BY_SIDE) {
             let (slots, priorities) = self.state.find_all(stage);

@@ -66,7 +66,7 @@ impl Chunk {
     ///
     /// # Errors
     /// [`ChunkError`] if there are no or too many columns; if a payload is outside the frame, has no leading dimension
-    /// or does not match its dtype, shape and codec; if frame or content exceed [`MAX_CHUNK_BYTES`].
+    /// or does not match its dtype, shape and codec; if the frame or its content exceeds [`MAX_CHUNK_BYTES`].
     pub fn new(parts: ChunkParts) -> Result<Self, ChunkError> {
         let ChunkParts { key, range, columns, delta_encoded, frame, verbatim } = parts;
         let whole = |fault| Err(ChunkError { key, column: None, fault });

@@ -1,4 +1,4 @@
-//! Compares accounts of holders with a naive count, also while frames move.
+//! Compares accounts of holders with a naive count, including while frames move.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::structure;
 /// Chunks of at least this size are separate parts. For smaller chunks, a copy is cheaper than a separate write.
 const SHARED_PART_BYTES: usize = 4 << 10;
 
-/// The field of a response with the structure of items.
+/// The field of a response that contains the items' structure.
 pub(super) const STRUCTURE_FIELD: u32 = 1000;
 
 /// One gRPC message, including its header, as consecutive buffers.

@@ -1,4 +1,4 @@
-//! Encodes cut chunks to send or share them.
+//! Encodes cut chunks so that they can be sent or shared.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 /// The unit to which [`MIN_COMPRESSED_BYTES`] applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compressed {
-    /// All rows of a column together, because the user has chosen the chunk length.
+    /// All rows of a column together, used if the user has chosen the chunk length.
     Columns,
     /// Each row by itself: rows that happen to share a chunk are read individually, and a small uncompressed row is
     /// simply copied. If the chunk were compressed, reading any row would require decoding all rows.
@@ -129,15 +129,16 @@ impl EncodedChunk {
     }
 }
 
-/// The largest number of chunks stored uncompressed between two attempts, after repeated failures. An attempt costs
-/// several times as much as storing a chunk uncompressed, but a change to a column's content should be detected soon.
+/// The largest number of chunks that are stored uncompressed between two attempts, after repeated failures. An attempt
+/// costs several times as much as storing a chunk uncompressed, but a change in a column's content should be detected
+/// soon.
 const MAX_PAUSE: u32 = 64;
 
-/// Tracks whether attempts to compress paid off. Pauses between attempts grow as long as they do not.
+/// Tracks whether attempts to compress have paid off. As long as they do not, the pauses between attempts grow.
 #[derive(Debug, Default)]
 pub(crate) struct Compressibility {
     pause: u32,
-    /// Remaining chunks of the pause.
+    /// The number of chunks that remain in the pause.
     left: u32,
     is_trying: bool,
 }

@@ -1,5 +1,5 @@
-//! Chunks of a writer: their encoding, and the slots through which steps and items refer to chunks before and after the
-//! encoding.
+//! A writer's chunks: their encoding, and the slots through which steps and items refer to chunks before and after they
+//! are encoded.
 
 mod encode;
 mod slot;

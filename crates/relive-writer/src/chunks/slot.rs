@@ -1,4 +1,4 @@
-//! A slot for a chunk, which history cells and items refer to. It is filled when the chunk is cut.
+//! A slot for a chunk, to which history cells and items refer. It is filled when the chunk is cut.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,20 +17,20 @@ const NOT_SENT: u64 = 0;
 
 /// One chunk of a writer.
 ///
-/// The atomics need no mutual order: once `needed` is zero, it stays zero, and only the holder of the outbox lock
-/// accesses the other atomics.
+/// The atomics need no ordering among each other: once `needed` is zero, it stays zero, and only the holder of the
+/// outbox lock accesses the other atomics.
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
-    /// Holds the rows until the chunk is cut. When a chunk is cut, the chunker is locked before the rows leave it and
+    /// Holds the rows until the chunk is cut. When that happens, the chunker is locked before the rows leave it and
     /// until the slot is filled.
     chunker: Arc<Mutex<Chunker>>,
-    /// The number of history cells, columns and queued items that may still need the server to hold the chunk for the
-    /// stream.
+    /// The number of history cells, columns and queued items that may still require the server to hold the chunk for
+    /// the stream.
     needed: AtomicU32,
     /// The number of items, queued or unconfirmed, that refer to the chunk.
     pending_items: AtomicU32,
-    /// The stream on which the chunk was sent last.
+    /// The stream on which the chunk was most recently sent.
     sent_on: AtomicU64,
     /// The number of bytes that the outbox currently counts for the chunk.
     counted_bytes: AtomicUsize,
@@ -55,8 +55,8 @@ impl ChunkSlot {
         }
     }
 
-    /// Returns the bytes to count for the chunk, unless they are counted already: the slot of a cut chunk is filled
-    /// before the outbox is notified, and an item may count the chunk in between.
+    /// Returns the number of bytes to count for the chunk, unless they have already been counted: the slot of a cut
+    /// chunk is filled before the outbox is notified, and an item may count the chunk in between.
     pub(crate) fn count_bytes(&self) -> usize {
         if self.counted_bytes.load(Ordering::Relaxed) > 0 {
             return 0;
@@ -66,7 +66,7 @@ impl ChunkSlot {
         bytes
     }
 
-    /// Returns the bytes that were counted for the chunk, and stops counting them.
+    /// Returns the number of bytes that were counted for the chunk, and stops counting them.
     pub(crate) fn uncount_bytes(&self) -> usize {
         self.counted_bytes.swap(0, Ordering::Relaxed)
     }
@@ -75,12 +75,12 @@ impl ChunkSlot {
         self.key
     }
 
-    /// Returns whether the chunk is cut.
+    /// Returns whether the chunk has been cut.
     pub(crate) fn is_cut(&self) -> bool {
         self.content.get().is_some()
     }
 
-    /// Returns the encoded `ChunkData`, once the chunk is cut.
+    /// Returns the encoded `ChunkData`, once the chunk has been cut.
     pub(crate) fn message(&self) -> Option<&Bytes> {
         match &self.content.get()?.encoded {
             EncodedChunk::Message(message) => Some(message),
@@ -88,7 +88,7 @@ impl ChunkSlot {
         }
     }
 
-    /// Returns the chunk that is shared with tables in this process, once it is cut.
+    /// Returns the chunk that is shared with tables in this process, once it has been cut.
     pub(crate) fn shared(&self) -> Option<&Arc<Chunk>> {
         match &self.content.get()?.encoded {
             EncodedChunk::Message(_) => None,
@@ -96,17 +96,17 @@ impl ChunkSlot {
         }
     }
 
-    /// Encoded bytes; 0 before the chunk is cut.
+    /// Returns the number of encoded bytes, or 0 before the chunk is cut.
     pub(crate) fn size_bytes(&self) -> usize {
         self.content.get().map_or(0, |content| content.encoded.size_bytes())
     }
 
-    /// Fills the slot. A chunk is cut once, so a second call changes nothing.
+    /// Fills the slot. A chunk is cut only once, so a second call changes nothing.
     pub(crate) fn fill(&self, encoded: EncodedChunk, rows: u32) {
         let _ = self.content.set(Content { encoded, rows });
     }
 
-    /// Returns the statistic for the tuner of chunk lengths, once the chunk is cut.
+    /// Returns the statistic for the tuner of chunk lengths, once the chunk has been cut.
     pub(crate) fn statistic(&self) -> Option<ChunkStatistic> {
         self.content.get().map(|content| ChunkStatistic {
             key: self.key,
@@ -115,7 +115,7 @@ impl ChunkSlot {
         })
     }
 
-    /// Copies rows out of a tensor of the chunk, whether or not the chunk is cut.
+    /// Copies rows out of a tensor of the chunk, whether or not the chunk has been cut.
     fn rows(&self, index: u32, offset: u32, rows: u32) -> Result<Tensor> {
         if let Some(content) = self.content.get() {
             return content.rows(index, offset, rows);
@@ -155,12 +155,12 @@ impl ChunkSlot {
         self.pending_items.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// Counts one item fewer. Returns whether it was the last.
+    /// Counts one item fewer. Returns whether this was the chunk's last item.
     pub(crate) fn remove_pending_item(&self) -> bool {
         self.pending_items.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
-    /// Records that the chunk is sent on `stream`. Returns whether it is the first time.
+    /// Records that the chunk is sent on `stream`. Returns whether this is the first time.
     pub(crate) fn mark_sent(&self, stream: u64) -> bool {
         self.sent_on.swap(stream, Ordering::Relaxed) != stream
     }
@@ -228,7 +228,7 @@ impl ChunkRef {
         Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
     }
 
-    /// Copies rows out of the tensor, whether or not its chunk is cut.
+    /// Copies rows out of the tensor, whether or not its chunk has been cut.
     pub(crate) fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
         self.slot.rows(self.index, offset, rows)
     }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     impl ChunkSlot {
-        /// Returns a slot with a chunk that never has rows.
+        /// Returns a slot whose chunk never has any rows.
         pub(crate) fn unfilled(key: u64) -> ChunkSlot {
             let length = ChunkLength::constant(1, 1).expect("both are 1");
             let chunker = Chunker::new(length, false).expect("the length is valid");

@@ -1,12 +1,12 @@
-//! Why a step is refused, as a value.
+//! The error value for a refused step.
 
 use relive_connection::{Error, ErrorKind};
 use relive_tensor::limits::{MAX_CELL_BYTES, MAX_RANK};
 use relive_tensor::{DType, Shape};
 use thiserror::Error;
 
-/// The refused column of a step, and the reason. This is the [`source`](std::error::Error::source) of errors of
-/// `append` and similar methods.
+/// The refused column of a step, and the reason. This is the [`source`](std::error::Error::source) of the errors that
+/// `append` and similar methods return.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("column {column} (path {path:?}) {fault}")]
 #[non_exhaustive]
@@ -20,11 +20,11 @@ pub struct AppendMismatch {
     pub fault: AppendFault,
 }
 
-/// The fault of a column's value.
+/// Why a column's value was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AppendFault {
-    /// A different element type than before.
+    /// The element type differs from that of the first value.
     #[error(
         "got dtype {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
@@ -39,7 +39,7 @@ pub enum AppendFault {
         "got shape {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
     Shape {
-        /// The given shape of one step's value.
+        /// The shape of the given value of one step.
         got: Shape,
         /// The shape of the first value.
         expected: Shape,

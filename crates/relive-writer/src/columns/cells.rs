@@ -12,7 +12,7 @@ use crate::chunks::ChunkRef;
 pub(crate) struct KeptCells {
     stretches: VecDeque<Stretch>,
     kept: u64,
-    /// The number of cells that were ever appended to the column.
+    /// The number of cells that have ever been appended to the column.
     appended: u64,
     /// The position of the column's first cell since the history was cleared.
     first: Option<u64>,
@@ -32,7 +32,7 @@ struct Stretch {
 pub(crate) struct KeptCell<'a> {
     pub(crate) chunk: &'a ChunkRef,
     pub(crate) offset: u32,
-    /// The cell's number among all cells that were ever appended to the column.
+    /// The cell's number among all cells that have ever been appended to the column.
     pub(crate) number: u64,
 }
 
@@ -70,7 +70,7 @@ impl KeptCells {
         self.appended - self.kept
     }
 
-    /// Adds cells at the end: rows of `chunk` from `offset` on.
+    /// Adds cells at the end: the rows of `chunk` from `offset` on.
     pub(crate) fn push(&mut self, start: u64, length: u32, chunk: &ChunkRef, offset: u32) {
         self.first.get_or_insert(start);
         self.kept += u64::from(length);
@@ -116,7 +116,7 @@ impl KeptCells {
         }
     }
 
-    /// Returns the cell at a position of the history.
+    /// Returns the cell at the given position of the history.
     pub(crate) fn find(&self, position: u64) -> Result<KeptCell<'_>, IndexError> {
         let index = self.index_of(position)?;
         let before: u64 = self.stretches.range(..index).map(|stretch| u64::from(stretch.length)).sum();
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::chunks::ChunkSlot;
 
-    /// Returns whether `chunk` is still the chunk of some cell.
+    /// Returns whether any cell is still in `chunk`.
     fn holds(cells: &KeptCells, chunk: &Arc<ChunkSlot>) -> bool {
         cells.stretches.iter().any(|stretch| Arc::ptr_eq(stretch.chunk.slot(), chunk))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Run {
 /// The cells of a column, in order. Most columns are one run.
 pub(crate) type Runs = SmallVec<[Run; 1]>;
 
-/// Appends cells. Rows of a chunk that are not consecutive become separate runs.
+/// Appends cells. Rows of a chunk that are not consecutive form separate runs.
 pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u32) {
     match runs.last_mut() {
         Some(last) if last.chunk.is(chunk) && last.offset + last.length == offset => last.length += length,
@@ -95,7 +95,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Creates a column of at least one cell; exactly one if it is squeezed.
+    /// Creates a column of at least one cell, or of exactly one if it is squeezed.
     pub(crate) fn new(spec: Arc<CellSpec>, runs: Runs, squeeze: bool) -> Column {
         Column { spec, runs, squeeze }
     }
@@ -103,10 +103,10 @@ impl Column {
     /// Concatenates the steps of all `parts`. With `squeeze`, the parts must have a single step, and the result has no
     /// leading dimension.
     ///
-    /// The parts may be of different columns of one writer if their types and cell shapes are equal.
+    /// The parts may come from different columns of one writer if their types and cell shapes are equal.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, parts from several writers, parts with different types or shapes, and more
+    /// `InvalidArgument` for an empty list, parts from several writers, parts with different types or shapes, or more
     /// than one step to squeeze.
     pub fn concat(parts: &[Column], squeeze: bool) -> Result<Column> {
         let Some(first) = parts.first() else {
@@ -146,7 +146,7 @@ impl Column {
     /// dimension.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, and for a position that is not below [`len`](Self::len).
+    /// `InvalidArgument` for an empty list, or a position that is not below [`len`](Self::len).
     pub fn subcolumn(&self, positions: &[usize]) -> Result<Column> {
         if positions.is_empty() {
             return Err(Error::invalid(format!(
@@ -177,8 +177,8 @@ impl Column {
         None
     }
 
-    /// Returns the data as a reader of an item with this column would get it. Steps in a chunk that is not cut yet are
-    /// read from the writer's buffer.
+    /// Returns the data that a reader of an item with this column would get. Steps in a chunk that has not been cut yet
+    /// are read from the writer's buffer.
     ///
     /// # Errors
     /// `DataLoss` for a chunk that cannot be decoded.
@@ -197,7 +197,7 @@ impl Column {
         Error::new(ErrorKind::DataLoss, format!("column {:?} cannot be read: {error}", self.path()))
     }
 
-    /// Returns the number of steps; at least 1.
+    /// Returns the number of steps, which is at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a column is never empty")]
     pub fn len(&self) -> usize {
         let cells: u64 = self.runs.iter().map(|run| u64::from(run.length)).sum();
@@ -244,7 +244,8 @@ impl Column {
     }
 }
 
-/// Returns the shape of an item's column with cells of shape `cell`; without `rows`, the shape of a squeezed column.
+/// Returns the shape of an item's column with cells of shape `cell`. Without `rows`, it is the shape of a squeezed
+/// column.
 pub(crate) fn item_shape(rows: Option<u32>, cell: &Shape) -> Shape {
     rows.into_iter().chain(cell.dims().iter().copied()).collect()
 }

@@ -29,7 +29,7 @@ pub(crate) struct Membership {
     pub(crate) number: usize,
 }
 
-/// The name of a column in errors.
+/// The name of a column as used in errors.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnName {
     /// The number that callers use.
@@ -92,7 +92,7 @@ impl ColumnState {
         self.membership = Some(membership);
     }
 
-    /// Checks whether `rows` may be appended from `position` on. Changes nothing.
+    /// Checks whether `rows` may be appended from `position` on, without changing anything.
     pub(crate) fn check(&self, rows: &Rows<'_>, position: u64) -> Result<()> {
         if self.cells.newest() == Some(position) {
             return Err(self.name.error(AppendFault::SetTwice));
@@ -146,8 +146,8 @@ impl ColumnState {
         matches!(self.length, ChunkLength::AutoTuned { num_keep_alive_refs, .. } if num_keep_alive_refs > 1)
     }
 
-    /// Replaces the chunk length, which is only allowed while no cell is buffered. With its next value, the column
-    /// joins another group.
+    /// Replaces the chunk length, which is only allowed while no cell is buffered. The column joins another group when
+    /// its next value is appended.
     pub(crate) fn configure(&mut self, length: ChunkLength) {
         self.length = length;
         self.membership = None;

@@ -1,4 +1,4 @@
-//! Columns with chunks that are cut together.
+//! Columns whose chunks are cut together.
 //!
 //! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
 //! step are then adjacent in one block of memory with one description, regardless of the number of columns. A large
@@ -24,7 +24,7 @@ const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 /// chunks.
 const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
 
-/// Chunks that a call finished, so that their bytes can be counted.
+/// Chunks that a call has finished, so that their bytes can be counted.
 pub(crate) type FinishedChunks = Vec<Arc<ChunkSlot>>;
 
 /// A point in time: the position in the history, and the step in the episode.
@@ -45,11 +45,11 @@ pub(crate) struct ChunkGroup {
     /// The group's columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
     compressibilities: SmallVec<[Compressibility; 1]>,
-    /// The number of bytes in one step of the group's columns; `None` if no other column may join.
+    /// The number of bytes in one step of the group's columns, or `None` if no other column may join.
     shared_bytes: Option<u64>,
 }
 
-/// The writer's state that a group needs.
+/// The part of the writer's state that a group needs.
 pub(crate) struct WriterContext<'a> {
     pub(crate) columns: &'a mut [ColumnState],
     pub(crate) encoder: &'a mut Encoder,
@@ -88,7 +88,7 @@ impl ChunkGroup {
         self.chunker.lock().add_column()
     }
 
-    /// Stores checked rows of some of its columns, by their numbers in the chunker.
+    /// Stores checked rows of some of the group's columns, identified by their numbers in the chunker.
     pub(crate) fn append(
         &mut self,
         cells: &[(usize, Rows<'_>)],
@@ -105,7 +105,7 @@ impl ChunkGroup {
         appended.map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// Cuts the open chunk, if there is one.
+    /// Cuts the open chunk, if any.
     pub(crate) fn finish(&mut self, owner: &mut WriterContext<'_>) -> Result<()> {
         let chunker = Arc::clone(&self.chunker);
         let mut locked = chunker.lock();

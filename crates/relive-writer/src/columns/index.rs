@@ -1,11 +1,11 @@
-//! Resolves a caller's indices to positions in the history.
+//! Resolves indices given by callers to positions in the history.
 //!
-//! Positions count from the first step since the history was cleared. Negative ones count from the end. Indices are not
-//! clamped: an index outside the history is an error that contains its length.
+//! Indices count from the first step since the history was cleared; negative ones count from the end. Indices are not
+//! clamped: an index outside the history causes an error that states the history's length.
 
 use std::ops::{Bound, Range, RangeBounds};
 
-/// Why steps of a column cannot be referred to.
+/// Why a column's steps cannot be referred to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum IndexError {
     #[error(
@@ -29,7 +29,7 @@ pub(crate) fn resolve(index: i64, len: u64) -> Result<u64, IndexError> {
     from_end(index, len).filter(|&at| at < len).ok_or(IndexError::OutOfRange { index, len })
 }
 
-/// Returns the positions in `range`, which must be within the history and not empty.
+/// Returns the positions in `range`, which must be within the history and must not be empty.
 pub(crate) fn resolve_range(range: &impl RangeBounds<i64>, len: u64) -> Result<Range<u64>, IndexError> {
     let start = match range.start_bound() {
         Bound::Included(&at) => at,

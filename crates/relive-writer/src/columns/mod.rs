@@ -1,5 +1,5 @@
-//! The columns of a writer: the cells that they keep, the groups that share chunks, and the recorder of all columns,
-//! which uses neither clock nor network.
+//! A writer's columns: the cells that they keep, the groups that share chunks, and the recorder of all columns, which
+//! uses neither a clock nor the network.
 
 mod append_error;
 mod cells;

@@ -15,7 +15,7 @@ use super::group::{ChunkGroup, FinishedChunks, StepPosition, WriterContext};
 use crate::chunks::ChunkSlot;
 use crate::chunks::Encoder;
 
-/// Rows of a column, by its number.
+/// Rows of a column, with the column's number.
 pub(crate) type Cell<'a> = (usize, Rows<'a>);
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Recorder {
         &self.columns
     }
 
-    /// Returns the total size in bytes of the history's chunks that no table in this process holds.
+    /// Returns the total size in bytes of those chunks of the history that no table in this process holds.
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
@@ -96,7 +96,7 @@ impl Recorder {
         self.episode_id
     }
 
-    /// Sets whether later columns encode integers as differences before compression.
+    /// Sets whether columns added later encode integers as differences before compression.
     pub(crate) fn delta_encoded(self, delta_encoded: bool) -> Recorder {
         Recorder { delta_encoded, ..self }
     }
@@ -128,7 +128,8 @@ impl Recorder {
         cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
     }
 
-    /// Like [`check`](Self::check), but for several steps. Returns the number of steps; `None` if there are no columns.
+    /// Like [`check`](Self::check), but for several steps. Returns the number of steps, or `None` if there are no
+    /// columns.
     pub(crate) fn check_sequence(&self, cells: &[Cell<'_>]) -> Result<Option<u32>> {
         let expected = cells.first().map(|(_, rows)| rows.rows());
         for (column, rows) in cells {
@@ -167,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the name of a column in errors; the column may not exist yet.
+    /// Returns the name of a column as used in errors; the column may not exist yet.
     fn name(&self, column: usize) -> ColumnName {
         let known = self.columns.get(column).map(|state| state.name().clone());
         known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })
@@ -184,7 +185,7 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Stores the checked values of `steps` steps, the first of which may be open.
+    /// Stores the checked values of `steps` steps; the first step may already be open.
     pub(crate) fn append_sequence(&mut self, cells: &[Cell<'_>], steps: u32) -> Result<FinishedChunks> {
         if steps == 0 {
             return Ok(FinishedChunks::new());
@@ -220,7 +221,7 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Returns the cells by group. New and reconfigured columns join a group.
+    /// Returns the cells by group. Columns that are new or have been reconfigured join a group.
     fn by_group<'a>(&mut self, cells: &[Cell<'a>]) -> Result<SmallVec<[(Membership, Rows<'a>); 8]>> {
         let known = self.groups.len();
         let mut sorted: SmallVec<[(Membership, Rows<'a>); 8]> = SmallVec::with_capacity(cells.len());
@@ -276,12 +277,12 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Records that items were created, and cuts the open chunks that the items need if these chunks are long enough.
+    /// Records that items were created, and cuts the open chunks that these items need if the chunks are long enough.
     pub(crate) fn note_items(&mut self) -> Result<FinishedChunks> {
         self.finish_groups(ChunkGroup::note_items)
     }
 
-    /// Starts an episode. Open chunks must already be cut.
+    /// Starts an episode. The open chunks must already have been cut.
     pub(crate) fn start_episode(&mut self, clear_history: bool) {
         if self.step_is_open {
             self.history_steps += 1;
@@ -321,7 +322,7 @@ impl Recorder {
         self.columns.iter().any(ColumnState::is_tuned)
     }
 
-    /// Returns the group of a column that had values.
+    /// Returns the group of a column that has had values.
     pub(crate) fn group_of(&self, column: usize) -> Option<usize> {
         self.columns.get(column)?.membership().map(|member| member.group)
     }
@@ -334,7 +335,7 @@ impl Recorder {
     }
 }
 
-/// Draws a key as dm-reverb's clients do: uniformly from all 64-bit numbers except the largest.
+/// Draws a key in the same way as dm-reverb's clients: uniformly from all 64-bit numbers except the largest.
 fn new_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
     rng.random_range(0..u64::MAX)
 }

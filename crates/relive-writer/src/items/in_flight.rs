@@ -1,19 +1,19 @@
-//! Items that were sent and are not confirmed.
+//! Items that have been sent but not confirmed.
 
 use std::collections::VecDeque;
 
 use super::item::PendingItem;
 
-/// The number of gaps that are kept beyond the number of items. Closing gaps costs a pass over all items.
+/// How many more gaps than items are kept. Closing gaps requires a pass over all items.
 const SPARE_GAPS: usize = 64;
 
-/// Items in the order in which they were sent. Confirmations of one table arrive in this order; confirmations of
-/// several tables are interleaved. The search for each item therefore starts after the previously confirmed one.
+/// Items in the order in which they were sent. Confirmations from one table arrive in this order; those from several
+/// tables are interleaved. The search for each item therefore starts after the previously confirmed one.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     items: VecDeque<Option<PendingItem>>,
     len: usize,
-    /// The position after the item that was confirmed last.
+    /// The position after the most recently confirmed item.
     next: usize,
 }
 
@@ -50,8 +50,8 @@ impl InFlight {
         item
     }
 
-    /// Closes the gaps of confirmed items. Otherwise, an item that is held back for a long time would keep all gaps
-    /// after it.
+    /// Closes the gaps that confirmed items have left. Otherwise, an item that is held back for a long time would keep
+    /// all gaps after it.
     fn close_gaps(&mut self) {
         self.next = self.items.iter().take(self.next).flatten().count();
         self.items.retain(Option::is_some);

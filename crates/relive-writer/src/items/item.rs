@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::chunks::{ChunkRef, ChunkSlot};
 use crate::columns::Column;
 
-/// Above this number, chunks are looked up in a map instead of linearly.
+/// The number of chunks above which they are looked up in a map instead of linearly.
 const LINEAR_LOOKUP_CHUNKS: usize = 16;
 
 /// The approximate size of an item's message without its slices, in bytes. It counts toward the size of a request.
@@ -40,7 +40,7 @@ impl TrajectoryColumns {
         &self.columns
     }
 
-    /// Returns the columns in their structure; `None` for a plain list.
+    /// Returns the columns in their structure, or `None` for a plain list.
     pub(crate) fn nest(&self) -> Option<&Nest<Column>> {
         self.nest.as_deref()
     }
@@ -86,7 +86,7 @@ impl From<Nest<Column>> for TrajectoryColumns {
     }
 }
 
-/// An item with the chunks it refers to, kept until the server confirms it.
+/// An item with the chunks to which it refers, kept until the server confirms it.
 #[derive(Debug)]
 pub(crate) struct PendingItem {
     pub(crate) key: u64,
@@ -130,7 +130,7 @@ impl PendingItem {
         &self.chunks
     }
 
-    /// Returns whether all chunks are cut, so that the item can be sent.
+    /// Returns whether all chunks have been cut, so that the item can be sent.
     pub(crate) fn is_ready(&self) -> bool {
         self.chunks.iter().all(|chunk| chunk.is_cut())
     }
@@ -140,7 +140,7 @@ impl PendingItem {
         ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
     }
 
-    /// Returns the bytes of the item and of its cut chunks, whether or not they were sent.
+    /// Returns the number of bytes of the item and of its cut chunks, whether or not these have been sent.
     pub(crate) fn encoded_bytes(&self) -> usize {
         self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }
@@ -178,7 +178,7 @@ impl PendingItem {
     }
 }
 
-/// Returns the distinct chunks of `items` that are not cut.
+/// Returns the distinct chunks of `items` that have not been cut.
 pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Vec<Arc<ChunkSlot>> {
     let mut uncut: Vec<Arc<ChunkSlot>> = Vec::new();
     for chunk in items.flat_map(PendingItem::chunks).filter(|chunk| !chunk.is_cut()) {
@@ -221,7 +221,7 @@ impl CellRun {
         (self.chunk, self.index) == (next.chunk, next.index) && self.offset + self.length == next.offset
     }
 
-    /// Converts the run; its chunk is one of `chunks`.
+    /// Converts the run, whose chunk must be one of `chunks`.
     fn to_run_slice(self, chunks: &[Arc<ChunkSlot>]) -> RunSlice {
         let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
         let CellRun { index, offset, length, .. } = self;
@@ -317,7 +317,7 @@ mod tests {
     use crate::columns::Recorder;
     use crate::history::{ColumnHistory, History};
 
-    /// A request for steps from a column that has `len` steps.
+    /// A request for steps from a column of `len` steps.
     #[derive(Debug, Clone)]
     enum StepSelection {
         Rows(Vec<i64>),
@@ -334,7 +334,8 @@ mod tests {
             }
         }
 
-        /// Returns the naive model: positions in a list of `len` values; `None` if one of the values is not kept.
+        /// Returns the result of the naive model: positions in a list of `len` values, or `None` if one of the values
+        /// is not kept.
         fn expected(&self, len: i64, kept: i64) -> Option<Vec<i64>> {
             let absolute = |at: i64| if at < 0 { at + len } else { at };
             let positions: Vec<i64> = match self {

@@ -1,6 +1,6 @@
 //! Unconfirmed items, in order, and the requests that carry them to a server.
 //!
-//! [`Outbox`] has no lock; the link that owns it does.
+//! An [`Outbox`] has no lock of its own; the link that owns it does the locking.
 
 mod in_flight;
 mod item;

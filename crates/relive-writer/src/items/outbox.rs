@@ -1,8 +1,8 @@
-//! Unconfirmed items, in order, and how they are divided into requests.
+//! Unconfirmed items, in order, and their division into requests.
 //!
-//! Invariants: on every stream, items leave `queue` in the order of their creation; a stream carries a chunk once,
-//! before the first item that needs it; `held` is exactly what the server holds for this stream after it has processed
-//! the last request.
+//! Invariants: on every stream, items leave `queue` in the order in which they were created; a stream carries a chunk
+//! once, before the first item that needs it; `held` is exactly the set of chunks that the server holds for this stream
+//! after it has processed the last request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ impl Outbox {
         self.in_flight.len() > 0 || self.has_work()
     }
 
-    /// Returns the bytes of the chunks and messages of unconfirmed items. A chunk counts once, as soon as it is cut.
+    /// Returns the number of bytes in the chunks and messages of unconfirmed items. A chunk counts once, as soon as it
+    /// has been cut.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
@@ -79,7 +80,7 @@ impl Outbox {
         self.queue.push_back(item);
     }
 
-    /// Counts the bytes of a chunk that was cut after items began to refer to it.
+    /// Counts the bytes of a chunk that was cut after items had begun to refer to it.
     pub(crate) fn chunk_was_cut(&mut self, chunk: &ChunkSlot) {
         if chunk.has_pending_items() {
             self.pending_bytes += chunk.count_bytes();
@@ -114,7 +115,7 @@ impl Outbox {
         self.stream
     }
 
-    /// Returns the next request for the current stream; `None` while the oldest item waits for a chunk to be cut.
+    /// Returns the next request for the current stream, or `None` while the oldest item waits for a chunk to be cut.
     pub(crate) fn next_request<R: Request>(&mut self) -> Option<R> {
         let mut request = R::default();
         let (mut bytes, mut chunks, mut items) = (0, 0, 0);

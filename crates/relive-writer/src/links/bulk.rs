@@ -1,4 +1,4 @@
-//! Items on the bulk path: requests are sent as frames, confirmations are received.
+//! Sends items over the bulk path: requests are sent as frames, and confirmations are received.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -15,7 +15,7 @@ use tonic::Status;
 /// A connection that carries items.
 pub(crate) struct ItemConnection {
     frames: Frames,
-    /// Whether the server has sent anything.
+    /// Whether the server has sent anything yet.
     has_answered: bool,
 }
 
@@ -99,7 +99,7 @@ async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>
     writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))
 }
 
-/// The largest amount of memory that is kept between requests: twice as much as requests with small items need.
+/// The largest amount of memory that is kept between requests: twice as much as requests of small items need.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 fn broken(error: &io::Error) -> Status {

@@ -1,4 +1,4 @@
-//! The destination of a writer's streams: its server, or one of many servers for each stream.
+//! The destination of a writer's streams: a single server, or one of many servers for each stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -107,8 +107,8 @@ pub(super) struct SilentConnections {
 }
 
 impl SilentConnections {
-    /// Returns the bulk path, if the server has one. Until that is known, items are sent over gRPC, which can wait for
-    /// a server.
+    /// Returns the bulk path, if the server is known to have one. Until then, items are sent over gRPC, which can wait
+    /// for a server.
     pub(super) async fn dialer(&self, connection: &Connection) -> Result<Option<Dialer>> {
         if self.consecutive >= MAX_SILENT_CONNECTIONS {
             return Ok(None);

@@ -8,11 +8,11 @@ use relive_connection::{Error, ErrorKind};
 
 use crate::items::PendingItem;
 
-/// The largest number of tables that messages about pending items name.
+/// The largest number of tables that a message about pending items names.
 const MAX_TABLES_IN_ERROR: usize = 8;
 
-/// How long the first items of a table wait for the server to receive their names: far longer than a server needs, but
-/// short enough to be acceptable if the server does not answer.
+/// How long the first items of a table are held back until the server has received their names: far longer than a
+/// server needs, but short enough to be acceptable if the server does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
 /// Limits on unconfirmed items.
@@ -39,7 +39,7 @@ pub(crate) struct Unconfirmed {
     pub(crate) tables: String,
     /// Why the items are unconfirmed.
     pub(crate) why: String,
-    /// Whether the server cannot be reached.
+    /// Whether the server is unreachable.
     pub(crate) is_away: bool,
 }
 
@@ -73,7 +73,7 @@ impl Limits {
 /// The condition that a writer waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
-    /// At most this many unconfirmed items.
+    /// At most this many items are unconfirmed.
     Pending(usize),
     /// At most half of the limits is in use, so that a full writer does not wake up for every item.
     Room(Limits),
@@ -107,7 +107,7 @@ impl Goal {
     }
 }
 
-/// Returns the error of every call after the writer was closed.
+/// Returns the error that every call fails with after the writer has been closed.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "TrajectoryWriter::Close has been called.")
 }

@@ -24,7 +24,7 @@ pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
 }
 
-/// Carries items in the order of their creation, and tracks which are confirmed.
+/// Carries items in the order in which they were created, and tracks which have been confirmed.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// A link to a server: a task sends queued items.
@@ -40,7 +40,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Creates a link. `codec` is the codec of the chunks; `None` if it is one that every server supports.
+    /// Creates a link. `codec` is the codec of the chunks, or `None` if every server supports it.
     pub(crate) fn new(backend: &Backend, limits: Limits, codec: Option<Codec>) -> Link {
         let (runtime, destination) = match backend.target() {
             Target::Process(local) => return Link::Local(Box::new(LocalLink::new(local, limits))),
@@ -76,8 +76,8 @@ impl Link {
         }
     }
 
-    /// Returns whether items may be pushed now without waiting. `own_bytes` is the size of the writer's chunks that are
-    /// in no table in this process.
+    /// Returns whether items may be pushed now without waiting. `own_bytes` is the size of those chunks of the writer
+    /// that are not in any table in this process.
     pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),
@@ -94,7 +94,7 @@ impl Link {
     }
 
     /// Proposes the structure of a table's items, without waiting. Items for a server are held back until it has
-    /// answered, at most for [`MAX_HOLD`].
+    /// answered, for at most [`MAX_HOLD`].
     pub(crate) fn propose(&self, backend: &Backend, proposal: Proposal) {
         match (self, backend.target()) {
             (Link::Remote { link, runtime, .. }, _) => {
@@ -135,7 +135,7 @@ impl Link {
         });
     }
 
-    /// Returns the chunks that items wait for, except the chunks of the newest `spared` items.
+    /// Returns the chunks for which items are waiting, except the chunks of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         match self {
             Link::Remote { link, .. } => link.awaited_chunks(spared),
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// Refuses further calls. Items in transit still arrive.
+    /// Makes further calls fail. Items in transit still arrive.
     pub(crate) fn close(&mut self) {
         match self {
             Link::Remote { link, .. } => link.close(),
@@ -196,7 +196,8 @@ impl Link {
         }
     }
 
-    /// Refuses further calls and abandons unsent items. Inserts that already wait in a table still happen.
+    /// Makes further calls fail and abandons unsent items. Inserts that are already waiting in a table are still
+    /// carried out.
     pub(crate) fn abandon(&mut self) {
         match self {
             Link::Remote { link, task, .. } => {

@@ -1,8 +1,8 @@
 //! Inserts items into tables in this process.
 //!
-//! There is no task: the call that creates an item, or that cuts the chunk that an item waits for, inserts the item. If
-//! the rate limiter holds an insert back, the table performs it when its turn comes, and reports it through
-//! [`Confirmations`].
+//! There is no task: an item is inserted by the call that creates it, or by the call that cuts the chunk for which it
+//! is waiting. If the rate limiter holds an insert back, the table performs it when its turn comes, and reports it
+//! through [`Confirmations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -56,16 +56,16 @@ pub(crate) struct LocalLink {
 
 #[derive(Debug, Default)]
 struct Unsettled {
-    /// Items that are not inserted yet, oldest first. The first item waits for a chunk to be cut.
+    /// Items that have not been inserted yet, oldest first. The first item is waiting for a chunk to be cut.
     queue: VecDeque<PendingItem>,
-    /// Items with inserts that wait in their tables.
+    /// Items whose inserts are waiting in their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
     /// The number of bytes of the chunks and messages of queued and deferred items. A chunk counts once.
     pending_bytes: usize,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
     closed: bool,
-    /// The last table that was written to.
+    /// The most recent table to which items were written.
     table: Option<TableHandle>,
     /// Kept to reuse its memory.
     confirmed: Vec<u64>,
@@ -205,7 +205,7 @@ impl LocalLink {
         }
     }
 
-    /// Returns the items that no table has, if any.
+    /// Returns the items that are not in any table yet, if there are any.
     pub(super) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);
@@ -242,7 +242,7 @@ impl Unsettled {
         }
     }
 
-    /// Describes how many items wait for each table.
+    /// Describes how many items are waiting for each table.
     fn tables(&self) -> String {
         by_table(self.queue.iter().chain(self.deferred.values()))
     }
@@ -252,7 +252,7 @@ impl Unsettled {
         Pending { items: queued + self.deferred.len(), queued, bytes: self.pending_bytes }
     }
 
-    /// Inserts `run` and empties it. All its items are for one table, and all their chunks are cut.
+    /// Inserts `run` and empties it. All its items are for one table, and all their chunks have been cut.
     fn insert(
         &mut self,
         run: &mut Vec<PendingItem>,
@@ -281,7 +281,7 @@ impl Unsettled {
         self.account(run, accepted)
     }
 
-    /// Records the outcome of the inserts of `run`.
+    /// Records the outcomes of the inserts of `run`.
     fn account(&mut self, run: &mut Vec<PendingItem>, accepted: Result<Accepted, EngineError>) -> Result<()> {
         let accepted = accepted.map_err(|error| self.fail(engine_error("insert", error)))?;
         let mut confirmed = std::mem::take(&mut self.confirmed);

@@ -1,4 +1,4 @@
-//! State that a writer and its stream to a server share, behind one lock.
+//! The state that a writer shares with its stream to a server, behind one lock.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,11 +15,11 @@ use crate::items::Outbox;
 use crate::items::PendingItem;
 use crate::items::Request;
 
-/// While the stream lingers, fewer items than this wait for its timer, because waking the stream for each item would
-/// cost more than sending the items.
+/// Fewer items than this wait for the timer of a lingering stream, because waking the stream for each item would cost
+/// more than sending the items.
 const LINGER_ITEMS: usize = 128;
 
-/// Items of this size wake the stream immediately.
+/// An item of this size wakes the stream immediately.
 const LINGER_BYTES: usize = 16 << 10;
 
 /// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
@@ -30,7 +30,7 @@ pub(crate) struct RemoteLink {
     /// Notifies the writer when there is progress. There is at most one waiter, because writers are used through
     /// `&mut`.
     progress: Notify,
-    /// Notifies the stream task of work.
+    /// Notifies the stream task that there is work.
     work: Notify,
 }
 
@@ -39,7 +39,7 @@ struct Queue {
     outbox: Outbox,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
-    /// Why the last stream broke, as long as there is no new stream.
+    /// Why the last stream broke, until there is a new stream.
     last_error: Option<String>,
     closing: bool,
     /// The sending half of the stream, while it has nothing to send.
@@ -87,7 +87,7 @@ impl RemoteLink {
         Ok(())
     }
 
-    /// Returns the chunks that items wait for, except the chunks of the newest `spared` items.
+    /// Returns the chunks for which items are waiting, except the chunks of the newest `spared` items.
     pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
         self.state.lock().outbox.awaited_chunks(spared)
     }
@@ -172,7 +172,7 @@ impl RemoteLink {
         std::mem::take(&mut self.state.lock().confirmed)
     }
 
-    /// Returns the total number of confirmed items if any item waits for the server, not only for further steps.
+    /// Returns the total number of confirmed items if any item is waiting for the server, not only for further steps.
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
         state.outbox.is_held_up().then_some(state.num_confirmed)
@@ -183,7 +183,7 @@ impl RemoteLink {
         self.state.lock().outbox.pending_items()
     }
 
-    /// Ends the stream as soon as everything is confirmed.
+    /// Ends the stream as soon as everything has been confirmed.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closing = true;
@@ -195,8 +195,8 @@ impl RemoteLink {
         self.work.notify_one();
     }
 
-    /// Ends the stream now. While its sending half is open, the transport keeps the stream, and the server does not
-    /// notice that the writer is gone.
+    /// Ends the stream now. As long as its sending half is open, the transport keeps the stream, and the server does
+    /// not notice that the writer is gone.
     pub(crate) fn abandon(&self) {
         let waker = {
             let mut state = self.state.lock();
@@ -247,8 +247,8 @@ impl RemoteLink {
         state.outbox.start_stream()
     }
 
-    /// Returns the next request for the stream with number `stream`; `None` ends it. With `lingering`, the caller polls
-    /// again within a millisecond, or earlier if it is woken.
+    /// Returns the next request for the stream with number `stream`, or `None` to end the stream. With `lingering`, the
+    /// caller polls again within a millisecond, or earlier if it is woken.
     pub(crate) fn poll_request<R: Request>(
         &self,
         stream: u64,

@@ -34,17 +34,17 @@ impl From<Status> for StreamEnd {
     }
 }
 
-/// The log target for unconfirmed items. It is separate so that programs can filter it if their writers end in the
-/// middle of episodes.
+/// The log target for messages about unconfirmed items. It is separate so that programs whose writers end in the middle
+/// of episodes can filter these messages.
 pub(crate) const LOG: &str = "relive::writer";
 
 /// How long small items are collected after a request. Tokio's timers have a resolution of one millisecond.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// How often the task checks whether items wait.
+/// How often the task checks whether items are waiting.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long items wait before the reason is logged; the interval doubles each time.
+/// How long items wait before the reason is logged. The interval doubles after each message.
 const FIRST_NOTICE: Duration = Duration::from_secs(3);
 
 /// Opens streams until the writer is done or the server refuses permanently, and logs what items are waiting for.
@@ -61,7 +61,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Logs what items are waiting for, while none is confirmed.
+/// Logs what items are waiting for, for as long as none is confirmed.
 async fn log_waiting(link: &RemoteLink, address: &str) {
     let (mut seen, mut since, mut next) = (None, Instant::now(), FIRST_NOTICE);
     loop {
@@ -100,7 +100,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
         let old = link.leave_stream();
         stream = link.next_stream();
         if let Some(old) = old {
-            // The transport keeps a stream while its sending half is open.
+            // The transport keeps a stream as long as its sending half is open.
             old.wake();
         }
         let is_broken = ended.is_err();
@@ -130,7 +130,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
     }
 }
 
-/// Runs one stream, by the bulk path or gRPC.
+/// Runs one stream, over the bulk path or gRPC.
 async fn to_target(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -173,7 +173,7 @@ async fn one_stream(
     Ok(())
 }
 
-/// Runs one stream over the bulk path. A server that has never supported the bulk path is not tried again.
+/// Runs one stream over the bulk path. If a server has never supported the bulk path, the path is not tried again.
 async fn bulk_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
@@ -199,7 +199,7 @@ fn confirm(link: &RemoteLink, target: &StreamTarget, keys: &[u64]) {
 /// The sending half: requests are created when the connection has room for them.
 ///
 /// When the queue is empty, the sending half lingers: for [`LINGER`], it collects small items instead of being woken
-/// for each. A caller that waits for a confirmation wakes it immediately.
+/// for each of them. A caller that waits for a confirmation wakes it immediately.
 struct Requests<R> {
     link: Arc<RemoteLink>,
     stream: u64,
@@ -215,7 +215,7 @@ struct Requests<R> {
 enum Activity {
     /// Just sent a request.
     Sending,
-    /// The queue is empty, and the timer runs.
+    /// The queue is empty, and the timer is running.
     Lingering,
     /// Nothing to do for longer than [`LINGER`]: the next item is sent immediately.
     Idle,

@@ -38,11 +38,11 @@ pub struct Condition {
 /// The left side of a [`Condition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operand {
-    /// Number of the step in its episode, from 0.
+    /// The number of the step in its episode, from 0.
     StepIndex,
-    /// Steps since the pattern was last applied.
+    /// The number of steps since the pattern was last applied.
     StepsSinceApplied,
-    /// Steps in the history, at most the pattern's largest age.
+    /// The number of steps in the history, at most the pattern's largest age.
     BufferLength,
     /// 1 at the end of the episode, otherwise 0.
     IsEndEpisode,
@@ -107,7 +107,7 @@ impl Condition {
         left.is_some_and(|left| self.comparison.holds(left) != self.inverse)
     }
 
-    /// Returns why the condition is invalid.
+    /// Returns the reason why the condition is invalid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self.comparison {
             Comparison::Modulo { modulus, .. } if modulus < 1 => Some("a modulus must be at least 1"),

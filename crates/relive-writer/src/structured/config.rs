@@ -30,7 +30,7 @@ pub struct StructuredConfig {
 }
 
 impl StructuredConfig {
-    /// Creates items of `pattern` for `table` with priority 1, at every step for which there are enough steps.
+    /// Creates items from `pattern` for `table` with priority 1, at every step for which there are enough steps.
     pub fn new(table: impl Into<String>, pattern: Nest<PatternNode>) -> StructuredConfig {
         StructuredConfig {
             table: table.into(),
@@ -167,7 +167,7 @@ impl Default for PriorityFn {
     }
 }
 
-/// `w * max|x| + (1 - w) * mean|x|`; none without values.
+/// Returns `w * max|x| + (1 - w) * mean|x|`, or none without values.
 pub(crate) fn td_error(max_priority_weight: f64, values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut max) = (0_u32, 0.0_f64, 0.0_f64);
     for value in values {

@@ -1,4 +1,4 @@
-//! Steps of a structured writer, which all have one structure and may have gaps.
+//! Steps of a structured writer, which all have the same structure and may have gaps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use relive_connection::{Error, Result};
 use relive_tensor::{Nest, Tensor};
 use smallvec::SmallVec;
 
-/// The leaves of one step, in the flattening order; `None` where one is missing.
+/// The leaves of one step in flattening order, with `None` for each missing leaf.
 #[derive(Debug)]
 pub(crate) struct FlatStep<'a>(SmallVec<[Option<&'a Tensor>; 8]>);
 
@@ -63,7 +63,7 @@ impl StepShape {
         *self.columns.get(usize::try_from(source).ok()?)?
     }
 
-    /// Flattens a step, which must have the structure of the first one.
+    /// Flattens a step, which must have the same structure as the first one.
     pub(crate) fn flatten<'a>(&self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
         let mut leaves = SmallVec::new();
         if flatten(&self.nest, step, &mut leaves) {

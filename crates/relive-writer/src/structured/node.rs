@@ -13,7 +13,7 @@ pub struct PatternNode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steps {
-    /// The step `age` before the end, without a leading dimension; 1 is the newest.
+    /// The step with this `age`, without a leading dimension; 1 is the newest.
     One { age: u32 },
     /// Every `stride`th step from `first_age` down to `stop_age`, exclusive. The newest step has age 1, so a `stop_age`
     /// of 0 includes it.
@@ -26,7 +26,7 @@ impl PatternNode {
         self.source
     }
 
-    /// Returns how many steps the column's history must have.
+    /// Returns how many steps the column's history must contain.
     pub fn max_age(&self) -> u32 {
         match self.steps {
             Steps::One { age } => age,
@@ -51,7 +51,7 @@ impl PatternNode {
 }
 
 /// A column of the step, from which [`PatternNode`]s are sliced.
-/// [`ReferenceStep::column`](crate::ReferenceStep::column) finds it by path.
+/// [`ReferenceStep::column`](crate::ReferenceStep::column) looks it up by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceColumn(u32);
 
@@ -69,7 +69,7 @@ impl SourceColumn {
     /// Selects one step, without a leading dimension; -1 is the newest.
     ///
     /// # Errors
-    /// `InvalidArgument` for a step that is not negative, since patterns are relative to the newest step.
+    /// `InvalidArgument` for a step number that is not negative, since patterns are relative to the newest step.
     pub fn step(self, step: i32) -> Result<PatternNode> {
         if step >= 0 {
             return Err(Error::invalid(format!(

@@ -5,7 +5,7 @@ use relive_tensor::Nest;
 
 use super::node::SourceColumn;
 
-/// The columns of steps with one structure, from which patterns are built. [`reference_step`] creates it.
+/// The columns of steps with a given structure, from which patterns are built. It is created by [`reference_step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceStep {
     columns: Nest<SourceColumn>,
@@ -48,7 +48,7 @@ impl ReferenceStep {
     /// step that is a single tensor has the path `""`.
     ///
     /// # Errors
-    /// `NotFound` for an unknown path; `InvalidArgument` for a path with more columns below it. Both errors list the
+    /// `NotFound` for an unknown path; `InvalidArgument` for a path that has columns below it. Both errors list the
     /// known paths.
     pub fn column(&self, path: &str) -> Result<SourceColumn> {
         match self.part(path)? {

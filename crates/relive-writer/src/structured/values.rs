@@ -79,7 +79,7 @@ impl RecentValues {
         self.integers.get(&source).copied().flatten()
     }
 
-    /// Returns the value of a column at a position of the history.
+    /// Returns the value of a column at the given position of the history.
     pub(crate) fn at(&self, source: u32, position: u64) -> Option<f64> {
         let values = &self.errors.get(&source)?.values;
         values.iter().rev().find(|(at, _)| *at == position).map(|(_, value)| *value)
@@ -91,7 +91,7 @@ impl RecentValues {
     }
 }
 
-/// Returns the value of a tensor of one integer or bool.
+/// Returns the value of a tensor that consists of one integer or bool.
 fn integer(value: &Tensor) -> Option<i64> {
     match value.dtype() {
         DType::Bool => one(&value.to_bools().ok()?).map(i64::from),

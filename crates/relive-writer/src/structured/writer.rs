@@ -34,7 +34,7 @@ impl Default for StructuredWriterOptions {
 }
 
 impl StructuredWriterOptions {
-    /// Like [`TrajectoryWriterOptions::check_names`], but for the names of patterns. Items are held back until the
+    /// Like [`TrajectoryWriterOptions::check_names`], but for the names in patterns. Items are held back until the
     /// server has answered. If the names differ, no item is sent and the writer fails.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
@@ -86,12 +86,12 @@ impl StructuredWriterOptions {
 /// # When patterns apply
 ///
 /// The writer tries the patterns in order after every append, including partial ones, and again when the episode ends.
-/// Each pattern creates at most one item per step, and none while a step that it refers to does not exist.
+/// Each pattern creates at most one item per step, and none if a step to which it refers does not exist.
 ///
 /// # Errors
 ///
-/// A step that does not match the first one fails with `InvalidArgument`, and nothing is stored. The permanent errors
-/// are the same as for a [`TrajectoryWriter`].
+/// If a step does not match the first one, the call fails with `InvalidArgument` and stores nothing. The permanent
+/// errors are the same as for a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
     writer: TrajectoryWriter,
@@ -109,7 +109,7 @@ struct Pattern {
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
-    /// Whether the comparison of its names with the table's names has started.
+    /// Whether the comparison of the pattern's names with the table's names has started.
     is_named: bool,
 }
 
@@ -148,8 +148,8 @@ impl StructuredWriter {
         })
     }
 
-    /// Appends one step and creates the items that are due. Waits first while the limit on unconfirmed items is
-    /// reached.
+    /// Appends one step and creates the items that are due. If the limit on unconfirmed items has been reached, waits
+    /// first.
     ///
     /// # Errors
     /// `InvalidArgument` if the step does not match the first one, or if a priority cannot be computed; `Timeout` if
@@ -194,10 +194,10 @@ impl StructuredWriter {
         self.append_part(step, partial).map(|()| true)
     }
 
-    /// Waits until there is room for items, at most for the client's timeout.
+    /// Waits until there is room for items, for at most the client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with the reason for the wait; the writer's permanent error.
+    /// `Timeout`, with the reason for the wait, or the writer's permanent error.
     pub async fn make_way(&mut self) -> Result<()> {
         self.writer.wait_for_room().await
     }
@@ -294,7 +294,7 @@ impl StructuredWriter {
         Ok(Some((Arc::clone(&pattern.table), self.priority(config, len)?, columns)))
     }
 
-    /// Returns the cells of one node; `None` if one is missing.
+    /// Returns the cells of one node, or `None` if one of them is missing.
     fn column(&self, node: &PatternNode, len: u64) -> Option<Column> {
         let column = self.shape.as_ref()?.column(node.source())?;
         let state = self.writer.recorder().columns().get(column)?;
@@ -393,13 +393,13 @@ impl StructuredWriter {
         self.writer.close_now();
     }
 
-    /// Returns whether the writer was closed.
+    /// Returns whether the writer has been closed.
     pub fn is_closed(&self) -> bool {
         self.writer.is_closed()
     }
 }
 
-/// As in dm-reverb, this error has a different kind than for steps written without patterns.
+/// As in dm-reverb, this error differs in kind from the error for steps written without patterns.
 fn set_twice(error: Error) -> Error {
     let mismatch = StdError::source(&error).and_then(|source| source.downcast_ref::<AppendMismatch>());
     match mismatch {

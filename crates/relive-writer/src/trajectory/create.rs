@@ -14,14 +14,15 @@ use crate::columns::{Column, IndexError, item_shape, resolve};
 use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
-/// The largest number of items of one call that are reported to the tuner of chunk lengths, evenly spread. The tuner
-/// only uses the newest ten.
+/// The largest number of items that one call reports to the tuner of chunk lengths, evenly spread. The tuner only uses
+/// the newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
-/// Numbers of an item's columns; most steps have few.
+/// The numbers of an item's columns. Most steps have few columns.
 type ColumnNumbers = SmallVec<[usize; 8]>;
 
-/// Items that are windows of the history: for each end position, the same number of steps of the same columns.
+/// Items that are windows of the history. Each window has an end position, and all have the same number of steps of the
+/// same columns.
 ///
 /// ```
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -75,14 +76,13 @@ impl<'a> Windows<'a> {
 }
 
 impl TrajectoryWriter {
-    /// Creates an item for `table` from `trajectory` and returns its key. `trajectory` is a column, or an array, vector
-    /// or nest of columns, of this writer's history. Waits while the limit on unconfirmed items is reached.
+    /// Creates an item for `table` from `trajectory` and returns its key. `trajectory` is a column of this writer's
+    /// history, or an array, vector or nest of such columns. Waits while the limit on unconfirmed items is reached.
     ///
     /// # Errors
-    /// * `InvalidArgument` for no columns, columns from another writer, and a NaN priority. If items are validated,
-    ///   also for columns that the table's signature does not allow, or with
-    ///   [names](crate::TrajectoryWriterOptions::check_names) that differ from the names of the table's signature or
-    ///   first writer.
+    /// * `InvalidArgument` for no columns, columns from another writer, or a NaN priority. If items are validated, also
+    ///   for columns that the table's signature does not allow, or [names](crate::TrajectoryWriterOptions::check_names)
+    ///   that differ from the names of the table's signature or first writer.
     /// * `NotFound` for an unknown table.
     /// * `Timeout` if there is no room within the client's timeout. In that case, the item was not created.
     /// * The writer's permanent error.
@@ -125,7 +125,7 @@ impl TrajectoryWriter {
         self.push_item(table, priority, columns).map(Some)
     }
 
-    /// Returns whether an item has no names, or its names are known to match the table's names.
+    /// Returns whether an item has no names, or has names that are known to match the table's.
     fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
         trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
     }
@@ -150,7 +150,7 @@ impl TrajectoryWriter {
     }
 
     /// Creates an item for `table` from each of `trajectories`, with the priority at the same position, and returns
-    /// their keys. Creates all items or none. Together, they count as one item toward the writer's limits.
+    /// their keys. Creates either all items or none. Together, they count as one item toward the writer's limits.
     ///
     /// # Errors
     /// The errors of [`create_item`](Self::create_item), and `InvalidArgument` if the numbers of priorities and
@@ -232,7 +232,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// The errors of [`create_items`](Self::create_items), and `InvalidArgument` for windows without steps, or with
-    /// steps that are outside the history, no longer kept, or without a value of one of the columns.
+    /// steps that are outside the history, are no longer kept, or have no value of one of the columns.
     pub async fn create_window_items(
         &mut self,
         table: &str,
@@ -285,11 +285,11 @@ impl TrajectoryWriter {
         Ok(Some(keys))
     }
 
-    /// Waits until there is room for items and the signature and column names of `table` are known, at most for the
+    /// Waits until there is room for items and the signature and column names of `table` are known, for at most the
     /// client's timeout.
     ///
     /// # Errors
-    /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; the writer's permanent error.
+    /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; or the writer's permanent error.
     pub async fn make_way(&mut self, table: &str) -> Result<()> {
         let timeout = self.backend.timeout();
         self.tables.learn(table, &self.backend, timeout).await?;
@@ -304,7 +304,7 @@ impl TrajectoryWriter {
     /// Waits until there is room for items.
     pub(crate) async fn wait_for_room(&mut self) -> Result<()> {
         if !self.has_room()? {
-            // Otherwise, items that wait for a chunk to be cut would wait for this call.
+            // Otherwise, items that are waiting for a chunk to be cut would wait for this call.
             self.finish_awaited(0)?;
             let (recorder, timeout) = (&self.recorder, self.backend.timeout());
             self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
@@ -384,7 +384,7 @@ impl TrajectoryWriter {
         Ok(draft.finish())
     }
 
-    /// Returns the positions in the history of the window that ends with `end`.
+    /// Returns the positions in the history of the window that ends at `end`.
     fn window_positions(&self, length: usize, end: i64) -> Result<Range<u64>> {
         let len = self.recorder.history_len();
         let outside = |index| Error::invalid(IndexError::OutOfRange { index, len }.to_string());

@@ -34,7 +34,7 @@ pub async fn insert(
     writer.close_with_timeout(backend.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
 }
 
-/// Creates an item of the newest step for each table.
+/// Creates an item from the newest step for each table.
 async fn create_each(
     writer: &mut TrajectoryWriter,
     step: &Nest<Tensor>,

@@ -1,4 +1,4 @@
-//! The tables that a writer has created items for.
+//! The tables for which a writer has created items.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use super::options::TrajectoryWriterOptions;
 use crate::columns::Column;
 use crate::links::other_names;
 
-/// The tables that a writer has created items for, with their signatures if items are checked. There are few, so a
+/// The tables for which a writer has created items, with their signatures if items are checked. There are few, so a
 /// linear search is fastest.
 #[derive(Debug)]
 pub(crate) struct KnownTables {
     validate: bool,
-    /// Whether items may also match the signature step by step.
+    /// Whether items may match the signature step by step instead of as a whole.
     per_step: bool,
-    /// Whether items must have the column names that their table keeps.
+    /// Whether items must have the column names that their table stores.
     check_names: bool,
     tables: Vec<KnownTable>,
     /// A pending request that checks whether items of this table may have this structure.
     unresolved: Option<(Arc<str>, Nest<()>)>,
 }
 
-/// A table that a writer has created items for.
+/// A table for which a writer has created items.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownTable {
     pub(crate) name: Arc<str>,
     pub(crate) signature: Option<Arc<TableSignature>>,
-    /// The structure of all its items, if names are checked and the structure was requested.
+    /// The structure of all the table's items, if names are checked and the structure has been requested.
     pub(crate) structure: Option<Arc<ItemStructure>>,
     /// The number of step columns when windows of whole steps were last checked.
     pub(crate) checked_columns: usize,
@@ -42,10 +42,11 @@ pub(crate) struct KnownTable {
 /// How the names of a table's items are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
-    NamesCheck,
+    /// The names are checked against the structure of the table's items.
+    Checked,
     /// The names are sent to the table, and its answer is ignored.
     Sent,
-    /// The server does not keep names.
+    /// The server does not store names.
     Unsupported,
 }
 
@@ -56,7 +57,7 @@ impl KnownTables {
         KnownTables { validate, per_step, check_names, tables: Vec::new(), unresolved: None }
     }
 
-    /// Returns the table `name`; `None` if its signature has to be requested first.
+    /// Returns the table `name`, or `None` if its signature has to be requested first.
     pub(crate) fn get(&mut self, name: &str, backend: &Backend) -> Result<Option<&KnownTable>> {
         if let Some(position) = self.tables.iter().position(|known| *known.name == *name) {
             return Ok(self.tables.get(position));
@@ -73,7 +74,7 @@ impl KnownTables {
     }
 
     fn add(&mut self, name: &str, signature: Option<Arc<TableSignature>>) {
-        let names = if self.check_names { Names::NamesCheck } else { Names::Sent };
+        let names = if self.check_names { Names::Checked } else { Names::Sent };
         let structure =
             signature.as_ref().filter(|_| self.check_names).and_then(|signature| signature.structure());
         self.tables.push(KnownTable {
@@ -96,8 +97,8 @@ impl KnownTables {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Checks whether items of the table `name` may have `structure`; `None` if this requires a request to the table's
-    /// server. If names are not checked, the caller sends them to the table.
+    /// Checks whether items of the table `name` may have `structure`. Returns `None` if this requires a request to the
+    /// table's server. If names are not checked, the caller sends them to the table.
     pub(crate) fn check_names<T>(
         &mut self,
         name: &str,
@@ -111,7 +112,7 @@ impl KnownTables {
         match known.names {
             Names::Unsupported => return Ok(Some(NamesCheck::Fits)),
             Names::Sent => return Ok(Some(NamesCheck::Unsent)),
-            Names::NamesCheck => {}
+            Names::Checked => {}
         }
         if known.structure.is_none() {
             let names = structure.map(|_| ());
@@ -162,7 +163,7 @@ pub(crate) enum NamesCheck {
 }
 
 impl KnownTable {
-    /// Returns whether the table's server keeps no names.
+    /// Returns whether the table's server does not store names.
     pub(crate) fn is_unsupported(&self) -> bool {
         self.names == Names::Unsupported
     }
@@ -189,12 +190,12 @@ impl KnownTable {
         }
     }
 
-    /// Checks that items with columns with these types and shapes match the table.
+    /// Checks that items whose columns have these types and shapes match the table.
     pub(crate) fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         self.signature.as_ref().map_or(Ok(()), |signature| signature.check_layout(columns))
     }
 }
 
-/// The tables with columns that this writer has named.
+/// The tables whose columns this writer has named.
 #[derive(Debug, Default)]
 pub(super) struct NamedTables(pub(super) Vec<Arc<str>>);

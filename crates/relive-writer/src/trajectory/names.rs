@@ -1,4 +1,4 @@
-//! Declaring the structure of items before the first item.
+//! Declares the structure of items before the first item is created.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ impl TrajectoryWriter {
     /// Without a signature or an earlier writer, this writer is the first. [`create_item`](Self::create_item) does this
     /// for a nest of columns.
     ///
-    /// Returns false if a request to the server is needed first; [`make_way`](Self::make_way) waits for that. A writer
-    /// that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the table.
+    /// Returns false if a request to the server is needed first; [`make_way`](Self::make_way) waits for its response. A
+    /// writer that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the
+    /// table.
     ///
     /// # Errors
     /// `InvalidArgument` if the table has different names; `NotFound` for an unknown table in this process.
@@ -60,7 +61,7 @@ impl TrajectoryWriter {
     }
 
     /// Like [`agree_on_columns`](Self::agree_on_columns), but for items that are created before the server has
-    /// answered. They are held back until then. If the server keeps other names, none of these items is sent, and the
+    /// answered. They are held back until then. If the server has different names, none of these items is sent, and the
     /// writer fails.
     pub(crate) fn agree_unless_known(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
@@ -93,7 +94,7 @@ impl TrajectoryWriter {
         self.name_columns_with(table, || Some(structure.clone()));
     }
 
-    /// Returns whether [`name_columns`](Self::name_columns) was already called for `table`.
+    /// Returns whether [`name_columns`](Self::name_columns) has already been called for `table`.
     pub fn has_named_columns(&self, table: &str) -> bool {
         let is_unsupported = || self.tables.find(table).is_some_and(KnownTable::is_unsupported);
         self.named.0.iter().any(|named| **named == *table) || is_unsupported()

@@ -113,8 +113,8 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets whether [checked](Self::validate_items) items must also have the column names of their table: the names of
-    /// its signature or, without one, of its first writer.
+    /// Sets whether [checked](Self::validate_items) items must also have their table's column names: those of its
+    /// signature or, without a signature, of its first writer.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
     /// checked, readers get the columns under the table's names, regardless of the writer's own names.
@@ -124,8 +124,8 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets whether integers are stored as differences between steps before compression, which makes slowly changing
-    /// integers smaller.
+    /// Sets whether integers are stored as differences between steps before compression, which reduces the size of
+    /// slowly changing integers.
     #[must_use]
     pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
         self.delta_encoded = delta_encoded;
@@ -140,11 +140,12 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets the codec of the steps' elements. By default, the writer uses Snappy, which every server supports. Data
-    /// that Snappy does not shrink is stored uncompressed in Snappy's format, and the writer then tries less often.
-    /// With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw. Strings are always stored raw.
+    /// Sets the codec of the steps' elements. By default, the writer uses Snappy, which every server supports. If
+    /// Snappy does not reduce the size of data, the data is stored uncompressed in Snappy's format, and the writer then
+    /// tries to compress less often. With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw. Strings
+    /// are always stored raw.
     ///
-    /// Every reader gets the same data. Relive's readers get it in the codec in which it was written; for other
+    /// Every reader gets the same data. Relive's readers receive it in the codec in which it was written; for other
     /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with another
     /// server, the writer fails with `Unimplemented` before it sends anything.
     #[must_use]
@@ -162,7 +163,7 @@ impl TrajectoryWriterOptions {
     }
 }
 
-/// Returns a constant chunk length, or a tuned one if none is given.
+/// Returns a constant chunk length if one is given, and a tuned one otherwise.
 pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Result<ChunkLength> {
     let length = match steps {
         Some(steps) => ChunkLength::constant(steps, num_keep_alive_refs),

@@ -1,4 +1,4 @@
-//! The union of all steps of a writer, which maps leaves to columns.
+//! The union of all of a writer's steps, which maps leaves to columns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ enum Node {
 
 /// Why a step does not fit the current structure.
 enum PlacementError {
-    /// The step has leaves that no earlier step had.
+    /// The step has leaves that did not occur in any earlier step.
     NewLeaf,
     /// The step has a different kind of container, or a leaf in place of a container.
     Clash(String),
@@ -41,8 +41,8 @@ impl Structure {
         &self.paths
     }
 
-    /// Returns the structure of a step with every known leaf, with lists for tuples and dicts for named tuples. `None`
-    /// without leaves, or if the columns are in a different order because some leaves appeared late.
+    /// Returns the structure of a step with every known leaf, with lists for tuples and dicts for named tuples. Returns
+    /// `None` without leaves, or if the columns are in a different order because some leaves first appeared later.
     pub(crate) fn nest(&self) -> Option<Nest<()>> {
         let nest = self.root.nest();
         let in_order = !nest.is_empty() && nest.leaves().copied().eq(0..self.paths.len());

@@ -11,11 +11,11 @@ use crate::chunks::ChunkSlot;
 use crate::columns::Column;
 use crate::columns::Recorder;
 
-/// The largest number of items that wait for their chunks to be cut. Older items are dropped, so the tuner only loses a
-/// measurement.
+/// The largest number of items that may wait for their chunks to be cut. Older items are dropped, which only costs the
+/// tuner a measurement.
 const MAX_WAITING: usize = 256;
 
-/// Uses of items with chunks that are not all cut yet, oldest first.
+/// Uses by items whose chunks have not all been cut yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
     waiting: VecDeque<GroupUse>,
@@ -62,7 +62,7 @@ impl Tuning {
         self.settle(recorder);
     }
 
-    /// Records the uses of one item. Call [`settle`](Self::settle) after the last.
+    /// Records the uses by one item. Call [`settle`](Self::settle) after the last item.
     pub(crate) fn add(&mut self, uses: Uses) {
         for used in uses.largest() {
             if self.waiting.len() == MAX_WAITING {
@@ -72,7 +72,7 @@ impl Tuning {
         }
     }
 
-    /// Reports the items with cut chunks to the tuner.
+    /// Reports the items whose chunks have been cut to the tuner.
     pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
         while let Some(statistics) = self.waiting.front().and_then(GroupUse::statistics) {
             if let Some(used) = self.waiting.pop_front() {
@@ -94,7 +94,7 @@ impl GroupUse {
         }
     }
 
-    /// Returns the statistics of the chunks, once all are cut.
+    /// Returns the statistics of the chunks, once all of them have been cut.
     fn statistics(&self) -> Option<SmallVec<[ChunkStatistic; 8]>> {
         self.chunks.iter().map(|chunk| chunk.statistic()).collect()
     }

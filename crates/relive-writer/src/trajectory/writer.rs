@@ -56,16 +56,16 @@ use crate::links::{Limits, Link, Unconfirmed};
 ///
 /// # Delivery
 ///
-/// The writer sends items in the background, in the order of their creation. After a lost connection it resends the
-/// unconfirmed items in the same order and under the same keys, so no item arrives twice. [`flush`](Self::flush) waits
-/// until the server has confirmed them.
+/// The writer sends items in the background, in the order in which they were created. After losing the connection, it
+/// resends the unconfirmed items in the same order and under the same keys, so no item is inserted twice.
+/// [`flush`](Self::flush) waits until the server has confirmed them.
 ///
 /// Items for tables in the same process are inserted directly: by the call that creates them or, if the last chunk is
 /// not complete yet, by the call that completes that chunk.
 ///
 /// # Ending a writer
 ///
-/// Call [`close`](Self::close). Dropping a writer loses its unconfirmed items and logs a warning.
+/// Call [`close`](Self::close) when done. Dropping a writer loses its unconfirmed items and logs a warning.
 ///
 /// # Errors
 ///
@@ -111,13 +111,13 @@ impl TrajectoryWriter {
         })
     }
 
-    /// Appends one step. A leaf that is missing or `None` leaves a gap in its column. A leaf that no earlier step had
-    /// gets a new column.
+    /// Appends one step. A leaf that is missing or `None` leaves a gap in its column. A leaf that did not occur in any
+    /// earlier step gets a new column.
     ///
     /// # Errors
-    /// `InvalidArgument` if a leaf has another type or shape than before, or is now a container. Then nothing is
-    /// stored. For a leaf, the [`source`](std::error::Error::source) is an [`AppendMismatch`](crate::AppendMismatch).
-    /// Also returns the writer's permanent error.
+    /// `InvalidArgument` if a leaf has a different type or shape than before, or has become a container. In that case,
+    /// nothing is stored. For a leaf, the [`source`](std::error::Error::source) is an
+    /// [`AppendMismatch`](crate::AppendMismatch). Also returns the writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
@@ -130,8 +130,8 @@ impl TrajectoryWriter {
         self.append_nest(step, true)
     }
 
-    /// Appends many steps at once. Every leaf has the same leading dimension: the number of steps, which may be 0. This
-    /// is equivalent to calling [`append`](Self::append) for each step, but much faster.
+    /// Appends many steps at once. Every leaf has the same leading dimension, which is the number of steps and may be
+    /// 0. This is equivalent to calling [`append`](Self::append) for each step, but much faster.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
@@ -146,7 +146,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// The errors of [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with
-    /// different leading dimensions. Then nothing is stored.
+    /// different leading dimensions. In that case, nothing is stored.
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
@@ -187,7 +187,7 @@ impl TrajectoryWriter {
         self.take_in(stored)
     }
 
-    /// Passes on the chunks that a call cut. A call that failed after its checks has stored a part of a step or lost
+    /// Passes on the chunks that a call has cut. A call that failed after its checks has stored part of a step or lost
     /// rows of a chunk, so its error is permanent.
     fn take_in(&mut self, finished: Result<FinishedChunks>) -> Result<()> {
         let finished = finished.map_err(|error| self.link.fail(error))?;
@@ -249,7 +249,7 @@ impl TrajectoryWriter {
         self.recorder.no_steps(column)
     }
 
-    /// Returns the structure of items of all columns; `None` if the columns are not in the order of its leaves.
+    /// Returns the structure of items of all columns, or `None` if the columns are not in the order of its leaves.
     pub(crate) fn structure_of_steps(&self) -> Option<Nest<()>> {
         self.structure.nest()
     }
@@ -262,7 +262,7 @@ impl TrajectoryWriter {
         &self.recorder
     }
 
-    /// Returns the steps that items can refer to.
+    /// Returns the steps to which items can refer.
     pub fn history(&self) -> History<'_> {
         History::new(&self.recorder)
     }
@@ -292,7 +292,7 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// `Timeout` after `timeout`, with the reason for the wait; the writer's permanent error.
+    /// `Timeout` after `timeout`, with the reason for the wait, or the writer's permanent error.
     pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.flush_until(0, timeout).await
     }
@@ -309,7 +309,7 @@ impl TrajectoryWriter {
         self.link.wait_for_pending(items, timeout).await
     }
 
-    /// Cuts the chunks that items wait for, except the chunks of the newest `spared` items.
+    /// Cuts the chunks for which items are waiting, except the chunks of the newest `spared` items.
     pub(crate) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
         let finished = if spared == 0 {
             self.recorder.finish_where(ChunkSlot::has_pending_items)
@@ -334,8 +334,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Sets how many steps the column at `path` keeps, and how many a chunk holds (`None`: tuned). The column may not
-    /// exist yet.
+    /// Sets how many steps the column at `path` keeps, and how many steps a chunk holds; with `None`, the writer tunes
+    /// the latter. The column may not exist yet.
     ///
     /// # Errors
     /// `InvalidArgument` unless `1 <= chunk_steps <= num_keep_alive_refs`; `FailedPrecondition` while the column has
@@ -371,8 +371,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that already
-    /// wait in a table still happen. Every later call fails.
+    /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that are already
+    /// waiting in a table are still carried out. Every later call fails.
     pub fn close_now(&mut self) {
         if std::mem::replace(&mut self.closed, true) {
             return;
@@ -386,8 +386,8 @@ impl TrajectoryWriter {
         self.link.abandon();
     }
 
-    /// Returns what would be lost if the writer were [closed now](Self::close_now): an error with the number of
-    /// unconfirmed items of each table, and the reason. `None` if all items are confirmed.
+    /// Returns the loss that [closing the writer now](Self::close_now) would cause, as an error with the number of
+    /// unconfirmed items of each table and the reason, or `None` if all items have been confirmed.
     pub fn loss(&mut self) -> Option<Error> {
         let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
         let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
@@ -398,7 +398,7 @@ impl TrajectoryWriter {
         Some(Error::new(kind, text))
     }
 
-    /// Returns whether the writer was closed.
+    /// Returns whether the writer has been closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

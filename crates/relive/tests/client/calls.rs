@@ -36,7 +36,7 @@ async fn wait(mut call: SampleCall, at_most: Duration) -> (SampleCall, Option<Re
     .await
 }
 
-/// Waits until exactly one caller waits at the table.
+/// Waits until exactly one caller is waiting for the table.
 async fn somebody_waits(server: &TestServer) {
     while server.client_in_process().status().await.unwrap().tables[0].waiters.is_empty() {
         tokio::task::yield_now().await;

@@ -75,7 +75,8 @@ pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Dura
     Client::connect_with(address, options).unwrap()
 }
 
-/// Forwards connections; `cut` closes the open ones, `cut_after` closes them after that many bytes to the server.
+/// Forwards connections; `cut` closes the open ones, and `cut_after` closes them after the given number of bytes has
+/// been sent to the server.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     generation: watch::Sender<usize>,
@@ -116,7 +117,7 @@ impl Proxy {
         client_by(TransportChoice::Tcp, self.address, LONG)
     }
 
-    /// Lets `bytes` more bytes through to the server, then cuts; later connections are not limited.
+    /// Forwards `bytes` more bytes to the server and then cuts the connections; later connections are not limited.
     pub(crate) fn cut_after(&self, bytes: usize) {
         self.budget.store(bytes, Ordering::SeqCst);
     }

@@ -21,7 +21,8 @@ async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
     }
 }
 
-/// Returns the next batch of a client that does not prefetch, from the table with the name of its transport.
+/// Returns the next batch of a client that does not prefetch, from the table that is named after the client's
+/// transport.
 async fn batch(client: &Client, size: usize) -> SampleBatch {
     let table = client.negotiate().await.unwrap().to_string();
     let mut batches = client.batches(&table, BatchOptions::new(size).prefetch(0)).unwrap();
@@ -207,7 +208,8 @@ async fn samples_of_different_lengths_are_detected_and_padded() {
     }
 }
 
-/// 65,536 rows of zero bytes may be padded, but not one more: no other limit applies to the count that a server sends.
+/// 65,536 rows of zero bytes may be padded, but not one more: no other limit applies to the count in a server's
+/// message.
 #[tokio::test]
 async fn rows_of_no_bytes_are_bounded_where_batches_are_padded() {
     let server = start().await;
@@ -316,7 +318,7 @@ async fn large_incompressible_rows_are_read_in_place() {
             let step = large_step(number).map(|(name, tensor)| (name, Nest::Leaf(tensor)));
             writer.append(&dict(&step)).unwrap();
             if number % 4 == 3 {
-                // Every other item is longer by a step, so that a batch of two is ragged.
+                // Every other item is one step longer, so that a batch of two is ragged.
                 let steps = -2 - i64::try_from(number / 4 % 2).unwrap()..-1;
                 let history = writer.history();
                 let column = |name| history.column(name).unwrap().slice(steps.clone()).unwrap();

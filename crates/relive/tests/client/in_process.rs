@@ -1,4 +1,4 @@
-//! A client for tables in the same process.
+//! Tests a client for tables in the same process.
 
 use relive::{
     Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,

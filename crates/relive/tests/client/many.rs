@@ -86,7 +86,7 @@ async fn write(writer: &mut TrajectoryWriter, value: i64, priority: f64) -> u64 
     writer.create_item("t", priority, newest).await.unwrap()
 }
 
-/// Writes these values, and returns their keys.
+/// Writes the given values, and returns their keys.
 pub(crate) async fn fill(
     client: &Client,
     values: std::ops::Range<i64>,
@@ -161,7 +161,7 @@ async fn batches_of_uneven_servers_are_uniform_over_all_items() {
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_of_prioritized_tables_follow_the_priorities_of_all_servers() {
     let fleet = Fleet::start(&prioritized()).await;
-    // The same number of items at each server, of very different priorities.
+    // Each server has the same number of items, with very different priorities.
     for (place, values) in [0..10, 10..20, 20..30, 30..40].into_iter().enumerate() {
         fill(&fleet.one(place), values, |value| (value / 10 + 1) as f64).await;
     }

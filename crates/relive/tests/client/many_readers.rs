@@ -1,4 +1,4 @@
-//! Slow readers of several servers, and servers without items.
+//! Tests slow readers of several servers, and servers without items.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ async fn a_slow_sampler_gets_the_same_mixture() {
         }
         busy(&client, Duration::from_millis(400)).await;
     }
-    // The expected number is 3 of 300; 20 occur by chance once in a billion runs.
+    // The expected number is 3 out of 300; 20 occur by chance once in a billion runs.
     assert!(of_the_small < 20, "{of_the_small} of 300");
 }
 

@@ -1,4 +1,4 @@
-//! Writers that reach the memory limit, over TCP and in process.
+//! Tests writers that reach the memory limit, over TCP and in process.
 
 use std::time::{Duration, Instant};
 

@@ -38,7 +38,7 @@ impl Place {
         Place { client: Client::in_process_with(engine.clone(), options), engine, server: None }
     }
 
-    /// Another client for the same tables, with its own timeout.
+    /// Returns another client for the same tables, with its own timeout.
     pub(crate) fn client_with(&self, timeout: Duration) -> Client {
         match &self.server {
             Some((server, way)) => client_by(*way, server.address, timeout),

@@ -1,4 +1,4 @@
-//! Samples from tables in this process: the same calls as over TCP, without prefetching.
+//! Samples from tables in this process use the same calls as over TCP, without prefetching.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Appending many steps in one call.
+//! Tests appending many steps in one call.
 
 use crate::common::{LONG, dict, leaf};
 use crate::place::Place;

@@ -1,4 +1,4 @@
-//! Calls can be spawned: their futures may move between threads.
+//! Calls can be spawned, because their futures may move between threads.
 
 use relive::{Client, Nest, Result, StructuredWriter, Tensor, TrajectoryWriter};
 

@@ -128,7 +128,7 @@ class _ActorCritic(nn.Module):
         self.log_std = nn.Parameter(torch.zeros(0 if self.chooses else outputs))
 
     def forward(self, observations: Tensor) -> tuple[Distribution, Tensor]:
-        """Distribution and values for observations ``[B, …]``."""
+        """Returns the distribution and the values for observations ``[B, …]``."""
         rows = observations.flatten(1).float()
         outputs = self.policy(rows)
         if self.chooses:

@@ -84,7 +84,7 @@ fn branches(
     at
 }
 
-/// A path of at least two segments that begins at `at`; returns its end.
+/// Reads a path of at least two segments that begins at `at`; returns the path's end.
 fn written_out(code: &[&Lexeme], at: usize, paths: &mut Vec<Path>) -> usize {
     let goes_on = follows(code, at, ":") && follows(code, at - 1, ":");
     let begins = is_name(&code[at].text) && !goes_on && !follows(code, at, ".");

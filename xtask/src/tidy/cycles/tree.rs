@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::paths::{Path, paths};
 use crate::tidy::source::{Lexeme, Source};
 
-/// For example, `["table", "insert"]`; the crate's root is empty.
+/// For example, `["table", "insert"]`; empty for the crate's root.
 pub(super) type Module = Vec<String>;
 
 /// The maximum length of a chain of re-exports; no chain is longer in code that compiles.

@@ -40,7 +40,7 @@ impl PolicyTerms {
         [of(0) - self.entropy_cost * of(1), of_values, of(1), of(2), of(3)]
     }
 
-    /// The report: means over minibatches.
+    /// Returns the report: means over minibatches.
     pub(crate) fn report(all: &[[f64; 5]]) -> ExpectedReport {
         let names = ["policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"];
         let of = |place: usize| mean(all.iter().map(|found| found[place]));
@@ -49,7 +49,7 @@ impl PolicyTerms {
     }
 }
 
-/// ln π of an action, given the outputs from which it was drawn, and the entropy of the policy in this state.
+/// Returns ln π of an action, given the outputs from which it was drawn, and the entropy of the policy in this state.
 pub(crate) fn drawn_by(at: ParamsView<'_>, outputs: &[f64], done: &[f64], is_choice: bool) -> (f64, f64) {
     if is_choice {
         let logs = log_softmax(outputs);

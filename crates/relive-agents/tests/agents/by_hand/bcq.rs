@@ -8,7 +8,7 @@ use super::numbers::{Learned, ParamsView, Rule, best, huber, log_softmax, mean, 
 use super::seen::{Experience, Transition, choices, width};
 use super::{ExpectedReport, Hand, MakeHand};
 
-/// Returns networks with these names, with a logit or a value for each action.
+/// Returns networks with the given names, with a logit or a value for each action.
 fn learned(spec: &EnvironmentSpec, names: &[&str], hidden: &[usize], key: Key, rate: f32) -> Learned {
     let mut layout = Layout::new();
     for name in names {
@@ -59,8 +59,8 @@ struct Bcq {
 }
 
 impl Bcq {
-    /// r + γ·q̄(s', a'), where a' has the greatest q among actions that are likely enough (Fujimoto et al. 2019,
-    /// equation 4).
+    /// Returns r + γ·q̄(s', a'), where a' has the greatest q among actions that are likely enough (Fujimoto et al.
+    /// 2019, equation 4).
     fn goal(&self, step: &Transition) -> f64 {
         let likely = log_softmax(&self.learned.now().layers("imitation", &step.next, relu));
         let most = likely[best(&likely)].exp();
@@ -74,7 +74,7 @@ impl Bcq {
         step.reward + f64::from(self.config.discount) * step.discount * next
     }
 
-    /// −ln G(a|s) + 0.01·mean of the squares of its logits.
+    /// Returns −ln G(a|s) + 0.01·mean of the squares of its logits.
     fn imitation(at: ParamsView<'_>, step: &Transition) -> f64 {
         let logits = at.layers("imitation", &step.seen, relu);
         -log_softmax(&logits)[step.choice()] + 0.01 * mean(logits.iter().map(|logit| logit * logit))

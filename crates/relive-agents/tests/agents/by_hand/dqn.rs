@@ -22,7 +22,7 @@ struct Dqn {
     stream: Stream,
 }
 
-/// The number of fractions that choose actions, and of cosines that embed a fraction.
+/// The number of fractions that choose actions, and the number of cosines that embed a fraction.
 const FRACTIONS: usize = 32;
 const COSINES: usize = 64;
 
@@ -91,7 +91,7 @@ impl Dqn {
         best(&outputs.iter().map(value).collect::<Vec<_>>())
     }
 
-    /// The targets of the outputs for the action taken.
+    /// Returns the targets of the outputs for the action taken.
     fn goal(&self, [online, target]: [ParamsView<'_>; 2], step: &Transition, fractions: &[f64]) -> Vec<f64> {
         let bound = f64::from(self.config.max_abs_reward);
         let reward = step.reward.clamp(-bound, bound);
@@ -242,7 +242,7 @@ fn factors(learned: &Learned, stream: &mut Stream) -> Vec<(usize, usize, f64)> {
     all
 }
 
-/// Parameters with noise.
+/// Returns the parameters with noise.
 fn perturbed(values: &[f64], factors: Option<&[(usize, usize, f64)]>) -> Vec<f64> {
     let mut noisy = values.to_vec();
     for (place, sigma, factor) in factors.unwrap_or_default() {

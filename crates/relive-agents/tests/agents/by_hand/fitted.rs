@@ -17,7 +17,7 @@ fn policy(at: ParamsView<'_>, seen: &[f64]) -> Normal {
     Normal::by(&at.layers("policy", seen, relu), 0.5, 0.03, true)
 }
 
-/// −mean w·ln π(a).
+/// Returns −mean w·ln π(a).
 fn fit(batch: &[Transition], weights: &[f64], policy: impl Fn(&[f64]) -> Normal) -> f64 {
     let of = |(step, weight): (&Transition, &f64)| -weight * policy(&step.seen).log_density(step.done[0]);
     mean(batch.iter().zip(weights).map(of))

@@ -33,7 +33,7 @@ impl Mcts {
         Mcts { learned: learned.bounded(config.max_gradient_norm), actions, config: config.clone() }
     }
 
-    /// (r + γ·V(s′) − V)², and −Σ π·ln p of the search's policy π (Silver et al. 2017, equation 1).
+    /// Returns (r + γ·V(s′) − V)², and −Σ π·ln p of the search's policy π (Silver et al. 2017, equation 1).
     fn losses(&self, at: ParamsView<'_>, step: &Transition, goal: f64) -> [f64; 2] {
         let outputs = at.layers("policy_and_value", &step.seen, relu);
         let (logits, value) = outputs.split_at(self.actions);
@@ -42,7 +42,7 @@ impl Mcts {
         [policy, (goal - value[0]).powi(2)]
     }
 
-    /// Squared errors of the next observation and the reward, and the cross-entropy of continuing.
+    /// Returns the squared errors of the next observation and the reward, and the cross-entropy of continuing.
     fn of_model(&self, at: ParamsView<'_>, step: &Transition) -> f64 {
         let mut x = step.seen.clone();
         x.extend((0..self.actions).map(|action| f64::from(u8::from(action == step.choice()))));

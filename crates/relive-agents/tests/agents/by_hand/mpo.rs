@@ -107,9 +107,9 @@ impl Mpo {
         Normal::by(&at.layers("policy", seen, relu), self.settings.begin, 1e-6, false)
     }
 
-    /// The joint losses of the policy and the dual variables (Abdolmaleki et al. 2018, with the penalty and the bounds
-    /// of Hoffman et al. 2020), as functions of the policy and of the dual variables `[η, η of the penalty, α of means,
-    /// α of standard deviations]`.
+    /// Returns the joint losses of the policy and the dual variables (Abdolmaleki et al. 2018, with the penalty and the
+    /// bounds of Hoffman et al. 2020), as functions of the policy and of the dual variables `[η, η of the penalty, α of
+    /// means, α of standard deviations]`.
     fn losses(&self, policy: ParamsView<'_>, duals: [f64; 4], states: &[State]) -> [f64; 2] {
         let [eta, penalty, alpha_mean, alpha_stddev] =
             self.duals.values[..].try_into().map(positive).unwrap();
@@ -146,7 +146,7 @@ impl Mpo {
         [by_policy, by_duals]
     }
 
-    /// KL(target ‖ policy) with the policy's mean only, and with its standard deviation only.
+    /// Returns KL(target ‖ policy) with the policy's mean only, and with its standard deviation only.
     fn divergences(&self, policy: ParamsView<'_>, states: &[State]) -> [f64; 2] {
         let of_mean = |state: &State| {
             let now = self.normal(policy, &state.seen);

@@ -23,12 +23,12 @@ impl<'a> ParamsView<'a> {
         self.find(name).unwrap_or_else(|| panic!("there is no leaf {name} among {:?}", self.leaves))
     }
 
-    /// All numbers.
+    /// Returns all numbers.
     pub(crate) fn all(self) -> &'a [f64] {
         self.values
     }
 
-    /// x·W + b.
+    /// Returns x·W + b.
     pub(crate) fn linear(self, name: &str, x: &[f64]) -> Vec<f64> {
         let (w, b) = (self.leaf(&format!("{name}/w")), self.leaf(&format!("{name}/b")));
         let into = |output: usize| {
@@ -58,7 +58,7 @@ impl<'a> ParamsView<'a> {
     }
 }
 
-/// Layer normalization (Ba et al. 2016), then tanh.
+/// Applies layer normalization (Ba et al. 2016), then tanh.
 fn normalized(x: &[f64], scale: &[f64], offset: &[f64]) -> Vec<f64> {
     let center = mean(x.iter().copied());
     let deviation = (mean(x.iter().map(|x| (x - center).powi(2))) + 1e-5).sqrt();
@@ -89,7 +89,7 @@ pub(crate) fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     sum / f64::from(count)
 }
 
-/// ln Σ exp.
+/// Returns ln Σ exp.
 pub(crate) fn log_sum_exp(numbers: &[f64]) -> f64 {
     let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     most + numbers.iter().map(|number| (number - most).exp()).sum::<f64>().ln()
@@ -106,7 +106,7 @@ pub(crate) fn best(numbers: &[f64]) -> usize {
     (0..numbers.len()).fold(0, |best, place| if numbers[place] > numbers[best] { place } else { best })
 }
 
-/// ln N(x; μ, σ).
+/// Returns ln N(x; μ, σ).
 pub(crate) fn log_normal(x: f64, mean: f64, stddev: f64) -> f64 {
     let z = (x - mean) / stddev;
     -0.5 * z * z - stddev.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln()

@@ -103,7 +103,7 @@ impl EnvironmentSpaces {
     }
 }
 
-/// Returns the outputs of the critic with this number for an action.
+/// Returns the outputs of the critic with the given number for an action.
 pub(crate) fn critic_outputs(at: ParamsView<'_>, number: usize, seen: &[f64], action: f64) -> Vec<f64> {
     let row = [seen, &[action]].concat();
     at.layers(&format!("critic_{number}"), &row, f64_relu)
@@ -153,7 +153,7 @@ impl Normal {
         Normal { mean: if is_squashed { outputs[0].tanh() } else { outputs[0] }, stddev }
     }
 
-    /// ln π.
+    /// Returns ln π.
     pub(crate) fn log_density(self, action: f64) -> f64 {
         log_normal(action, self.mean, self.stddev)
     }

@@ -22,8 +22,8 @@ impl Remembered {
         Remembered { hidden: vec![0.0; units], cell: vec![0.0; units] }
     }
 
-    /// A step of the LSTM named `memory` (Hochreiter and Schmidhuber 1997): input, candidate, forget and output gates,
-    /// with 1 added to the forget gate.
+    /// Takes a step of the LSTM named `memory` (Hochreiter and Schmidhuber 1997): input, candidate, forget and output
+    /// gates, with 1 added to the forget gate.
     pub(crate) fn step(&mut self, at: ParamsView<'_>, x: &[f64]) {
         let (by_input, by_hidden) = (at.leaf("memory/wx"), at.leaf("memory/wh"));
         let mut sums = at.leaf("memory/b").to_vec();
@@ -133,7 +133,7 @@ impl R2d2 {
     }
 }
 
-/// h(x) of Pohlen et al. 2018 with ε = 0.001.
+/// Returns h(x) of Pohlen et al. 2018 with ε = 0.001.
 fn scaled(x: f64) -> f64 {
     x.signum() * ((x.abs() + 1.0).sqrt() - 1.0) + 1e-3 * x
 }

@@ -41,7 +41,7 @@ impl Atoms {
     }
 }
 
-/// −Σ p·ln q.
+/// Returns −Σ p·ln q.
 pub(crate) fn cross_entropy(target: &[f64], logits: &[f64]) -> f64 {
     -target.iter().zip(log_softmax(logits)).map(|(p, log_q)| p * log_q).sum::<f64>()
 }

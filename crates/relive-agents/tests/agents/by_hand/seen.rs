@@ -6,7 +6,7 @@ use relive_rl::run::LearnerInput;
 use relive_rl::{Features, Rollout};
 use relive_tensor::Nest;
 
-/// The data that a learner is about to learn from.
+/// The data from which a learner is about to learn.
 pub(crate) struct Experience<'a> {
     pub(crate) seen: LearnerInput<'a>,
     pub(crate) spec: &'a EnvironmentSpec,
@@ -82,7 +82,7 @@ impl Experience<'_> {
         (0..count).map(transition).collect()
     }
 
-    /// Returns a batch of sequences with these extras; their discounts are the environment's.
+    /// Returns a batch of sequences with the given extras; their discounts are the environment's.
     pub(crate) fn sequences(&self, extras: &Nest<ArraySpec>) -> Sequences {
         let LearnerInput::Samples(samples) = self.seen else { panic!("a rollout, not samples") };
         let mut all = Sequences::new(self.spec, extras, 1.0).unwrap();
@@ -90,7 +90,7 @@ impl Experience<'_> {
         all
     }
 
-    /// A rollout.
+    /// Returns the batch as a rollout.
     pub(crate) fn cells(&self) -> Cells {
         let LearnerInput::Rollout(rollout) = self.seen else { panic!("samples, not a rollout") };
         let Rollout { steps, rows, answers, .. } = rollout;

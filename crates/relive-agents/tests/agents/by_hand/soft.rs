@@ -21,7 +21,7 @@ fn log_squashed(unsquashed: f64, mean: f64, stddev: f64) -> f64 {
     log_normal(unsquashed, mean, stddev) - (1.0 - unsquashed.tanh().powi(2)).ln()
 }
 
-/// Half the sum of the critics' squared errors.
+/// Returns half the sum of the critics' squared errors.
 fn errors(at: ParamsView<'_>, critics: usize, step: &Transition, goal: f64) -> f64 {
     let error = |number: usize| 0.5 * (goal - value_of(at, number, &step.seen, step.done[0])).powi(2);
     (1..=critics).map(error).sum()

@@ -124,7 +124,7 @@ impl VTrace {
         drawn_by(at, &outputs[..outputs.len() - 1], done, self.choices.is_some())
     }
 
-    /// vs and the advantage of each cell (Espeholt et al. 2018, equation 1, and section 4.2).
+    /// Returns vs and the advantage of each cell (Espeholt et al. 2018, equation 1, and section 4.2).
     fn corrected(&self, cells: &Cells, outputs: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
         let (rows, count) = (cells.rows, cells.steps * cells.rows);
         let (mut wanted, mut advantages) = (vec![0.0; count], vec![0.0; count]);

@@ -9,8 +9,9 @@ pub(super) const PART_BYTES: usize = 8 << 20;
 /// The limit on the parts of an upload: S3's limit.
 pub(super) const MAX_PARTS: usize = 10_000;
 
-/// Parts, or ranges of a read, in flight for one file: a single connection to S3 transfers 50 to 90 MB/s. Together with
-/// the part that is being filled, an upload takes 40 MiB of memory.
+/// The number of parts of an upload, or ranges of a read, in flight for one file. Several are needed because a single
+/// connection to S3 transfers only 50 to 90 MB/s. Together with the part that is being filled, an upload takes 40 MiB
+/// of memory.
 pub(super) const IN_FLIGHT: usize = 4;
 
 /// The number of bytes per request of a large read.

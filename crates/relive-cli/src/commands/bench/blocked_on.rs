@@ -43,7 +43,7 @@ impl BlockedOn {
     }
 }
 
-/// Returns the condition that the first waiter of a kind waits for; other waiters are queued behind it.
+/// Returns the condition that the first waiter of a kind is waiting for; other waiters are queued behind it.
 fn reason(waiters: &[Waiter], operation: WaiterOperation) -> Option<String> {
     waiters.iter().find(|waiter| waiter.operation == operation).map(|waiter| waiter.reason.clone())
 }

@@ -24,7 +24,7 @@ impl Payload {
         Self { steps: (0..steps).map(|_| step(&mut rng, bytes)).collect() }
     }
 
-    /// Step number `number`, from a cyclic list.
+    /// Returns step number `number`, from a cyclic list.
     pub(super) fn step(&self, number: u32) -> &Nest<Tensor> {
         let index = usize::try_from(number).unwrap_or(0) % self.steps.len();
         &self.steps[index]

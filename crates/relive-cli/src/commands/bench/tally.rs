@@ -52,7 +52,7 @@ impl Tally {
         is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)
     }
 
-    /// The items of the slowest client as a share of the clients' mean; `None` if all did nothing.
+    /// Returns the items of the slowest client as a share of the clients' mean; `None` if all did nothing.
     pub(super) fn slowest_client(&self) -> Option<f64> {
         let slowest = self.clients.iter().min().filter(|_| self.items > 0)?;
         Some(*slowest as f64 * self.clients.len() as f64 / self.items as f64)

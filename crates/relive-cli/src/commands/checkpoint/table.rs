@@ -1,7 +1,7 @@
 //! Formats text in columns.
 
-/// Lines in which every column is as wide as its widest cell; columns marked in `right` are right-aligned, all others
-/// left-aligned.
+/// Returns lines in which every column is as wide as its widest cell; columns marked in `right` are right-aligned, all
+/// others left-aligned.
 pub(super) fn lines<const N: usize>(rows: &[[String; N]], right: [bool; N]) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -67,7 +67,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the table with this name.
+    /// Returns the table with the given name.
     pub(in crate::commands) fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }

@@ -146,7 +146,7 @@ fn limiter(table: &Table) -> String {
     format!("  limiter: {}", parts.join(", "))
 }
 
-/// How many items the table has beyond the minimum for samples, or how many are missing.
+/// Returns how many items the table has beyond the minimum for samples, or how many are missing.
 pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
     let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }

@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// One setting per line, as `--config` accepts them.
+/// Prints one setting per line, as `--config` accepts them.
 fn settings(agent: &str, environment: &str, is_json: bool) -> Result {
     let preset = relive_agents::preset(agent, environment)?;
     if is_json {

@@ -21,7 +21,7 @@ impl Steps {
         }
     }
 
-    /// The planned number.
+    /// Returns the planned number.
     pub(super) fn length(self) -> u64 {
         match self {
             Steps::Environment(steps) | Steps::Learner(steps) => steps,

@@ -115,7 +115,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Workers of the run on the server at `address`, as processes on this machine.
+/// Returns the workers of the run on the server at `address`, as processes on this machine.
 pub(super) fn job(actors: usize, address: &str, security: &ClientSecurity) -> std::io::Result<Job> {
     let mut command = own_command(&["rl", "worker", "--supervised", "--join", address], security)?;
     command.extend([Word::from("--number"), Word::Number]);
@@ -135,7 +135,7 @@ pub(super) fn learners(count: u32, address: &str, security: &ClientSecurity) -> 
     Ok(Job { restart: Restart { most: 0, ..Restart::default() }, ..Job::new("learners", tasks) })
 }
 
-/// Returns this program with these arguments, and the credentials for the tables.
+/// Returns this program with the given arguments, and the credentials for the tables.
 fn own_command(words: &[&str], security: &ClientSecurity) -> std::io::Result<Vec<Word>> {
     let program = std::env::current_exe()?;
     let words = words.iter().map(Into::into);

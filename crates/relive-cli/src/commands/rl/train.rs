@@ -359,7 +359,7 @@ fn finite(text: &str) -> std::result::Result<f64, String> {
     number.ok_or_else(|| "must be a finite number".to_owned())
 }
 
-/// Two reference returns.
+/// Parses two reference returns.
 fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
     let expected = "must be two different finite numbers, as in -1200,-150";
     let (random, expert) = text.split_once(',').ok_or(expected)?;

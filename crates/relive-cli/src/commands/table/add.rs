@@ -42,7 +42,7 @@ pub(super) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// Returns the named tables, or all.
+/// Returns the named tables, or all tables if none are named.
 fn requested_tables(tables: Vec<TableConfig>, options: &Options) -> Result<Vec<TableConfig>> {
     let source = options.config.display();
     let is_unknown = |name: &&String| !tables.iter().any(|table| table.name == **name);

@@ -97,7 +97,7 @@ fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
     frame.render_stateful_widget(grid, area, &mut state);
 }
 
-/// The columns that fit.
+/// Returns the columns that fit.
 fn shown<T>(all: [T; COLUMNS.len()], width: u16) -> impl Iterator<Item = T> {
     all.into_iter().zip(COLUMNS).filter(move |(_, column)| width >= column.from).map(|(one, _)| one)
 }
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Two snapshots of two tables, two seconds apart.
+    /// Returns two snapshots of two tables, two seconds apart.
     fn sample_top() -> Top {
         let tables = |more: i64| {
             of_tables(vec![

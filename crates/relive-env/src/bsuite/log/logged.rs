@@ -55,7 +55,7 @@ impl<E: Environment + Totals> Logged<E> {
         &self.rows
     }
 
-    /// The environment.
+    /// Returns the environment.
     pub fn inner(&self) -> &E {
         &self.environment
     }

@@ -18,7 +18,7 @@ pub struct LogRow {
 }
 
 impl LogRow {
-    /// Returns the environment's total with this name.
+    /// Returns the environment's total with the given name.
     #[must_use]
     pub fn total(&self, name: &str) -> Option<f64> {
         self.totals.iter().find(|(total, _)| total == name).map(|(_, value)| *value)

@@ -20,7 +20,7 @@ fn deviation(values: &[f64]) -> f64 {
     mean(&values.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>()).sqrt()
 }
 
-/// Half of the mean, plus half of the difference between the mean and the standard deviation.
+/// Returns half of the mean, plus half of the difference between the mean and the standard deviation.
 pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     let centre = mean(scores);
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))
@@ -37,7 +37,7 @@ pub(super) fn per_episode_at_end(
     Ok(mean(&values) / last.episodes())
 }
 
-/// How far an agent's regret is below a baseline's, as a score.
+/// Returns how far an agent's regret is below a baseline's, as a score.
 pub(super) fn regret_score(
     points: &[Point<'_>],
     baseline: f64,

@@ -20,7 +20,7 @@ pub(super) struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// Returns the environment's total with this name.
+    /// Returns the environment's total with the given name.
     pub(super) fn total(&self, name: &str) -> Result<f64, EnvError> {
         self.row.total(name).ok_or_else(|| {
             let expected = format_args!("a column {name}");
@@ -40,7 +40,7 @@ pub(super) fn points(runs: &[Run], most_episodes: u64) -> Vec<Point<'_>> {
     rows.filter(|point| point.row.episode <= most_episodes).collect()
 }
 
-/// Points grouped by the value of a key, in order of first appearance.
+/// Returns points grouped by the value of a key, in order of first appearance.
 pub(super) fn groups<'a>(points: &[Point<'a>], key: impl Fn(BsuiteId) -> f64) -> Vec<Vec<Point<'a>>> {
     let mut groups: Vec<(f64, Vec<Point<'a>>)> = Vec::new();
     for point in points {

@@ -82,7 +82,7 @@ impl Experiment {
     /// The experiments that need MNIST's images, which the user provides.
     pub const MNIST: [Self; 3] = [Self::Mnist, Self::MnistNoise, Self::MnistScale];
 
-    /// Returns the experiment with this name.
+    /// Returns the experiment with the given name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().chain(Self::MNIST).find(|experiment| experiment.name() == name)

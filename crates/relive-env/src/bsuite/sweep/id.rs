@@ -23,7 +23,7 @@ pub struct BsuiteId {
 }
 
 impl BsuiteId {
-    /// Returns the setting with this number.
+    /// Returns the setting with the given number.
     ///
     /// # Errors
     /// [`EnvError::Setting`] if the experiment does not have that many.
@@ -45,7 +45,7 @@ impl BsuiteId {
         (0..experiment.num_ids()).map(move |index| Self { experiment, index })
     }
 
-    /// The experiment.
+    /// Returns the experiment.
     #[must_use]
     pub fn experiment(self) -> Experiment {
         self.experiment
@@ -63,7 +63,7 @@ impl BsuiteId {
         self.experiment.settings(self.index).unwrap_or_default()
     }
 
-    /// Returns the value of the setting with this name.
+    /// Returns the value of the setting with the given name.
     #[must_use]
     pub fn setting(self, name: &str) -> Option<f64> {
         self.settings().into_iter().find(|(setting, _)| *setting == name).map(|(_, value)| value)

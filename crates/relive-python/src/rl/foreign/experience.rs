@@ -96,7 +96,7 @@ impl Replay {
         })
     }
 
-    /// Creates adders of sequences for an environment and a policy with these extras.
+    /// Creates adders of sequences for an environment and a policy with the given extras.
     pub(super) fn sequences(
         &self,
         spec: &EnvironmentSpec,
@@ -110,7 +110,7 @@ impl Replay {
         }
     }
 
-    /// Creates adders of transitions for an environment and a policy with these extras.
+    /// Creates adders of transitions for an environment and a policy with the given extras.
     pub(super) fn transitions(
         &self,
         spec: &EnvironmentSpec,

@@ -77,7 +77,7 @@ impl Raised {
         self.call(code)
     }
 
-    /// Records that a call with this name has begun; it ends when this is dropped.
+    /// Records that a call with the given name has begun; it ends when this is dropped.
     pub(super) fn begin_call(&self, name: &Arc<str>) -> CallInProgress<'_> {
         let call = (Arc::clone(name), Instant::now());
         self.calls.with(|calls| calls.push(call.clone()));

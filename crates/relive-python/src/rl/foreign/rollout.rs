@@ -27,7 +27,7 @@ impl Rollouts {
         }
     }
 
-    /// Keyword arguments for `_own.LearnerBridge.learn_rollout`.
+    /// Returns the keyword arguments for `_own.LearnerBridge.learn_rollout`.
     pub(in crate::rl) fn show<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,5 @@
-//! Random operations of a sampler and its workers: no task sleeps while it has work, and no sample is requested twice.
+//! Performs random operations of a sampler and its workers: no task sleeps while it has work, and no sample is
+//! requested twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,13 +32,13 @@ impl Sleeper {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// The connection polls a worker's requests for any reason.
+    /// The connection polls a worker's requests, for whatever reason.
     Poll { worker: usize },
     /// The server sends samples.
     Deliver { worker: usize, samples: usize },
     /// The stream breaks, or has ended, and is opened again.
     Reopen { worker: usize },
-    /// The caller takes samples until it must wait or has that many.
+    /// The caller takes samples until it must wait or has taken this many.
     Take { samples: usize },
 }
 
@@ -56,7 +57,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Stream {
     number: u64,
     sleeper: Arc<Sleeper>,
-    /// The number of samples that were requested and not delivered.
+    /// The number of samples that have been requested but not delivered.
     outstanding: usize,
     ended: bool,
 }
@@ -148,7 +149,7 @@ impl Run {
         }
     }
 
-    /// Runs every task that is awake until all tasks sleep or the end is reached.
+    /// Runs every task that is awake, until all tasks sleep or the end is reached.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             for worker in 0..self.streams.len() {

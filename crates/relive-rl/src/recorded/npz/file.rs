@@ -16,7 +16,7 @@ impl Npz {
     /// Opens a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no archive.
+    /// The file cannot be read, or is not an archive.
     pub(crate) fn open(path: &Path) -> Result<Npz> {
         Ok(Npz { archive: Archive::open(path)?, path: path.display().to_string() })
     }
@@ -26,7 +26,7 @@ impl Npz {
         self.archive.names().filter_map(|name| name.strip_suffix(".npy"))
     }
 
-    /// Returns the array with this name, if there is one.
+    /// Returns the array with the given name, if there is one.
     ///
     /// # Errors
     /// The array is damaged, or has elements that are not plain numbers.

@@ -37,7 +37,7 @@ fn render(overview: &Overview, plan: Option<&serde_json::Value>) -> String {
     page.into_text()
 }
 
-/// The metrics of the process, under the names that Prometheus' own libraries use.
+/// Writes the metrics of the process, under the names that Prometheus' own libraries use.
 fn process(page: &mut Page, overview: &Overview) {
     let process = &overview.process;
     let begun = unix_seconds(overview.started);

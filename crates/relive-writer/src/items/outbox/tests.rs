@@ -1,4 +1,4 @@
-//! Random operations on an outbox, with a simulated server that follows dm-reverb's rules exactly.
+//! Performs random operations on an outbox, with a simulated server that follows dm-reverb's rules exactly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Outbox;
 use crate::chunks::{ChunkRef, ChunkSlot};
 use crate::columns::{CellSpec, Column, Run, Runs};
 
-/// The server's side of one stream, and the items that arrived on all streams.
+/// The server's side of one stream, and the items that have arrived on all streams.
 #[derive(Default)]
 struct ModelServer {
     held: HashMap<u64, Bytes>,
@@ -53,7 +53,7 @@ impl ModelServer {
 /// The content of a request, independent of the protocol.
 struct RequestContent {
     chunks: Vec<Bytes>,
-    /// Keys of items, and of the chunks of their slices.
+    /// The keys of items, and of the chunks to which their slices refer.
     items: Vec<(u64, Vec<u64>)>,
     keep: Vec<u64>,
 }
@@ -85,7 +85,7 @@ impl RequestContent {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// A new chunk begins; its size decides how requests are cut.
+    /// A new chunk begins; its size determines how requests are divided.
     BeginChunk {
         bytes: usize,
     },
@@ -101,7 +101,7 @@ enum Op {
     Confirm {
         keys: usize,
     },
-    /// A new stream, which may use the other protocol.
+    /// A new stream begins, which may use the other protocol.
     Reconnect {
         in_columns: bool,
     },
@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// Returns a stand-in for an encoded chunk. The outbox does not read its content. The first bytes are the key.
+/// Returns a stand-in for an encoded chunk. The outbox does not read its content. Its first bytes are the key.
 fn encoded(key: u64, bytes: usize) -> Bytes {
     let mut message = vec![0; bytes.max(8)];
     message[..8].copy_from_slice(&key.to_le_bytes());

@@ -16,7 +16,7 @@ fn main() -> Result<(), String> {
     serde_json::to_writer(std::io::stdout(), &answer(programs)?).map_err(|error| error.to_string())
 }
 
-/// The items that each program yields, by the name of the executor.
+/// Returns the items that each program yields, by the name of the executor.
 fn answer(programs: Vec<Program>) -> Result<Vec<BTreeMap<&'static str, Vec<Value>>>, String> {
     let executors = [("serial", Executor::Serial), ("threads", Executor::Threads)];
     let of_program = |(number, program): (usize, Program)| -> Result<_, String> {

@@ -107,7 +107,7 @@ impl Function {
     }
 }
 
-/// The number that an item represents; for a list, the sum.
+/// Returns the number that an item represents; for a list, the sum.
 pub(crate) fn number(item: &Value) -> u64 {
     match item {
         Value::Array(items) => items.iter().map(number).sum(),
@@ -115,12 +115,12 @@ pub(crate) fn number(item: &Value) -> u64 {
     }
 }
 
-/// An item, as often as `combine` repeats it.
+/// Returns an item, as often as `combine` repeats it.
 pub(crate) fn repeated(item: &Value, modulus: u64) -> Vec<Value> {
     (0..number(item) % modulus).map(|_| item.clone()).collect()
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 pub(crate) fn items(list: Value) -> Vec<Value> {
     match list {
         Value::Array(items) => items,

@@ -13,7 +13,7 @@ const SEED: u64 = 1;
 /// How many items copies may be ahead of each other.
 const MAX_LEAD: usize = 1;
 
-/// The items that the program yields.
+/// Returns the items that the program yields.
 pub(crate) fn run(program: &Program, executor: &Executor) -> Result<Vec<Value>> {
     let flow = flow(&program.flow, executor)?;
     match program.take {

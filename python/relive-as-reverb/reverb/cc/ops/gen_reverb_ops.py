@@ -52,7 +52,7 @@ def reverb_trajectory_dataset(
     server_address: Any, table: Any, dtypes: Sequence[Any], shapes: Sequence[Any], *options: Any, **named: Any
 ) -> tf.Tensor:
     """Returns the variant tensor of a ``TrajectoryDataset``, with the same options. ``dtypes`` and ``shapes`` begin
-    with the information."""
+    with those of the fields of ``SampleInfo``."""
     return _variant(trajectory_dataset.TrajectoryDataset, server_address, table, dtypes, shapes, *options, **named)
 
 

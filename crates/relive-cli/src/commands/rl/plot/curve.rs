@@ -67,7 +67,7 @@ pub(super) struct CurveSelection {
 }
 
 impl CurveSelection {
-    /// The defaults.
+    /// Returns the defaults.
     pub(super) fn smoothed(smooth: usize) -> CurveSelection {
         CurveSelection { episodes_of: None, axis: None, smooth }
     }

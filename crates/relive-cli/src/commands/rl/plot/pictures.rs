@@ -22,7 +22,7 @@ pub(crate) fn curves_svg(runs: &[(PathBuf, About)], smooth: usize) -> Result<Str
     canvas::text(&curves(runs, CurveSelection::smoothed(smooth))?)
 }
 
-/// bsuite's radar of runs as SVG.
+/// Returns bsuite's radar of runs as SVG.
 pub(crate) fn radar_svg(runs: &[(PathBuf, About)]) -> Result<String> {
     canvas::text(&Radar::of(runs)?)
 }

@@ -166,7 +166,7 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
     Ok(Some(figures))
 }
 
-/// Environments by name; keeps bsuite's log of the training environment.
+/// Returns environments by name; keeps bsuite's log of the training environment.
 fn environments(name: String, kept: LogKeeper) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
         Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),

@@ -17,7 +17,7 @@ const ABOUT_SCORES: &str = "Scores are from 0 to 1: means over seeds, followed b
                             100 episodes, including exploration; for runs that learn from data, they are those \
                             of the last evaluation.";
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn html(all: &[Scored<'_>], radar: Option<&Picture>, curves: &[Picture]) -> String {
     let table = Table::of(all);
     let title = format!("{} in {} environments", escaped(&table.agents.join(", ")), table.rows.len());
@@ -58,7 +58,7 @@ fn cell(cell: &Cell) -> String {
     format!("<td>{}</td><td>{}</td>", ranged(cell.score), ranged(cell.episode_return))
 }
 
-/// A mean, followed by the range if there are several seeds.
+/// Returns a mean, followed by the range if there are several seeds.
 pub(super) fn ranged(range: Option<[f64; 3]>) -> String {
     match range {
         Some([least, mean, greatest]) if least < greatest => {
