@@ -48,7 +48,7 @@ impl Batch {
     /// number of rows of the longest sample. The room beyond a sample's rows is left unchanged.
     ///
     /// # Errors
-    /// Same as [`gather_into`](Self::gather_into).
+    /// The errors of [`gather_into`](Self::gather_into).
     pub fn gather_padded_into(&self, column: usize, rows: u32, out: &mut [u8]) -> Result<(), BatchError> {
         self.gather(vec![self.target(column, Some(rows), out)?])
     }

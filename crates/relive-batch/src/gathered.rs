@@ -120,7 +120,7 @@ impl Gathered {
     /// Returns the data of a sample as a new chunk.
     ///
     /// # Errors
-    /// Same as [`tensors`](Self::tensors).
+    /// The errors of [`tensors`](Self::tensors).
     pub fn trajectory(&self, sample: usize) -> Result<Trajectory, BatchError> {
         let tensors = (0..self.columns.len()).map(|column| self.tensor(sample, column, true));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;

@@ -187,7 +187,7 @@ impl ColumnMemory {
         start.wrapping_add(self.range.start)
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.range.len()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::Loss;
 
-/// Why a checkpoint was not written or not read. The text names the file, and the record if there is one.
+/// Why a checkpoint was not written or not read. The text names the file, and the record if the error concerns one.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -43,7 +43,7 @@ impl Error {
         self.kind
     }
 
-    /// Path or URL of the damaged file, if the error is about damage.
+    /// Returns the path or URL of the damaged file, if the error is about damage.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.file.as_deref()
@@ -59,13 +59,13 @@ impl Error {
         self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
     }
 
-    /// The system refused to do `what` with `path`.
+    /// Returns the error for a system that refused to do `what` with `path`.
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// The storage refused to do `what` with the file named `file` in messages.
+    /// Returns the error for a storage that refused to do `what` with the file that messages call `file`.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
@@ -96,7 +96,7 @@ impl Error {
         Self { kind, text: text.into(), place: None, file: None, source: None }
     }
 
-    /// The checkpoint or file at `path` is damaged.
+    /// Returns the error for damage to the checkpoint or file at `path`.
     pub(crate) fn damaged(path: &Path, place: Option<Place>, reason: impl Into<Reason>) -> Self {
         let reason = reason.into();
         let text = match place {

@@ -1,4 +1,4 @@
-//! Maps whose keys are addresses or ids that this program has drawn.
+//! Maps whose keys are addresses, or ids drawn by this program.
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,10 +6,10 @@ use std::str::FromStr;
 /// A format of checkpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Relive's own (`docs/checkpoint-format.md`): chunks are written once and shared by successive checkpoints.
+    /// Relive's own format (`docs/checkpoint-format.md`): chunks are written once and shared by successive checkpoints.
     #[default]
     Relive,
-    /// dm-reverb's: every checkpoint is a self-contained folder.
+    /// dm-reverb's format: every checkpoint is a self-contained folder.
     Reverb,
 }
 

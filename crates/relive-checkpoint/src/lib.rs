@@ -1,6 +1,6 @@
 //! Checkpoints: snapshots of tables on disk and in buckets. Only this crate reads and writes data files.
 //!
-//! [`Store`] is a server's place for checkpoints in Relive's format (`docs/checkpoint-format.md`), in which successive
+//! [`Store`] manages a server's checkpoints in Relive's format (`docs/checkpoint-format.md`), in which successive
 //! checkpoints share data; [`Catalog`] inspects them. [`reverb`] is dm-reverb's format: Relive and dm-reverb can load
 //! each other's checkpoints.
 //!

@@ -1,4 +1,4 @@
-//! Options and results of loading.
+//! Options for loading, and its results.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub struct LoadOptions {
     tier: Option<(Arc<Tier>, u64)>,
 }
 
-/// Default limit on loading threads: more threads do not make disks faster.
+/// The default limit on loading threads: more threads do not make disks faster.
 const MAX_THREADS: usize = 16;
 
 impl LoadOptions {
-    /// As many threads as there are processors, at most 16; damage is an error.
+    /// Creates the default options: as many threads as there are processors, at most 16, and damage is an error.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -54,7 +54,7 @@ impl LoadOptions {
         self
     }
 
-    /// Sets a disk tier, and the bytes of chunks that may stay in memory. The chunks are then in a [ledger of movable
+    /// Sets a disk tier, and how many bytes of chunks may stay in memory. The chunks are then in a [ledger of movable
     /// chunks](relive_tensor::Ledger::of_movable_chunks); those beyond `budget_bytes` move to the tier while others are
     /// still being read.
     #[must_use]
@@ -100,6 +100,6 @@ pub struct Loaded {
     pub snapshot: Snapshot,
     /// Path or URL of the checkpoint.
     pub location: String,
-    /// The damage; empty unless the checkpoint was [salvaged](LoadOptions::salvage).
+    /// The damage, which is empty unless the checkpoint was [salvaged](LoadOptions::salvage).
     pub losses: Vec<Loss>,
 }

@@ -11,7 +11,7 @@ pub struct Loss {
     /// The offset of the damaged part in the file; for files compressed as a whole, the offset in the decompressed
     /// content.
     pub offset: u64,
-    /// The table whose items are lost; `None` if no items are lost.
+    /// The table whose items are lost, or `None` if no items are lost.
     pub table: Option<String>,
     /// The number of items lost for this reason. An item that lacks several chunks is counted once, for the first
     /// missing chunk.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Loss;
 
-/// The limit on the files and places named one by one.
+/// The limit on the number of files and places that are named individually.
 const SHOWN: usize = 5;
 
 /// Summarizes losses in a few lines: the number of items of each table, the number of places in each file, and the

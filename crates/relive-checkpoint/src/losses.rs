@@ -1,4 +1,4 @@
-//! Handling of damage.
+//! Handles damage.
 
 use std::fmt;
 use std::io;
@@ -21,10 +21,10 @@ impl Losses {
         self.salvage
     }
 
-    /// Records damage. Returns the number of the damage.
+    /// Records damage. Returns the number assigned to it.
     ///
     /// # Errors
-    /// The damage itself, unless all damage is collected.
+    /// The damage itself, unless all damage is being collected.
     pub(crate) fn note(&mut self, loss: Loss) -> Result<usize, Error> {
         if !self.salvage {
             return Err(Error::lost(&loss));
@@ -44,7 +44,7 @@ impl Losses {
     }
 
     /// Like [`note`](Self::note), but for a part that could not be read. A missing part is damage; other errors are not
-    /// caused by the file. The losses are collected in either case.
+    /// the fault of the file. The losses are collected in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),
@@ -54,7 +54,7 @@ impl Losses {
         }
     }
 
-    /// Adds items of a table to the lost items of a loss.
+    /// Adds items of a table to the lost items of a recorded loss.
     pub(crate) fn attribute(&mut self, number: usize, table: &str, items: u64) {
         let Some(loss) = self.found.get_mut(number) else { return };
         if loss.table.is_none() {

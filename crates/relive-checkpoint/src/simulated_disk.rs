@@ -16,7 +16,7 @@ pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 struct State {
     files: Vec<File>,
     now: Names,
-    /// The state that a crash certainly leaves.
+    /// The state that is certain to survive a crash.
     durable: Names,
     failure: DiskFailure,
     /// The number of operations so far.
@@ -43,7 +43,7 @@ struct Names {
 pub(crate) enum DiskFailure {
     #[default]
     None,
-    /// From this operation on everything fails, as if the process were killed before it.
+    /// From this operation on, everything fails, as if the process had been killed before it.
     DeadFrom(usize),
     /// Only this operation fails.
     FailsOnce(usize),
@@ -68,7 +68,7 @@ impl SimulatedDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Another disk with the same contents, without failures and locks.
+    /// Returns another disk with the same contents, without failures and locks.
     pub(crate) fn copy(&self) -> Self {
         let mut state = self.state().clone();
         (state.failure, state.operations, state.is_locked) = (DiskFailure::None, 0, false);
@@ -80,7 +80,7 @@ impl SimulatedDisk {
         (state.failure, state.operations) = (failure, 0);
     }
 
-    /// Operations since the last failure was set.
+    /// Returns the number of operations since the last failure was set.
     pub(crate) fn operations(&self) -> usize {
         self.state().operations
     }
@@ -112,7 +112,7 @@ impl SimulatedDisk {
         state.now.files.iter().map(|(path, file)| (path.clone(), content(file))).collect()
     }
 
-    /// Modifies the contents of a file directly, not through an operation of the disk.
+    /// Modifies the contents of a file directly, without an operation of the disk.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.now.files[path];
@@ -292,7 +292,7 @@ struct OpenFile {
     file: usize,
 }
 
-/// The limit on the bytes of one write.
+/// The limit on the number of bytes per write.
 const SHORT_WRITE_BYTES: usize = 1000;
 
 impl Write for OpenFile {

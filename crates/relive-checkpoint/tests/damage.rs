@@ -1,4 +1,4 @@
-//! Tests that checkpoints are refused regardless of the position of the damage.
+//! Tests that damaged checkpoints are refused, wherever the damage is.
 
 #[allow(
     dead_code,

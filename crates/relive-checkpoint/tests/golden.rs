@@ -1,4 +1,5 @@
-//! Tests that checkpoints written by dm-reverb are read as dm-reverb reads them. `fixtures/record.py` creates them.
+//! Tests that checkpoints written by dm-reverb are read in the same way as by dm-reverb. `fixtures/record.py` creates
+//! them.
 
 #[allow(
     dead_code,

@@ -94,7 +94,7 @@ fn squeezed(several: &Arc<Chunk>, other: &Arc<Chunk>) -> Trajectory {
     builder.build().unwrap()
 }
 
-/// Returns a chunk with a frame that has more than its payload.
+/// Returns a chunk whose frame contains more than its payload.
 fn verbatim() -> Arc<Chunk> {
     let column = ColumnHeader { dtype: DType::UInt8, codec: Codec::Raw, shape: Shape::from([2]), span: 2..4 };
     let range = SequenceRange { episode_id: 9, start: -1, end: -1, sparse: false };

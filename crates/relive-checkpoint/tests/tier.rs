@@ -32,7 +32,7 @@ fn chunks(ledger: &Arc<Ledger>) -> Vec<Arc<Chunk>> {
     (0..300).map(|key| chunk(key, ledger)).collect()
 }
 
-/// Two tables; the second one shares every third chunk.
+/// Returns two tables, the second of which shares every third chunk.
 fn tables(chunks: &[Arc<Chunk>]) -> Snapshot {
     let one = |chunk: &Arc<Chunk>| trajectory(std::slice::from_ref(chunk));
     let some = chunks.iter().step_by(3).map(one);
@@ -89,7 +89,7 @@ fn files_of_fetched_chunks_are_reused_for_checkpoints() {
     tier.store(&chunks).unwrap();
     let store = Store::open(root.to_str().unwrap()).unwrap().tier(Arc::clone(&tier));
     let saved = std::thread::scope(|scope| {
-        // Chunks move to and from the tier while the checkpoint is written.
+        // Chunks move to and from the tier while the checkpoint is being written.
         let mover = scope.spawn(|| {
             for some in chunks.chunks(30).cycle().take(100) {
                 drop(tier.fetch(some).unwrap());

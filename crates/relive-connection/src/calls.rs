@@ -94,7 +94,7 @@ impl Connection {
     /// Returns the state of checkpoints, which is part of [`status`](Self::status).
     ///
     /// # Errors
-    /// Same as [`status`](Self::status).
+    /// The errors of [`status`](Self::status).
     pub async fn checkpoint_status(&self, timeout: Duration) -> Result<CheckpointStatus> {
         let answer = self.call("checkpoint_status", timeout, || {
             let mut stub = self.replay_stub();

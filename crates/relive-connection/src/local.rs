@@ -118,7 +118,7 @@ impl Local {
     /// Returns the structure of all items of `table`, which is `structure` unless the table already had another one.
     ///
     /// # Errors
-    /// Same as [`name_columns`](Self::name_columns).
+    /// The errors of [`name_columns`](Self::name_columns).
     pub fn agree_on_columns(&self, table: &str, structure: &Nest<()>) -> Result<Arc<ItemStructure>> {
         let agreed = self.table("create_item", table)?.agree_on_columns(structure.clone());
         agreed.map_err(|error| engine_error("create_item", error))

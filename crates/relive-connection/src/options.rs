@@ -61,13 +61,13 @@ impl fmt::Debug for ClientOptions {
 }
 
 impl ClientOptions {
-    /// Default of [`timeout`](Self::timeout).
+    /// The default of [`timeout`](Self::timeout).
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Default of [`connect_timeout`](Self::connect_timeout).
+    /// The default of [`connect_timeout`](Self::connect_timeout).
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Default of [`answer_timeout`](Self::answer_timeout).
+    /// The default of [`answer_timeout`](Self::answer_timeout).
     pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// Returns the [`timeout`](Self::timeout) of calls.

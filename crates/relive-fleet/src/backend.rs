@@ -196,7 +196,7 @@ impl Backend {
     /// already had another one. Returns `None` for dm-reverb servers, which store no structures.
     ///
     /// # Errors
-    /// Same as [`name_columns`](Self::name_columns).
+    /// The errors of [`name_columns`](Self::name_columns).
     pub async fn agree_on_columns(
         &self,
         table: &str,
@@ -218,7 +218,7 @@ impl Backend {
     /// needed.
     ///
     /// # Errors
-    /// Same as [`name_columns`](Self::name_columns).
+    /// The errors of [`name_columns`](Self::name_columns).
     pub fn agree_at_once(&self, table: &str, structure: &Nest<()>) -> Result<Option<Arc<ItemStructure>>> {
         match self.target() {
             Target::Process(local) => local.agree_on_columns(table, structure).map(Some),

@@ -16,7 +16,7 @@ use crate::owners::MemberNumber;
 /// Properties of a table on one server, for drawing samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TableFacts {
-    /// Number of items.
+    /// The number of items.
     pub size: u64,
     /// The exponent of priorities, if the sampler is prioritized.
     pub exponent: Option<f64>,

@@ -53,7 +53,7 @@ impl Background {
     /// Starts listening, so that the address is known before the tables exist. Do not call it on a Tokio runtime.
     ///
     /// # Errors
-    /// Same as [`Endpoint::bind`].
+    /// The errors of [`Endpoint::bind`].
     pub fn bind(&self, endpoint: impl Into<Endpoint>) -> Result<Bound> {
         self.runtime().block_on(endpoint.into().bind())
     }

@@ -177,7 +177,7 @@ impl ServerBuilder {
     /// Starts a server without a port: only this process reaches the tables until [`Server::listen`] opens a port.
     ///
     /// # Errors
-    /// Same as [`bind`](Self::bind).
+    /// The errors of [`bind`](Self::bind).
     pub async fn in_process(self) -> Result<Server> {
         self.check()?;
         let Self { tables, seed, max_bytes, max_bytes_wait, spill, checkpoints, http, options, words } = self;

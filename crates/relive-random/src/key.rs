@@ -3,7 +3,7 @@
 use crate::Stream;
 
 /// Names a random stream. Keys are derived from a seed with names and numbers. Adding a component, or running
-/// components on other threads, therefore does not change the numbers of other components.
+/// components on other threads, therefore does not change the random numbers of other components.
 ///
 /// ```
 /// use relive_random::Key;

@@ -27,7 +27,7 @@ impl Stream {
     /// Restores a stream from the state that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// # Errors
-    /// The bytes are not the state of a stream.
+    /// If the bytes are not the state of a stream.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NoStream> {
         let damaged = || NoStream { bytes: bytes.len() };
         let (&[has_spare], rest) = bytes.split_first_chunk().ok_or_else(damaged)?;
@@ -76,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// Returns a standard normal number, drawn with the polar method (Marsaglia and Bray 1964).
+    /// Returns a sample from the standard normal distribution, drawn with the polar method (Marsaglia and Bray 1964).
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Returns a standard normal number; numbers farther than 2 from zero are drawn again.
+    /// Returns a sample from the standard normal distribution; samples farther than 2 from zero are drawn again.
     pub fn truncated_normal(&mut self) -> f64 {
         loop {
             let value = self.normal();

@@ -9,7 +9,7 @@ use crate::options::SamplerOptions;
 /// The largest number of samples in one batch, and in one request to a server.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
-/// Options of a [`BatchSampler`](crate::BatchSampler).
+/// Options for a [`BatchSampler`](crate::BatchSampler).
 ///
 /// | Option | Default |
 /// |---|---|

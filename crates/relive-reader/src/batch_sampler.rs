@@ -165,7 +165,7 @@ impl BatchSampler {
     /// Like [`next`](Self::next), but with its own timeout. With `None`, waits without a limit.
     ///
     /// # Errors
-    /// Same as [`next`](Self::next).
+    /// The errors of [`next`](Self::next).
     pub async fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
         if self.left == Some(0) {
             return None;

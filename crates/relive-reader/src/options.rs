@@ -1,4 +1,4 @@
-//! Options of a sampler.
+//! Options for a sampler.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use relive_connection::{Error, Result};
 /// The largest number of samples in one request: servers store it as an `int32`.
 const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 
-/// Options of a [`Sampler`](crate::Sampler).
+/// Options for a [`Sampler`](crate::Sampler).
 ///
 /// | Option | Default |
 /// |---|---|
@@ -53,10 +53,10 @@ pub struct SamplerOptions {
 }
 
 impl SamplerOptions {
-    /// Default of [`max_in_flight_samples_per_worker`](Self::max_in_flight_samples_per_worker).
+    /// The default of [`max_in_flight_samples_per_worker`](Self::max_in_flight_samples_per_worker).
     pub const DEFAULT_MAX_IN_FLIGHT: usize = 100;
 
-    /// Default of [`max_samples_per_stream`](Self::max_samples_per_stream).
+    /// The default of [`max_samples_per_stream`](Self::max_samples_per_stream).
     pub const DEFAULT_MAX_SAMPLES_PER_STREAM: usize = 10_000;
 
     /// Sets how many streams read concurrently. Default: 1.

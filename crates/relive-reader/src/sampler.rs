@@ -126,7 +126,7 @@ impl Sampler {
     /// Like [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
-    /// Same as [`next`](Self::next).
+    /// The errors of [`next`](Self::next).
     pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         match Deadline::after(timeout).run(self.next()).await {
             Some(next) => next,

@@ -50,7 +50,7 @@ pub enum ErrorKind {
 struct Row {
     kind: ErrorKind,
     text: &'static str,
-    /// The gRPC code; `None` for a kind that is never sent.
+    /// The gRPC code, or `None` for a kind that is never sent.
     code: Option<i32>,
     /// Other codes that map to this kind.
     also: &'static [i32],
@@ -97,7 +97,7 @@ impl ErrorKind {
         TABLE.iter().find(|row| row.kind == self).expect("the table has every kind")
     }
 
-    /// Returns the gRPC status code; `None` for a kind that is never sent.
+    /// Returns the gRPC status code, or `None` for a kind that is never sent.
     pub fn grpc_code(self) -> Option<i32> {
         self.row().code
     }

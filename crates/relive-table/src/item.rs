@@ -15,7 +15,7 @@ pub struct NewItem {
     pub priority: f64,
     /// How often the item already counts as sampled: 0 for a new item, the original's count for a copy.
     pub times_sampled: i32,
-    /// Its data.
+    /// The item's data.
     pub trajectory: Trajectory,
 }
 
@@ -26,13 +26,13 @@ pub struct NewItem {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
-    /// Its data.
+    /// The item's data.
     pub trajectory: Trajectory,
     /// The item's identity in its table.
     pub key: u64,
     /// The item's position in the order of the table's inserts. It grows with each insert, even across a reset.
     pub sequence: u64,
-    /// When it was inserted.
+    /// When the item was inserted.
     pub inserted_at: Timestamp,
 }
 
@@ -41,7 +41,7 @@ pub struct ItemData {
 pub struct ItemView<'a> {
     /// The immutable part.
     pub data: &'a Arc<ItemData>,
-    /// Its priority now.
+    /// Its current priority.
     pub priority: f64,
     /// How often it has been sampled.
     pub times_sampled: i32,
@@ -58,7 +58,7 @@ pub struct SampledRow {
     pub probability: f64,
     /// The number of items in the table.
     pub table_size: u64,
-    /// When it was inserted.
+    /// When the item was inserted.
     pub inserted_at: Timestamp,
     /// How often it has been sampled, including this sample.
     pub times_sampled: i32,

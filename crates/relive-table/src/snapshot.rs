@@ -83,7 +83,7 @@ pub struct CheckpointCounts {
 /// A checkpoint that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCheckpoint {
-    /// Path or URL.
+    /// The path or URL.
     pub location: String,
     /// The number of bytes written for this checkpoint.
     pub written_bytes: u64,

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Type of a tensor's elements: every TensorFlow type that a chunk can carry.
+/// The type of a tensor's elements: every TensorFlow type that a chunk can carry.
 ///
 /// Elements are little-endian in memory and on the wire. The quantized types (`QInt8` …) have the layout of the integer
-/// that they are named after; `Int4` and `UInt4` take one byte each.
+/// after which they are named; `Int4` and `UInt4` take one byte each.
 ///
 /// ```
 /// use relive_tensor::DType;
@@ -76,7 +76,7 @@ impl DType {
         Self::UInt4,
     ];
 
-    /// Returns the bytes of one element; `None` for strings, since they differ in length.
+    /// Returns the number of bytes of one element, or `None` for strings, since they differ in length.
     #[must_use]
     pub const fn size_bytes(self) -> Option<usize> {
         match self {

@@ -20,7 +20,7 @@ mod private {
     pub trait Sealed {}
 }
 
-/// A Rust type with values that are the elements of tensors of one [`DType`].
+/// A Rust type whose values are the elements of tensors of one [`DType`].
 ///
 /// `bool` does not implement it, because not every byte is a `bool`; see
 /// [`Tensor::from_bools`](crate::Tensor::from_bools) and [`Tensor::to_bools`](crate::Tensor::to_bools).

@@ -3,13 +3,13 @@
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// Type and shape of one column in each sample of a batch, or of one item.
+/// The type and shape of one column in each sample of a batch, or in one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnLayout {
     /// The type of the elements.
     pub dtype: DType,
-    /// The number of rows of each sample; `None` if the column is squeezed, so each sample has one cell without a
-    /// leading dimension.
+    /// The number of rows of each sample, or `None` if the column is squeezed, so that each sample has one cell without
+    /// a leading dimension.
     pub rows: Option<u32>,
     /// The shape of one row.
     pub cell_shape: Shape,
@@ -49,15 +49,15 @@ impl ColumnLayout {
         }
     }
 
-    /// Returns the bytes of one row; `None` for strings.
+    /// Returns the number of bytes of one row, or `None` for strings.
     #[must_use]
     pub fn cell_bytes(&self) -> Option<usize> {
         let elements = usize::try_from(self.cell_shape.num_elements()?).ok()?;
         elements.checked_mul(self.dtype.size_bytes()?)
     }
 
-    /// Returns the bytes of the column in `samples` samples; `None` for strings, and for sizes beyond the address
-    /// space.
+    /// Returns the number of bytes of the column in `samples` samples, or `None` for strings, and for sizes beyond the
+    /// address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let rows = usize::try_from(self.rows.unwrap_or(1)).ok()?;

@@ -6,7 +6,7 @@
 //! then immutable and shared. An item of a table is a [`Trajectory`]: for every column, a list of slices of chunks.
 //!
 //! Untrusted bytes become trusted values in two places only: [`Chunk::new`] and [`TrajectoryBuilder::build`]. Values
-//! that these accept can be decoded. [`limits`] defines the limits that they enforce.
+//! that these accept can be decoded. The limits that they enforce are in [`limits`].
 //!
 //! ```
 //! use relive_tensor::{Codec, Chunk, SequenceRange, Tensor, encode_chunk};

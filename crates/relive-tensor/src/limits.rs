@@ -20,13 +20,13 @@ pub const MAX_TRAJECTORY_BYTES: u64 = 1 << 35;
 /// keeps every chunk below [`MAX_CHUNK_BYTES`], even with incompressible data.
 pub const MAX_CELL_BYTES: u64 = 1 << 30;
 
-/// A [`Chunker`](crate::Chunker) cuts its chunk early once it holds this many bytes, 512 MiB.
+/// The size at which a [`Chunker`](crate::Chunker) cuts its chunk early, in bytes: 512 MiB.
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
 /// The largest size of a chunk that exceeds the tuned length because no item was created in the meantime: 32 KiB. An
 /// item that uses one of a chunk's steps keeps all of its steps alive, and larger chunks are no cheaper per byte.
 pub const PACED_CHUNK_BYTES: u64 = 1 << 15;
 
-/// Memory that dm-reverb counts per string element in addition to its characters, in bytes. It makes
-/// `data_uncompressed_size` the same number on both sides.
+/// The number of bytes that dm-reverb counts per string element in addition to its characters. With it,
+/// `data_uncompressed_size` is the same on both sides.
 pub const STRING_ELEMENT_BYTES: u64 = 24;

@@ -74,9 +74,9 @@ pub enum NestError {
 /// A part of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathPart {
-    /// Position in a list or tuple.
+    /// The position in a list or tuple.
     Index(usize),
-    /// Key of a dict or field of a named tuple.
+    /// The key of a dict, or the field of a named tuple.
     Key(String),
 }
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::limits::MAX_RANK;
 
-/// Sizes of a tensor's dimensions, outermost first. A scalar has none.
+/// The sizes of a tensor's dimensions, outermost first. A scalar has none.
 ///
 /// Up to four dimensions need no heap memory.
 ///
@@ -26,7 +26,7 @@ pub enum ShapeError {
     /// A size that is negative or does not fit 32 bits.
     #[error("dimension {axis} has size {size}, but sizes must be in 0..={}", u32::MAX)]
     Size {
-        /// The position of the dimension, 0 is the outermost.
+        /// The position of the dimension; 0 is the outermost.
         axis: usize,
         /// The size that was given.
         size: i64,
@@ -49,7 +49,7 @@ impl Shape {
     /// Creates a shape from signed sizes, which protocols use.
     ///
     /// # Errors
-    /// [`ShapeError`] for a size outside the range of `u32`, and for more than [`MAX_RANK`] sizes.
+    /// [`ShapeError`] for a size outside the range of `u32`, or for more than [`MAX_RANK`] sizes.
     pub fn from_signed(sizes: impl IntoIterator<Item = i64>) -> Result<Self, ShapeError> {
         let mut dims = SmallVec::new();
         for (axis, size) in sizes.into_iter().enumerate() {
@@ -79,20 +79,20 @@ impl Shape {
         self.0.len()
     }
 
-    /// Returns the number of elements; `None` if this number or the product of the nonzero sizes does not fit a signed
-    /// 64-bit number.
+    /// Returns the number of elements, or `None` if this number or the product of the nonzero sizes does not fit a
+    /// signed 64-bit number.
     #[must_use]
     pub fn num_elements(&self) -> Option<u64> {
         num_elements(&self.0)
     }
 
-    /// Returns the size of the leading dimension; `None` for a scalar.
+    /// Returns the size of the leading dimension, or `None` for a scalar.
     #[must_use]
     pub fn rows(&self) -> Option<u32> {
         self.0.first().copied()
     }
 
-    /// Returns the sizes without the leading dimension: the shape of one row. Empty for a scalar.
+    /// Returns the sizes without the leading dimension, which are the shape of one row. A scalar has none.
     #[must_use]
     pub fn cell_dims(&self) -> &[u32] {
         self.0.get(1..).unwrap_or_default()
@@ -114,7 +114,7 @@ pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }
 
-/// Returns the product of `dims`; `None` if it does not fit a signed 64-bit number.
+/// Returns the product of `dims`, or `None` if it does not fit a signed 64-bit number.
 ///
 /// A zero makes the product zero, but the product of the other sizes must also fit: readers that multiply from left to
 /// right, such as TensorFlow, must not overflow before they reach the zero.

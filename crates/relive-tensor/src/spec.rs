@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 pub struct TensorSpec {
     /// The name of the column; may be empty.
     pub name: String,
-    /// Sizes of the dimensions; `None` is an unknown rank, a `None` inside is an unknown size.
+    /// The sizes of the dimensions. `None` is an unknown rank, and a `None` inside is an unknown size.
     pub shape: Option<Vec<Option<u32>>>,
     /// The type of the elements.
     pub dtype: DType,

@@ -1,4 +1,4 @@
-//! Prefetching memory, so that latencies overlap, and copying of small pieces.
+//! Prefetches memory, so that latencies overlap, and copies small pieces.
 
 use std::hint::black_box;
 

@@ -7,8 +7,8 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// Returns a chunk with one column of `rows` floats, the steps from `start` of an episode. The floats count up from the
-/// key.
+/// Returns a chunk whose only column has `rows` floats, for the steps of an episode from `start` on. The floats count
+/// up from the key.
 ///
 /// # Panics
 /// If `rows` is 0 or the last step is out of range.
@@ -21,7 +21,7 @@ pub fn chunk(key: u64, episode_id: u64, start: i32, rows: u16) -> Arc<Chunk> {
     Arc::new(Chunk::new(parts).expect("what was just encoded is valid"))
 }
 
-/// One column that joins all rows of the chunks.
+/// Returns a trajectory with one column that joins all rows of the chunks.
 ///
 /// # Panics
 /// If there are no chunks, or they do not match.

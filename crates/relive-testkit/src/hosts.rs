@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The end of the cable in each host.
+/// The name of the cable's end in each host.
 const CABLE: &str = "cable";
 
 /// The switch that connects the cables.
@@ -32,16 +32,16 @@ impl Host {
     }
 }
 
-/// Two hosts with their own addresses and a switch between them, as network namespaces. They are removed when this is
-/// dropped.
+/// Two hosts with their own addresses and a switch between them, as network namespaces. They are removed when this
+/// value is dropped.
 #[derive(Debug)]
 pub struct TwoHosts {
     number: u32,
 }
 
 impl TwoHosts {
-    /// Two connected hosts. `None`, with a message on stderr, if this process cannot create them: that needs root, the
-    /// program `ip`, and a kernel with bridges.
+    /// Creates two connected hosts. Returns `None`, with a message on stderr, if this process cannot create them: this
+    /// requires root, the program `ip`, and a kernel with bridges.
     #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
     pub fn connected() -> Option<TwoHosts> {
         static MADE: AtomicU32 = AtomicU32::new(0);
@@ -90,7 +90,7 @@ impl TwoHosts {
         }
     }
 
-    /// Wraps a command so that it runs on a host; the process is the command's own.
+    /// Wraps a command so that it runs on a host; the process is that of the command itself.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there
@@ -106,7 +106,7 @@ impl TwoHosts {
         there
     }
 
-    /// Moves this thread, and threads that it will start, to a host until the visit is dropped.
+    /// Moves this thread, and threads that it starts later, to a host until the visit is dropped.
     ///
     /// # Panics
     /// If the thread is not permitted to enter the host.
@@ -114,7 +114,7 @@ impl TwoHosts {
         self.entrance(host).enter()
     }
 
-    /// Returns an entrance to a host for other threads.
+    /// Returns an entrance to a host, for other threads.
     ///
     /// # Panics
     /// If the host is gone.
@@ -151,7 +151,7 @@ impl TwoHosts {
 pub struct Entrance(File);
 
 impl Entrance {
-    /// Moves this thread, and threads that it will start, to the host until the visit is dropped.
+    /// Moves this thread, and threads that it starts later, to the host until the visit is dropped.
     ///
     /// # Panics
     /// If the thread is not permitted to enter the host.
@@ -182,14 +182,14 @@ fn enter(namespace: &File) {
 
 impl Drop for TwoHosts {
     fn drop(&mut self) {
-        // The cables are removed together with the namespaces. Some may not exist, if they could not be created.
+        // The cables are removed together with the namespaces. Some may not exist because they could not be created.
         for part in ["switch", Host::Near.name(), Host::Far.name()] {
             let _ = ip(&["netns", "delete", &self.name(part)]);
         }
     }
 }
 
-/// Calls the program `ip`; the error is its output.
+/// Calls the program `ip`. If it fails, the error contains its output.
 fn ip(args: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(args).stdin(Stdio::null()).output();
     let output = output.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Reference models, conformance suites and other tools for tests of Relive. For development only: all of these tools
+//! Reference models, conformance suites and other tools for testing Relive. For development only: all of these tools
 //! panic when an expectation is not met.
 
 pub mod data;

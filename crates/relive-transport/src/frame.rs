@@ -14,7 +14,7 @@ use crate::limits::{
     KEPT_AHEAD_BYTES, MAX_DESCRIPTORS, MAX_PARTS, READ_AHEAD_BYTES, STALL_TIMEOUT, TRUSTED_BYTES,
 };
 
-/// A socket that is read frame by frame, and written through its [`FrameWriter`].
+/// A socket that is read frame by frame through this type, and written through its [`FrameWriter`].
 #[derive(Debug)]
 pub struct Frames {
     writer: FrameWriter,
@@ -23,7 +23,7 @@ pub struct Frames {
     max_head: usize,
 }
 
-/// Bytes that were read ahead: a part of a buffer.
+/// Bytes that have been read ahead: a part of a buffer.
 #[derive(Debug, Default)]
 struct ReadAhead {
     buffer: Vec<u8>,
@@ -47,14 +47,14 @@ impl ReadAhead {
         }
     }
 
-    /// Frees memory that a large head has used.
+    /// Frees the memory that a large head has used.
     fn shrink(&mut self) {
         if self.len() == 0 && self.buffer.len() > KEPT_AHEAD_BYTES {
             *self = Self::default();
         }
     }
 
-    /// Returns room after the existing bytes, so that `needed` bytes fit in total.
+    /// Returns the room after the existing bytes, so that `needed` bytes fit in total.
     fn spare_room(&mut self, needed: usize) -> &mut [u8] {
         if self.start + needed > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -109,11 +109,12 @@ impl Frames {
         self.max_head = bytes;
     }
 
-    /// Reads the header and the head of the next frame; `None` if the peer has closed the connection. The caller must
-    /// then read the body with [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
+    /// Reads the header and the head of the next frame. Returns `None` if the peer has closed the connection. The
+    /// caller must then read the body with [`read_body`](Self::read_body) before the next frame. Dropping the future
+    /// loses nothing.
     ///
     /// # Errors
-    /// The connection broke or ended within a frame, or the bytes are not a frame.
+    /// If the connection broke or ended within a frame, or the bytes are not a frame.
     pub async fn next(&mut self) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
         let header = loop {
             if let Some(bytes) = self.ahead.bytes().first_chunk() {
@@ -146,7 +147,7 @@ impl Frames {
     /// Reads the next `out.len()` bytes of a frame's body. Dropping the future loses the bytes that it has read.
     ///
     /// # Errors
-    /// The connection broke or ended.
+    /// If the connection broke or ended.
     pub async fn read_body(&mut self, out: &mut [u8]) -> io::Result<()> {
         let available = self.ahead.len().min(out.len());
         let (first, mut rest) = out.split_at_mut(available);
@@ -171,7 +172,7 @@ impl Frames {
     /// nothing.
     ///
     /// # Errors
-    /// The connection broke or ended.
+    /// If the connection broke or ended.
     pub async fn append_some(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         let available = self.ahead.len().min(most);
         if available > 0 {
@@ -188,7 +189,7 @@ impl Frames {
         }
     }
 
-    /// Takes bytes that were read ahead.
+    /// Takes bytes that have been read ahead.
     fn take_ahead(&mut self, bytes: usize) -> &[u8] {
         let start = self.ahead.start;
         self.ahead.consume(bytes);
@@ -211,7 +212,7 @@ impl Frames {
     /// announced length alone costs no memory.
     ///
     /// # Errors
-    /// Same as [`read_body`](Self::read_body).
+    /// The errors of [`read_body`](Self::read_body).
     pub async fn read_bytes(&mut self, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while bytes.len() < len {
@@ -251,7 +252,7 @@ impl Frames {
     /// Like [`FrameWriter::send`].
     ///
     /// # Errors
-    /// Same as [`FrameWriter::send`].
+    /// The errors of [`FrameWriter::send`].
     pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.writer.send(parts).await
     }
@@ -259,7 +260,7 @@ impl Frames {
     /// Like [`FrameWriter::send_frame`].
     ///
     /// # Errors
-    /// Same as [`FrameWriter::send_frame`].
+    /// The errors of [`FrameWriter::send_frame`].
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         self.writer.send_frame(kind, head, body).await
     }
@@ -306,7 +307,8 @@ impl FrameWriter {
     /// Writes as many of `bytes` as the system accepts immediately.
     ///
     /// # Errors
-    /// The connection broke; `WouldBlock` if the system accepts none, and always with TLS, which may buffer a part.
+    /// If the connection broke. `WouldBlock` if the system accepts no bytes, and always with TLS, which may buffer a
+    /// part.
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         match &*self.socket {
             Socket::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
@@ -317,7 +319,7 @@ impl FrameWriter {
     /// Writes a frame.
     ///
     /// # Errors
-    /// The frame exceeds the size limit, or the connection broke.
+    /// If the frame exceeds the size limit, or the connection broke.
     pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
         let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
         self.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
@@ -326,7 +328,7 @@ impl FrameWriter {
     /// Writes a frame with a body in several parts.
     ///
     /// # Errors
-    /// Same as [`send_frame`](Self::send_frame).
+    /// The errors of [`send_frame`](Self::send_frame).
     pub async fn send_parts(&self, kind: FrameKind, head: &[u8], body: &[&[u8]]) -> io::Result<()> {
         let len = body.iter().map(|part| part.len()).sum();
         let header = FrameHeader::new(kind, head.len(), len).map_err(io::Error::other)?.encode();
@@ -338,7 +340,7 @@ impl FrameWriter {
     /// Writes `bytes`, and a descriptor with the first byte.
     ///
     /// # Errors
-    /// The connection broke or does not support descriptors.
+    /// If the connection broke or does not support descriptors.
     pub async fn send_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let written = loop {
             match self.socket.try_write_with(bytes, descriptor) {

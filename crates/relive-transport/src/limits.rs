@@ -17,13 +17,13 @@ pub(crate) const MAX_PARTS: usize = 1024;
 /// descriptors are closed.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
-/// The largest piece of shared memory: a larger batch would be a mistake.
+/// The largest piece of shared memory; a larger batch would be a mistake.
 pub(crate) const MAX_SHARED_BYTES: usize = 4 << 30;
 
-/// Memory for reading ahead that is kept after a larger head was read.
+/// The amount of memory for reading ahead that is kept after a larger head has been read.
 pub(crate) const KEPT_AHEAD_BYTES: usize = 4 * READ_AHEAD_BYTES;
 
-/// How long a peer may stop sending within a frame.
+/// How long a peer may stop sending in the middle of a frame.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The silence after which a connection is probed.
@@ -35,13 +35,13 @@ pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// The number of unanswered probes after which the connection is closed. In total, this takes 20 s, as with gRPC.
 pub(crate) const KEEP_ALIVE_PROBES: u32 = 4;
 
-/// Memory that is allocated for an announced body before it arrives.
+/// The amount of memory that is allocated for an announced body before it arrives.
 pub(crate) const TRUSTED_BYTES: usize = 2 << 20;
 
-/// Encrypted bytes that are read from the system at once.
+/// The number of encrypted bytes that are read from the system at once.
 pub(crate) const TLS_READ_BYTES: usize = 128 << 10;
 
-/// The largest number of encrypted bytes that are not sent yet. Beyond this limit, a writer waits.
+/// The largest number of encrypted bytes that have not been sent yet. Beyond this limit, a writer waits.
 pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// How long a client waits for a refusal by a server that has requested the client's certificate. A server that accepts

@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::limits::SEND_BUFFER_BYTES;
 
-/// The name of a socket that processes on this machine can connect to.
+/// The name of a socket to which processes on this machine can connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalAddress(String);
 
@@ -43,7 +43,7 @@ impl LocalListener {
     /// Listens at `address`. Must be called inside a Tokio runtime.
     ///
     /// # Errors
-    /// The name is in use or too long, or the system does not support such names.
+    /// If the name is in use or too long, or the system does not support such names.
     pub fn bind(address: LocalAddress) -> io::Result<Self> {
         let listener = StdListener::bind_addr(&address.address()?)?;
         listener.set_nonblocking(true)?;
@@ -103,8 +103,8 @@ pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
     }
 }
 
-/// Returns an id of this machine: the same for all processes that share a kernel, and a different id after each boot.
-/// Empty if the system does not provide it.
+/// Returns an id of this machine, which is the same for all processes that share a kernel and changes with each boot.
+/// The id is empty if the system does not provide one.
 #[must_use]
 pub fn host_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

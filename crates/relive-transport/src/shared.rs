@@ -21,8 +21,8 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change it at any time. Rust code therefore only reads or writes the memory by copying ranges
-/// of bytes, for which every bit pattern is valid: reads may be torn, but are never undefined. NumPy reads batches in
+/// The other process may change the memory at any time. Rust code therefore accesses it only by copying ranges of
+/// bytes, for which every bit pattern is valid: reads may be torn, but are never undefined. NumPy reads batches in
 /// place.
 #[derive(Debug)]
 pub struct SharedMemory {
@@ -33,7 +33,7 @@ impl SharedMemory {
     /// Creates `len` bytes of zeroed memory, and returns the descriptor to be sent to the other process.
     ///
     /// # Errors
-    /// The system does not support such memory, or does not have enough.
+    /// If the system does not support such memory, or does not have enough of it.
     pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("relive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
@@ -42,10 +42,10 @@ impl SharedMemory {
         Ok((Self::map(&file, len)?, file))
     }
 
-    /// Maps the memory of a descriptor from the other process.
+    /// Maps the memory behind a descriptor from the other process.
     ///
     /// # Errors
-    /// The descriptor is not memory of a fixed size, or does not have `len` bytes.
+    /// If the descriptor does not refer to memory of a fixed size, or the memory does not have `len` bytes.
     pub fn open(file: OwnedFd, len: usize) -> io::Result<Self> {
         let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why.to_owned()));
         if !fcntl_get_seals(&file)?.contains(FIXED_SIZE) {
@@ -76,7 +76,7 @@ impl SharedMemory {
         self.map.len()
     }
 
-    /// Returns whether there are no bytes; never.
+    /// Returns whether there are no bytes, which is never the case.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0

@@ -66,7 +66,8 @@ impl Socket {
     /// Like [`over_tcp`](Self::over_tcp), but with TLS, after the server's side of the handshake.
     ///
     /// # Errors
-    /// The socket is broken; the client does not use TLS, does not trust this server, or lacks a required certificate.
+    /// If the socket is broken, or the client does not use TLS, does not trust this server, or lacks a required
+    /// certificate.
     pub async fn accept_tls(socket: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         Ok(Self::Tls(Box::new(TlsSocket::accept(prepared(socket)?, tls).await?)))
     }
@@ -75,8 +76,8 @@ impl Socket {
     /// handshake.
     ///
     /// # Errors
-    /// The socket is broken; the server does not use TLS; its certificate is not trusted or is for another name; or it
-    /// does not trust this client.
+    /// If the socket is broken; the server does not use TLS; its certificate is not trusted or is for another name; or
+    /// it does not trust this client.
     pub async fn connect_tls(
         socket: TcpStream,
         host: &str,
@@ -113,7 +114,7 @@ impl Socket {
         }
     }
 
-    /// Waits until bytes can be read or the peer has closed, and returns the state.
+    /// Waits until bytes can be read or the peer has closed the connection, and returns the state.
     ///
     /// # Errors
     /// The socket is broken.
@@ -140,7 +141,7 @@ impl Socket {
     /// Peeks at received bytes.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if no bytes have arrived.
+    /// If the socket is broken. `WouldBlock` if no bytes have arrived.
     pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peek = |fd: BorrowedFd<'_>, buffer| Ok(rustix::net::recv(fd, buffer, flags)?.0);
@@ -151,10 +152,10 @@ impl Socket {
         }
     }
 
-    /// Reads available bytes; 0 at the end. Received descriptors are added to `descriptors`.
+    /// Reads available bytes. Returns 0 at the end. Received descriptors are added to `descriptors`.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if no bytes have arrived.
+    /// If the socket is broken. `WouldBlock` if no bytes have arrived.
     pub fn try_read(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_read(buffer),
@@ -165,10 +166,10 @@ impl Socket {
         }
     }
 
-    /// Like [`try_read`](Self::try_read), but appends up to `most` bytes to `out`. Descriptors are closed.
+    /// Like [`try_read`](Self::try_read), but appends up to `most` bytes to `out`. Received descriptors are closed.
     ///
     /// # Errors
-    /// Same as [`try_read`](Self::try_read).
+    /// The errors of [`try_read`](Self::try_read).
     pub(crate) fn try_append(&self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_read_buf(&mut out.limit(most)),
@@ -186,7 +187,7 @@ impl Socket {
     /// Writes some of `parts`.
     ///
     /// # Errors
-    /// The socket is broken; `WouldBlock` if it currently accepts no bytes.
+    /// If the socket is broken. `WouldBlock` if it currently accepts no bytes.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_write_vectored(parts),

@@ -1,4 +1,4 @@
-//! Comparing secrets.
+//! Compares secrets.
 
 /// Returns whether a token is the expected one. The duration of the comparison does not depend on where the tokens
 /// differ.

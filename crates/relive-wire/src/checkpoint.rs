@@ -1,6 +1,6 @@
 //! Records of dm-reverb's checkpoints: tables, items and chunks.
 //!
-//! Checkpoints of 2020 have two forms that were later dropped: chunks with their tensors in the message itself
+//! Checkpoints from 2020 may contain two forms that were later dropped: chunks with their tensors in the message itself
 //! (`deprecated_data`), and items with chunks and a range of rows instead of a trajectory (`deprecated_chunk_keys`,
 //! `deprecated_sequence_range`). Both can be read; neither is written.
 
@@ -47,7 +47,7 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
 /// Returns the rules and counters of a table's record.
 ///
 /// # Errors
-/// The errors of [`table::config_from_wire`], or a count is negative.
+/// The errors of [`table::config_from_wire`]; also if a count is negative.
 pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig, TableCounters), WireError> {
     let config = table::config_from_wire(message)?;
     let limiter = message.rate_limiter.unwrap_or_default();
@@ -93,7 +93,7 @@ pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>)
 /// Returns the item of a record, at position `sequence` of its table. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// Both forms of a trajectory in one record; a time out of range; the errors of [`item::decode`].
+/// Both forms of a trajectory in one record; a time that is out of range; the errors of [`item::decode`].
 pub fn item_from_wire(
     message: &PrioritizedItem,
     sequence: u64,
@@ -196,7 +196,7 @@ pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
     }
 }
 
-/// Converts the record for an old chunk to the current form; `None` if the record already has the current form.
+/// Converts the record for an old chunk to the current form. Returns `None` if the record already has the current form.
 fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
     let malformed = |e: MalformedMessage| WireError::malformed(0, e);
     let is_old = |found: bool, number| found || number == DEPRECATED_DATA;
@@ -227,7 +227,7 @@ const DEPRECATED_DATA: u64 = 3;
 const DATA: u32 = 5;
 const TENSORS: u32 = 1;
 
-/// Iterates over the fields of a message. `act` also gets the range of the whole field.
+/// Iterates over the fields of a message. `act` also receives the range of the whole field.
 fn fold_fields<T>(
     message: &[u8],
     mut folded: T,

@@ -238,8 +238,8 @@ impl TensorDescription {
 /// Dimensions of a tensor; few have more than four.
 type Dims = SmallVec<[u32; 4]>;
 
-/// Parses a `SequenceRange` into `range`: protobuf merges a message that is sent in several parts. Returns whether all
-/// fields are known.
+/// Parses a `SequenceRange` into `range`, because protobuf merges a message that is sent in several parts. Returns
+/// whether all fields are known.
 fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Result<bool, MalformedMessage> {
     let mut is_plain = true;
     let mut fields = Fields::new(message, field.bytes()?);
@@ -255,8 +255,8 @@ fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Resul
     Ok(is_plain)
 }
 
-/// Appends the dimensions of a `TensorShapeProto` to `dims`. `of` is the chunk and column for errors. Returns whether
-/// all fields are known.
+/// Appends the dimensions of a `TensorShapeProto` to `dims`. `of` is the chunk and column that errors name. Returns
+/// whether all fields are known.
 fn read_dims(
     message: &[u8],
     range: Range<usize>,

@@ -1,4 +1,4 @@
-//! Codecs of chunks and their numbers on the wire.
+//! The codecs of chunks, and their numbers on the wire.
 //!
 //! dm-reverb's chunks are compressed with Snappy and do not record their codec. In Relive, each tensor may have a
 //! different codec, which is recorded in a field that is unknown to dm-reverb. A peer only receives codecs that it has

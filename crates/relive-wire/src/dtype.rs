@@ -10,7 +10,7 @@ pub fn to_wire(dtype: DType) -> DataType {
     PAIRS.iter().find(|(ours, _)| *ours == dtype).map_or(DataType::DtInvalid, |(_, theirs)| *theirs)
 }
 
-/// Returns the type with TensorFlow's `number`; `None` for types that chunks do not support (resources, variants,
+/// Returns the type with TensorFlow's `number`, or `None` for types that chunks do not support (resources, variants,
 /// unknown numbers).
 #[must_use]
 pub fn from_wire(number: i64) -> Option<DType> {

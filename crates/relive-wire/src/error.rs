@@ -12,7 +12,7 @@ pub enum WireError {
     /// The bytes of a chunk are not an encoded `ChunkData`.
     #[error("chunk {key}: not a ChunkData message: {reason}")]
     MalformedChunk {
-        /// The chunk's key, if it was parsed, otherwise 0.
+        /// The chunk's key if it was parsed, and 0 otherwise.
         key: u64,
         /// The parser's error.
         reason: String,
@@ -134,7 +134,7 @@ pub enum WireError {
     /// A signature that is not a nest of tensor specs.
     #[error("signature at `{path}`: {reason}")]
     Signature {
-        /// Path into the nested structure, parts joined with `/`.
+        /// The path into the nested structure, with its parts joined by `/`.
         path: String,
         /// The fault that was found.
         reason: String,
@@ -142,7 +142,7 @@ pub enum WireError {
     /// An invalid structure of columns.
     #[error("structure of columns at `{path}`: {reason}")]
     Structure {
-        /// Path into the nested structure, parts joined with `/`.
+        /// The path into the nested structure, with its parts joined by `/`.
         path: String,
         /// The fault that was found.
         reason: String,
@@ -155,7 +155,7 @@ pub enum WireError {
         /// The missing or invalid part.
         reason: String,
     },
-    /// A table description with values out of range.
+    /// A table description with values that are out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A tensor with bytes that contradict its shape.
@@ -179,7 +179,7 @@ pub enum WireError {
     /// A message with samples, or one of its samples, cannot be parsed.
     #[error("sample of item {item}: {reason}")]
     MalformedSample {
-        /// The item, if it was parsed, otherwise 0.
+        /// The item's key if it was parsed, and 0 otherwise.
         item: u64,
         /// The parser's error.
         reason: String,

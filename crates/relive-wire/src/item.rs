@@ -35,7 +35,7 @@ pub fn decode(
 /// Returns the trajectory of item `key`. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// Same as [`decode`].
+/// The errors of [`decode`].
 pub fn trajectory(
     key: u64,
     columns: &[Column],

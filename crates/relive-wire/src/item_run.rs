@@ -1,4 +1,4 @@
-//! Runs of items: many items of one table, in columns, for the bulk path.
+//! Runs of items: many items for one table, in columns, for the bulk path.
 //!
 //! In this form, an item of one step takes a dozen bytes in addition to its key and priority, and it needs no separate
 //! allocation on either side until it becomes a trajectory.
@@ -29,7 +29,7 @@ pub struct RunSlice {
     pub index: u32,
     /// The first row.
     pub offset: u32,
-    /// Number of rows.
+    /// The number of rows.
     pub length: u32,
 }
 
@@ -40,7 +40,7 @@ impl ItemRun {
         Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
     }
 
-    /// Returns whether an item for `table` with these columns belongs in this run.
+    /// Returns whether an item for `table` with these columns can be added to this run.
     #[must_use]
     pub fn accepts(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
         self.table == table && squeeze.eq(self.squeeze.iter().copied())
@@ -55,7 +55,7 @@ impl ItemRun {
     /// Adds the next column of the current item.
     pub fn push_column(&mut self, slices: impl ExactSizeIterator<Item = RunSlice>) {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        // Until a column has another number of slices, the numbers are left out: every column has one slice.
+        // The numbers of slices are omitted until a column has a number other than one.
         if count != 1 && self.slices.is_empty() {
             self.slices.resize(self.chunks.len(), 1);
         }
@@ -64,7 +64,7 @@ impl ItemRun {
         }
         for RunSlice { chunk_key, index, offset, length } in slices {
             let place = self.place_of(chunk_key);
-            // Until a slice differs, each refers to the first column of its chunk.
+            // The indices are omitted until a slice refers to a column other than the first one of its chunk.
             if index != 0 && self.indices.is_empty() {
                 self.indices.resize(self.chunks.len(), 0);
             }
@@ -111,7 +111,7 @@ pub fn decode<'a>(
 pub struct Items<'a> {
     run: &'a ItemRun,
     builder: &'a mut TrajectoryBuilder,
-    /// The chunks, in the order of the run's keys; `None` for unknown chunks.
+    /// The chunks, in the order of the run's keys, with `None` for unknown chunks.
     chunks: Vec<Option<Arc<Chunk>>>,
     /// The next item.
     item: usize,

@@ -3,8 +3,8 @@
 //! There are two protocols: [`reverb`], bit-compatible with dm-reverb's `deepmind.reverb.ReverbService`, and [`v1`],
 //! Relive's own service. This is the only crate that uses protobuf; all others use tables, items and chunks.
 //!
-//! Messages come from untrusted peers. This input is validated only in the conversions to domain types. Each error
-//! states the fault and its location ([`WireError`]).
+//! Messages come from untrusted peers. They are validated only in the conversions to domain types. Each error states
+//! the fault and its location ([`WireError`]).
 
 pub mod bulk;
 pub mod checkpoint;

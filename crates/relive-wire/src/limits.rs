@@ -1,17 +1,17 @@
 //! Limits on messages from peers, each with its reason.
 
 /// The largest accepted message. dm-reverb's writers cut requests at 40 MiB but never split a chunk, so a message can
-/// be one very large chunk. Beyond 1 GiB, the writer should use shorter chunks.
+/// consist of one very large chunk. Beyond 1 GiB, the writer should use shorter chunks.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// A sample response is sent once its chunks exceed this many bytes, as dm-reverb's server does.
+/// The size of a sample response's chunks, in bytes, above which it is sent, as in dm-reverb's server.
 pub const SAMPLE_RESPONSE_BYTES: usize = 2 << 20;
 
-/// A batch of samples taken from a table ends once its chunks reach this many bytes, as in dm-reverb.
+/// The size of the chunks, in bytes, at which a batch of samples taken from a table ends, as in dm-reverb.
 pub const SAMPLE_BATCH_BYTES: usize = 1 << 20;
 
-/// Nominal size of the batch before the first one on a sample stream; each batch may be twice as large as the previous
-/// one.
+/// The nominal size of the batch before the first one on a sample stream; each batch may be twice as large as the
+/// previous one.
 pub const SAMPLE_BATCH_BASE: usize = 64;
 
 /// The largest number of columns of one item: far above any trajectory in use, and low enough that an item cannot cost
@@ -30,7 +30,7 @@ pub const MAX_DESCRIPTION_BYTES: usize = 256 << 20;
 /// a few hundred bytes.
 pub const MAX_RUNS_PER_REQUEST: usize = 1 << 16;
 
-/// Requests up to this size are decoded without being counted first, because their memory is small in any case.
+/// The size up to which requests are decoded without being counted first, because they take little memory in any case.
 pub const UNCOUNTED_REQUEST_BYTES: usize = 1 << 20;
 
 /// The largest number of strings of one tensor that are listed individually. Writers use the compact form, which does

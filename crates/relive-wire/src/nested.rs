@@ -35,7 +35,7 @@ pub(crate) fn to_wire<T>(nest: &Nest<T>, leaf: &impl Fn(&T) -> Kind, none: Optio
     StructuredValue { kind: Some(kind) }
 }
 
-/// How to parse the leaves of a message.
+/// Parses the leaves of a message.
 pub(crate) trait Leaves {
     /// The type of leaves.
     type Leaf;
@@ -104,7 +104,7 @@ impl<L: Leaves> Reader<'_, L> {
     }
 }
 
-/// Returns the name of a message's kind in an error.
+/// Returns the name of a message's kind, for errors.
 pub(crate) fn kind_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::NoneValue(_) => "none",

@@ -147,7 +147,7 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     Err(if bytes.len() < 10 { MalformedMessage::Truncated } else { MalformedMessage::LongVarint })
 }
 
-/// Converts a varint's value to an int32: protobuf keeps the low 32 bits.
+/// Converts a varint's value to an int32, by keeping the low 32 bits as protobuf does.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "protobuf defines int32 as the low 32 bits of the varint"

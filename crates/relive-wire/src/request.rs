@@ -12,8 +12,8 @@ use crate::reader::{Fields, MalformedMessage};
 /// Checks an encoded `InsertStreamRequest` before it is decoded.
 ///
 /// # Errors
-/// The request's decoded items, columns, slices, chunks and keys would exceed [`MAX_DESCRIPTION_BYTES`], or the message
-/// is malformed.
+/// If the request's decoded items, columns, slices, chunks and keys would exceed [`MAX_DESCRIPTION_BYTES`], or the
+/// message is malformed.
 pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
     if message.len() <= UNCOUNTED_REQUEST_BYTES {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
 /// Checks an encoded `InsertItems` before it is decoded.
 ///
 /// # Errors
-/// The errors of [`check_insert`], or the request has more than [`MAX_RUNS_PER_REQUEST`] runs.
+/// The errors of [`check_insert`]; also if the request has more than [`MAX_RUNS_PER_REQUEST`] runs.
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
     if runs > MAX_RUNS_PER_REQUEST {

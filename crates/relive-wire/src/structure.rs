@@ -22,7 +22,7 @@ pub fn to_wire(structure: &Nest<()>) -> StructuredValue {
 /// Converts `message` to a structure.
 ///
 /// # Errors
-/// Leaves that are not columns; nesting deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
+/// Leaves that are not columns, or nesting deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
 pub fn from_wire(message: &StructuredValue) -> Result<Nest<()>, WireError> {
     nested::from_wire(message, &mut Columns)
 }
@@ -37,10 +37,10 @@ pub fn of_items(structure: Option<&ItemStructure>) -> v1::ItemStructure {
     })
 }
 
-/// Converts `message` to the structure of a table's items; `None` if it is unknown.
+/// Converts `message` to the structure of a table's items, or to `None` if it is unknown.
 ///
 /// # Errors
-/// Same as [`from_wire`].
+/// The errors of [`from_wire`].
 pub fn items_of(message: &v1::ItemStructure) -> Result<Option<Arc<ItemStructure>>, WireError> {
     let Some(names) = &message.names else { return Ok(None) };
     let names = Arc::new(from_wire(names)?);

@@ -28,7 +28,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     KeyDistributionOptions { distribution: Some(distribution), is_deterministic }
 }
 
-/// Converts `message` to a selector. `role` (`sampler` or `remover`) and `table` are for errors.
+/// Converts `message` to a selector. Errors contain `role` (`sampler` or `remover`) and `table`.
 ///
 /// # Errors
 /// No distribution is set, or one is set to false.
@@ -94,7 +94,7 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
 /// The number of deletes is not in the message; it follows from inserts and size.
 ///
 /// # Errors
-/// Missing selectors, invalid signatures, values out of range.
+/// Missing selectors, invalid signatures, or values that are out of range.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
     let limiter = message.rate_limiter_info.unwrap_or_default();
     let config = Rules {
@@ -127,12 +127,12 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
     })
 }
 
-/// Converts a table of a dm-reverb server configuration.
+/// Converts a table from the configuration of a dm-reverb server.
 ///
 /// Counters and items in the message are ignored, as in dm-reverb. The signature is kept, whereas dm-reverb drops it.
 ///
 /// # Errors
-/// Missing selectors, a missing rate limiter, values out of range.
+/// Missing selectors, a missing rate limiter, or values that are out of range.
 pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig, WireError> {
     let limiter = message.rate_limiter.as_ref().ok_or_else(|| WireError::Table {
         table: message.table_name.clone(),
@@ -186,8 +186,8 @@ fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A correct peer never sends negative sizes. For a negative size, the result 0 is later refused by the validation of
-/// the configuration.
+/// A correct peer never sends negative sizes. A negative size becomes 0, which the validation of the configuration
+/// later refuses.
 fn to_u64(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

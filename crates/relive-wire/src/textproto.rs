@@ -12,7 +12,7 @@ use crate::reverb::ReverbServerConfig;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct TextError {
-    /// The line of the fault, from 1; `None` if there is none.
+    /// The line of the fault, from 1, or `None` if there is none.
     pub line: Option<usize>,
     /// The fault of the text.
     pub reason: String,
@@ -54,8 +54,7 @@ fn line_at(offset: usize, text: &str) -> Option<usize> {
     Some(1 + before.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// Returns where the text is nested too deeply. The parser is recursive, so the depth is checked before the parser
-/// runs.
+/// Returns where the text is nested too deeply. The parser is recursive, so the depth is checked before it runs.
 fn too_deep(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     let mut depth = 0_usize;

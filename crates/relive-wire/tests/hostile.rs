@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// A column inside this many nested containers; adjacent containers are of different kinds.
+/// Returns a column inside this many nested containers; adjacent containers are of different kinds.
 fn wrapped(levels: usize) -> Nest<()> {
     (0..levels).fold(Nest::Leaf(()), |inner, level| match level % 3 {
         0 => Nest::NamedTuple {

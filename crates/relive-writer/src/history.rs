@@ -1,5 +1,5 @@
-//! A writer's history: one list of cells per column, sliced like a Python list, except that indices out of range are
-//! errors.
+//! A writer's history: one list of cells per column, sliced like a Python list, except that indices that are out of
+//! range cause errors.
 
 use std::ops::{Range, RangeBounds};
 use std::sync::{Arc, Weak};
@@ -120,7 +120,7 @@ impl ColumnHistory<'_> {
     /// Returns the steps at `positions`, in that order; repeats are allowed.
     ///
     /// # Errors
-    /// Same as [`slice`](Self::slice).
+    /// The errors of [`slice`](Self::slice).
     pub fn rows(&self, positions: &[i64]) -> Result<Column> {
         let first = if positions.is_empty() {
             Err(IndexError::Empty { start: 0, stop: 0, len: self.len })
@@ -141,7 +141,7 @@ impl ColumnHistory<'_> {
     /// Returns the step at `position` without a leading dimension; -1 is the newest.
     ///
     /// # Errors
-    /// Same as [`slice`](Self::slice).
+    /// The errors of [`slice`](Self::slice).
     pub fn step(&self, position: i64) -> Result<Column> {
         let runs = resolve(position, self.len).and_then(|at| {
             let mut runs = Runs::new();
@@ -167,7 +167,7 @@ impl ColumnHistory<'_> {
     /// Returns a weak reference to the step at `position`.
     ///
     /// # Errors
-    /// Same as [`slice`](Self::slice).
+    /// The errors of [`slice`](Self::slice).
     pub fn weak_cell(&self, position: i64) -> Result<WeakCell> {
         let found = resolve(position, self.len).and_then(|at| self.column.cells().find(at));
         let found = found.and_then(|cell| Ok((cell, self.spec()?)));

@@ -1,4 +1,4 @@
-//! Comparison of two snapshots.
+//! Compares two snapshots.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::Format;
 pub struct Compared {
     /// The number of items in all tables.
     pub items: u64,
-    /// Distinct chunks.
+    /// The number of distinct chunks.
     pub chunks: u64,
     /// Descriptions of the rules that the format cannot represent.
     pub changed: Vec<String>,

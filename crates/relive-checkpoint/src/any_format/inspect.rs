@@ -1,16 +1,16 @@
-//! Inspection of a checkpoint in either format.
+//! Inspects a checkpoint in either format.
 
 use relive_table::CheckpointProgress;
 
 use super::load::{chosen, path_of};
 use crate::{Catalog, Error, Format, Inspection, Report, reverb};
 
-/// Reads and checks every byte of the checkpoint at `location`; for a folder or bucket, of the newest one. `progress`
+/// Reads and checks every byte of the checkpoint at `location`, or of the newest one in a folder or bucket. `progress`
 /// counts items and bytes.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. The report lists all
-/// other damage.
+/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. All other damage is
+/// listed in the report.
 pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> Result<Report, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.verify(progress),

@@ -4,13 +4,14 @@ use super::location::{local_path, trimmed};
 use crate::reverb;
 use crate::{Catalog, CheckpointInfo, Error};
 
-/// Returns all checkpoints of both formats in the folder or bucket at `root`, oldest first; empty if it does not exist.
+/// Returns all checkpoints of both formats in the folder or bucket at `root`, oldest first, or none if it does not
+/// exist.
 ///
-/// Relive's newest checkpoint is the one with the highest number, dm-reverb's newest the one with the latest time.
-/// Between the two, times decide; a Relive checkpoint with an unreadable time counts as newer.
+/// Relive's newest checkpoint is the one with the highest number, and dm-reverb's newest is the one with the latest
+/// time. Between the two, the times decide; a Relive checkpoint with an unreadable time counts as newer.
 ///
 /// # Errors
-/// The root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+/// If the root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
 pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     let root = trimmed(root);
     let mut ours = Catalog::open(root)?.checkpoints()?.into_iter().peekable();

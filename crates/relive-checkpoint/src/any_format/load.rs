@@ -7,17 +7,17 @@ use super::location::{Location, local_path, locate, trimmed};
 use crate::reverb;
 use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 
-/// Loads the checkpoint at `location`, in either format; for a folder or bucket, the newest one. Takes no lock: a
-/// server may be writing there.
+/// Loads the checkpoint at `location`, in either format, or the newest one in a folder or bucket. Takes no lock,
+/// because a server may be writing there.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if it is damaged, with file, place and table; `Io`.
+/// `Location` if there is no checkpoint; `Damaged` if it is damaged, with the file, place and table; `Io`.
 pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     let (format, checkpoint) = chosen(location)?;
     load_one(format, &checkpoint, options)
 }
 
-/// Returns the checkpoint that a location names; for a root, its newest checkpoint.
+/// Returns the checkpoint that a location names, which for a root is its newest checkpoint.
 pub(super) fn chosen(location: &str) -> Result<(Format, String), Error> {
     match locate(location)? {
         Location::Checkpoint { format, .. } => Ok((format, trimmed(location).to_owned())),

@@ -1,4 +1,4 @@
-//! Interpretation of locations.
+//! Interprets locations.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub enum Location {
     Root(String),
     /// One checkpoint.
     Checkpoint {
-        /// Its format.
+        /// The format of the checkpoint.
         format: Format,
         /// The folder or bucket that contains it.
         root: String,
@@ -21,7 +21,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns the format of a checkpoint; `None` for a root, which may have checkpoints of both formats.
+    /// Returns the format of a checkpoint, or `None` for a root, which may have checkpoints of both formats.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         match self {
@@ -31,7 +31,7 @@ impl Location {
     }
 }
 
-/// Determines what `location`, a path or a URL, names: by its name, and for paths also by the files there.
+/// Determines what the path or URL `location` refers to, by its name and, for paths, also by the files there.
 ///
 /// ```
 /// use relive_checkpoint::{Format, Location, locate};
@@ -44,7 +44,7 @@ impl Location {
 /// ```
 ///
 /// # Errors
-/// `Location`: a path at which nothing, or another file, exists.
+/// `Location` for a path at which nothing exists, or a file that is not a checkpoint.
 pub fn locate(location: &str) -> Result<Location, Error> {
     let location = trimmed(location);
     let (root, name) = location.rsplit_once('/').unwrap_or((".", location));

@@ -4,13 +4,13 @@ use super::list::list;
 use super::root::Root;
 use crate::{Catalog, CheckpointInfo, Error, Format};
 
-/// The checkpoint to load instead of the newest one, if it can be determined without reading all of the older
+/// The checkpoint to load instead of the newest one, as far as it can be determined without reading all of the older
 /// checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Older {
-    /// Path or URL of the newest older checkpoint that does not need the damaged file.
+    /// The path or URL of the newest older checkpoint that does not need the damaged file.
     Apart(String),
-    /// Older checkpoints exist, but all of them also need that file, and may also be damaged.
+    /// Older checkpoints exist, but all of them also need that file, so they may also be damaged.
     Sharing,
     /// No older checkpoint can be read.
     None,
@@ -18,7 +18,7 @@ pub enum Older {
 
 impl Older {
     /// Returns advice for an error message. `load_as` turns the location of a checkpoint into the option that loads it,
-    /// `root` is the location of the checkpoints, and `is_salvaging` states whether salvaging was already tried.
+    /// `root` is the location of the checkpoints, and `is_salvaging` states whether salvaging has already been tried.
     #[must_use]
     pub fn advice(&self, root: &str, is_salvaging: bool, load_as: impl FnOnce(&str) -> String) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! Removal of old checkpoints of both formats.
+//! Removes old checkpoints of both formats.
 
 use super::list::list;
 use super::load::path_of;

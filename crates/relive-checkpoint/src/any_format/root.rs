@@ -1,4 +1,4 @@
-//! The place of a server's checkpoints.
+//! The place in which a server's checkpoints are stored.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-/// Default number of checkpoints to keep.
+/// The default number of checkpoints to keep.
 const DEFAULT_KEEP: usize = 3;
 
 impl Root {
@@ -93,7 +93,7 @@ impl Root {
         self
     }
 
-    /// Sets how many checkpoints of the format to keep, at least the newest. Default: 3. Checkpoints of the other
+    /// Sets how many checkpoints of the format to keep; the newest is always kept. Default: 3. Checkpoints of the other
     /// format are not removed.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
@@ -116,7 +116,7 @@ impl Root {
         self
     }
 
-    /// Path or URL of the root.
+    /// Returns the path or URL of the root.
     #[must_use]
     pub fn location(&self) -> &str {
         &self.location
@@ -124,7 +124,7 @@ impl Root {
 
     /// Excludes other writers until this is dropped or [released](Self::release). Creates the folder if necessary.
     ///
-    /// [`save`](Self::save) also takes the lock, if it is not held.
+    /// [`save`](Self::save) also takes the lock if it is not already held.
     ///
     /// # Errors
     /// `InUse` if another server is writing there; `Location` if the format does not support the place; `Io`.
@@ -137,11 +137,12 @@ impl Root {
         *self.guard() = None;
     }
 
-    /// Loads the newest checkpoint in either format, otherwise the [fallback](Self::fallback); `None` if there is
+    /// Loads the newest checkpoint in either format, or else the [fallback](Self::fallback). Returns `None` if there is
     /// neither.
     ///
     /// # Errors
-    /// `Damaged` if the newest one is damaged, with file, place and table: an older one is never loaded silently. `Io`.
+    /// `Damaged` if the newest one is damaged, with the file, place and table, because an older one is never loaded
+    /// silently; `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         match newest(&self.location)? {
             Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
@@ -149,7 +150,7 @@ impl Root {
         }
     }
 
-    /// Loads the checkpoint at `location`, in this root or elsewhere; for another root, its newest one.
+    /// Loads the checkpoint at `location`, in this root or elsewhere, or the newest one if it is another root.
     ///
     /// # Errors
     /// `Location` if there is none, and the errors of [`load_latest`](Self::load_latest).
@@ -170,8 +171,8 @@ impl Root {
         }
     }
 
-    /// Returns the time of dm-reverb's latest checkpoint. After a clock was set back, a new checkpoint must not look
-    /// older.
+    /// Returns the time of dm-reverb's latest checkpoint. After the clock has been set back, a new checkpoint must not
+    /// look older.
     fn latest_of_reverb(&self) -> Result<Option<Timestamp>, Error> {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
@@ -190,7 +191,7 @@ impl Root {
         Ok(loaded)
     }
 
-    /// Later saves lack data that older checkpoints may have, so no older checkpoint is removed.
+    /// Later saves lack data that older checkpoints may contain, so no older checkpoint is removed.
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
@@ -251,7 +252,7 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // Even if the other server writes another format, the root would then mix the checkpoints of two servers.
+        // Even if the other server writes a different format, the root would then mix the checkpoints of two servers.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }

@@ -34,7 +34,7 @@ impl Target {
     /// Writes the snapshot.
     ///
     /// # Errors
-    /// Same as [`Root::save`].
+    /// The errors of [`Root::save`].
     pub fn write(
         &self,
         snapshot: &Snapshot,
@@ -46,7 +46,7 @@ impl Target {
     /// Reads the written checkpoint, and compares it with its source.
     ///
     /// # Errors
-    /// `Damaged` if it cannot be read, or differs in more than the format cannot represent.
+    /// `Damaged` if it cannot be read, or differs in more than what the format cannot represent.
     pub fn check(
         &self,
         snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Inspection of checkpoints without a lock.
+//! Inspects checkpoints without a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::native::{Listing, load};
 use crate::storage::{self, Storage};
 use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 
-/// The checkpoints of a root, or one of them, for inspection. Takes no lock: a server may be writing there.
+/// The checkpoints of a root, or one of them, for inspection. Takes no lock, because a server may be writing there.
 ///
 /// ```no_run
 /// use relive_checkpoint::Catalog;
@@ -30,8 +30,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Returns the checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it,
-    /// which is a file named `checkpoint-….relive`.
+    /// Returns the checkpoints at `location`, which is a path or the URL of a bucket and refers to a root or to one
+    /// checkpoint in it, which is a file named `checkpoint-….relive`.
     ///
     /// # Errors
     /// `Location` for an unknown kind of URL.
@@ -52,33 +52,33 @@ impl Catalog {
     /// Returns all checkpoints of the root, oldest first.
     ///
     /// # Errors
-    /// The root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// If the root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
     pub fn checkpoints(&self) -> Result<Vec<CheckpointInfo>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         Ok(listing.checkpoints.iter().map(|(number, size)| self.info(*number, *size)).collect())
     }
 
-    /// Loads the named checkpoint, or the newest; `None` if there are none.
+    /// Loads the named checkpoint, or the newest one. Returns `None` if there are none.
     ///
     /// # Errors
-    /// Same as [`Store::load_latest`](crate::Store::load_latest).
+    /// The errors of [`Store::load_latest`](crate::Store::load_latest).
     pub fn load(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let Some(number) = self.chosen()? else { return Ok(None) };
         load(self.storage.as_ref(), &names::checkpoint_name(number), options, None).map(Some)
     }
 
-    /// Reads and checks every byte of the named checkpoint, or of the newest, and of the segments that it refers to.
-    /// `progress` counts items and bytes.
+    /// Reads and checks every byte of the named checkpoint, or of the newest one, and of the segments to which it
+    /// refers. `progress` counts items and bytes.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. The
-    /// report lists all other damage.
+    /// `Location` if there is no checkpoint; `Damaged` if it has a later version or no part of it can be read. All
+    /// other damage is listed in the report.
     pub fn verify(&self, progress: &CheckpointProgress) -> Result<Report, Error> {
         verify(self.storage.as_ref(), &self.required()?, progress)
     }
 
-    /// Shows the named checkpoint, or the newest, with up to `sample` items of each table: the first and the last ones,
-    /// in order.
+    /// Shows the named checkpoint, or the newest one, with up to `sample` items of each table: the first and the last
+    /// ones, in order.
     ///
     /// # Errors
     /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of a shown item, is damaged; `Io`.
@@ -86,8 +86,8 @@ impl Catalog {
         inspect(self.storage.as_ref(), &self.required()?, sample)
     }
 
-    /// Removes all checkpoints of the root except the newest `keep`, at least one, and all files that no remaining
-    /// checkpoint refers to. Other files stay. Always prunes the whole root, even if `location` names a checkpoint.
+    /// Removes all checkpoints of the root except the newest `keep`, at least one, and all files to which no remaining
+    /// checkpoint refers. Other files stay. Always prunes the whole root, even if `location` names a checkpoint.
     ///
     /// # Errors
     /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references
@@ -105,7 +105,7 @@ impl Catalog {
         CheckpointInfo { location, format: Format::Relive, written_at, size_bytes, summary }
     }
 
-    /// Returns whether the named checkpoint, or the newest, refers to this file, given as a path or URL.
+    /// Returns whether the named checkpoint, or the newest one, refers to this file, given as a path or URL.
     pub(crate) fn refers_to(&self, file: &str) -> Result<bool, Error> {
         let (description, _) = read_description(self.storage.as_ref(), &self.required()?)?;
         Ok(description.segments.iter().any(|segment| file.ends_with(&segment.id.file_name())))

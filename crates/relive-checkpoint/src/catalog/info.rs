@@ -11,13 +11,13 @@ use crate::{Error, Format};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CheckpointInfo {
-    /// Path or URL.
+    /// The path or URL.
     pub location: String,
-    /// Its format.
+    /// The format of the checkpoint.
     pub format: Format,
     /// When it was written, if that is known.
     pub written_at: Option<Timestamp>,
-    /// The size of the files that belong only to this checkpoint: in Relive's format, of its own file without the
+    /// The size of the files that belong only to this checkpoint. In Relive's format, this is its own file, without the
     /// segments.
     pub size_bytes: u64,
     /// The checkpoint's summary, or the error that prevented reading it.
@@ -38,11 +38,12 @@ pub struct CheckpointSummary {
     pub items: u64,
     /// The number of distinct chunks; in dm-reverb's format, only an inspection determines it.
     pub chunks: Option<u64>,
-    /// Stored bytes of the chunks; known in the same cases.
+    /// The number of stored bytes of the chunks, which is known in the same cases.
     pub chunk_bytes: Option<u64>,
     /// The number of segments; 0 in dm-reverb's format.
     pub segments: u64,
-    /// The number of bytes of its file and of the segments that it refers to, which other checkpoints may share.
+    /// The number of bytes of the checkpoint's file and of the segments to which it refers, which other checkpoints may
+    /// share.
     pub total_bytes: u64,
 }
 
@@ -54,7 +55,7 @@ pub struct TableSummary {
     pub config: Arc<TableConfig>,
     /// The counters.
     pub counters: TableCounters,
-    /// Number of items.
+    /// The number of items.
     pub items: u64,
 }
 

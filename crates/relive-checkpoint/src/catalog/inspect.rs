@@ -1,4 +1,4 @@
-//! Inspection of a checkpoint's contents.
+//! Inspects the contents of a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -18,9 +18,9 @@ use crate::{Error, Format, LoadOptions, Loss};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Path or URL.
+    /// The path or URL.
     pub location: String,
-    /// Its format.
+    /// The format of the checkpoint.
     pub format: Format,
     /// Its summary.
     pub summary: CheckpointSummary,
@@ -32,11 +32,11 @@ pub struct Inspection {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TableInspection {
-    /// Rules, counters and number of items.
+    /// The rules, counters and number of items.
     pub summary: TableSummary,
-    /// The number of distinct chunks of its items. A chunk that two tables share counts in both.
+    /// The number of distinct chunks of its items. A chunk that two tables share counts in each of them.
     pub chunks: u64,
-    /// Stored bytes of these chunks.
+    /// The number of stored bytes of these chunks.
     pub chunk_bytes: u64,
     /// Some of its items, in order.
     pub sample: Vec<StoredItem>,
@@ -59,7 +59,7 @@ pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Resul
     Ok(Inspection { location: file, format: Format::Relive, summary, tables })
 }
 
-/// The pass over the items of a table.
+/// The state of a pass over the items of a table.
 struct ItemPass<'a> {
     storage: &'a dyn Storage,
     file: &'a str,

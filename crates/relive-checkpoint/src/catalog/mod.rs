@@ -1,4 +1,4 @@
-//! Inspection of checkpoints in Relive's format, and the results for both formats.
+//! Inspects checkpoints in Relive's format; the types of results serve both formats.
 
 mod handle;
 mod info;

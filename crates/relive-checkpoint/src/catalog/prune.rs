@@ -1,4 +1,4 @@
-//! Removing old checkpoints.
+//! Removes old checkpoints.
 
 use crate::Error;
 use crate::names;

@@ -17,7 +17,7 @@ use crate::{Error, LoadOptions};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Path or URL.
+    /// The path or URL.
     pub location: String,
     /// The number of files read.
     pub files: u64,

@@ -55,7 +55,7 @@ pub(crate) fn codec_of(code: u8) -> Result<Codec, Malformed> {
     known.ok_or(Malformed::Code { what: "the codec of a tensor", code: code.into() })
 }
 
-/// Kind and exponent.
+/// Returns the code of the kind, and the exponent.
 pub(crate) fn selector_code(selector: SelectorKind) -> (u32, f64) {
     match selector {
         SelectorKind::Fifo => (1, 0.0),

@@ -9,8 +9,8 @@ pub(crate) const HEAD_BYTES: usize = 40;
 
 const MAGIC: [u8; 4] = *b"BLCK";
 
-/// The limit on the decoded bytes of a block. Blocks are a few MiB; one with a single item can be as large as the
-/// item's message.
+/// The limit on the decoded size of a block, in bytes. Blocks are a few MiB; one with a single item can be as large as
+/// the item's message.
 pub(crate) const MAX_BLOCK_BYTES: u32 = 1 << 30;
 
 const ENCODING_RAW: u32 = 0;
@@ -32,7 +32,7 @@ pub(crate) struct BlockHead {
     pub(crate) kind: Kind,
     /// The position of the block in its file.
     pub(crate) number: u32,
-    /// For items, the position of their table; for chunks, the position of the first one; otherwise 0.
+    /// The position of the table for items, the position of the first chunk for chunks, and 0 otherwise.
     pub(crate) subject: u32,
     /// The number of entries in the block.
     pub(crate) count: u32,
@@ -132,7 +132,7 @@ impl BlockHead {
         if crc32c::crc32c(stored) == self.crc { Ok(()) } else { Err(BlockFault::Checksum) }
     }
 
-    /// Decodes stored bytes. Their checksum was already checked.
+    /// Decodes stored bytes. Their checksum has already been checked.
     pub(crate) fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, BlockFault> {
         if self.raw_bytes > MAX_BLOCK_BYTES {
             return Err(BlockFault::Large(self.raw_bytes.into()));

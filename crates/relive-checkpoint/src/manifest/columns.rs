@@ -10,9 +10,9 @@ pub(crate) struct ItemColumns {
     pub(super) keys: Vec<u64>,
     pub(super) sequences: Vec<u64>,
     pub(super) times: Vec<u64>,
-    /// As bits.
+    /// As bit patterns.
     pub(super) priorities: Vec<u64>,
-    /// As bits.
+    /// As bit patterns.
     pub(super) times_sampled: Vec<u32>,
     pub(super) chunk_counts: Vec<u32>,
     pub(super) column_counts: Vec<u32>,
@@ -51,12 +51,12 @@ impl ItemColumns {
         })
     }
 
-    /// Returns the positions of all chunks that the items refer to.
+    /// Returns the positions of all chunks to which the items refer.
     pub(crate) fn chunks(&self) -> &[u32] {
         &self.chunks
     }
 
-    /// Returns the bytes of the content.
+    /// Returns the number of bytes of the content.
     pub(crate) fn size_bytes(&self) -> usize {
         let (items, columns) = (self.keys.len(), self.slice_counts.len());
         44 * items + 4 * self.chunks.len() + 5 * columns + 16 * self.slice_chunks.len()

@@ -15,7 +15,7 @@ pub(crate) struct Description {
     pub(crate) created_at: Timestamp,
     pub(crate) software: String,
     pub(crate) tables: Vec<TableDescription>,
-    /// The segments that the checkpoint refers to; empty in the description at the start of the file.
+    /// The segments to which the checkpoint refers; empty in the description at the start of the file.
     pub(crate) segments: Vec<WrittenSegment>,
     /// `None` in the description at the start of the file.
     pub(crate) totals: Option<Totals>,
@@ -37,7 +37,7 @@ const SEGMENT: u16 = 5;
 const TOTALS: u16 = 6;
 
 impl Description {
-    /// Returns the bytes of all segments.
+    /// Returns the number of bytes of all segments.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size_bytes).sum()
     }

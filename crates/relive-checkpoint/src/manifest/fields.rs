@@ -14,7 +14,7 @@ pub(super) fn put_field(out: &mut Vec<u8>, tag: u16, put: impl FnOnce(&mut Vec<u
     out.put_sized(&content);
 }
 
-/// Returns the next field; `None` at the end.
+/// Returns the next field, or `None` at the end.
 pub(super) fn next_field<'a>(fields: &mut Cursor<'a>) -> Result<Option<(u16, Cursor<'a>)>, Malformed> {
     if fields.is_empty() {
         return Ok(None);

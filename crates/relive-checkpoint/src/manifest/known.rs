@@ -30,7 +30,7 @@ impl KnownChunks {
         &self.places
     }
 
-    /// Returns the position after the last one that is known, or known to be lost.
+    /// Returns the position after the last one that is known or is known to be lost.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -63,7 +63,7 @@ impl KnownChunks {
         (index < end).then_some(index)
     }
 
-    /// Returns the loss that a missing chunk belongs to. Chunks that no recorded loss covers are attributed to the
+    /// Returns the loss to which a missing chunk belongs. Chunks that no recorded loss covers are attributed to the
     /// first loss.
     pub(crate) fn loss_of(&self, position: u32) -> usize {
         let position = u64::from(position);

@@ -1,4 +1,5 @@
-//! Checkpoint files: everything in a checkpoint except the chunks. `docs/checkpoint-format.md` has the byte layout.
+//! Checkpoint files, which contain everything in a checkpoint except the chunks. `docs/checkpoint-format.md` describes
+//! the byte layout.
 
 mod block;
 mod chunks;

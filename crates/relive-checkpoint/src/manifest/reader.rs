@@ -13,7 +13,7 @@ use crate::{Error, names};
 
 /// The contents of a checkpoint file.
 pub(crate) struct Manifest {
-    /// The file's name in messages.
+    /// The name of the file in messages.
     pub(crate) file: String,
     pub(crate) size_bytes: u64,
     pub(crate) description: Description,
@@ -40,7 +40,7 @@ impl ItemBlock {
         Ok(ItemColumns::decode(&self.head.decode(self.stored)?, self.head.count)?)
     }
 
-    /// Like [`decode`](Self::decode), but for callers that need the block again.
+    /// Like [`decode`](Self::decode), but for callers that will need the block again.
     pub(crate) fn decoded(&self) -> Result<ItemColumns, BlockFault> {
         Ok(ItemColumns::decode(&self.head.decode(self.stored.clone())?, self.head.count)?)
     }
@@ -135,7 +135,7 @@ fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losse
     losses.damage(file, losses.first_offset().unwrap_or(0), reason).map(drop)
 }
 
-/// The pass over a file.
+/// The state of a pass over a file.
 struct Reading<'a> {
     source: &'a dyn Source,
     file: &'a str,
@@ -255,7 +255,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Checks that chunks may start at the position in a block's head: the next one, or a later one after a loss.
+    /// Checks that chunks may start at the position in a block's head: at the next position, or at a later one after a
+    /// loss.
     fn check_position(&self, head: BlockHead) -> Result<(), BlockFault> {
         let (first, known) = (u64::from(head.subject), self.parts.chunks.end());
         if first == known || (first > known && self.losses.first_offset().is_some()) {
@@ -275,7 +276,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns the table that a block belongs to.
+    /// Returns the table to which a block belongs.
     fn table_of(&self, head: BlockHead) -> Option<String> {
         let description = self.parts.first.as_ref().filter(|_| head.kind == Kind::Items)?;
         let table = description.tables.get(usize::try_from(head.subject).ok()?)?;

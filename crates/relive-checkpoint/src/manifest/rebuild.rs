@@ -1,4 +1,4 @@
-//! Conversion of columns back to items.
+//! Converts columns back to items.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ struct Parts<'a> {
     slices: Slices<'a>,
 }
 
-/// The start of the next item's part of each list.
+/// Where the next item's part of each list starts.
 struct Lists<'a> {
     columns: &'a ItemColumns,
     chunks: usize,

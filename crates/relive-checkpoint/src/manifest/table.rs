@@ -13,7 +13,7 @@ use crate::layout::{Cursor, Malformed, Put, selector_code, selector_of};
 pub(crate) struct TableDescription {
     pub(crate) config: Arc<TableConfig>,
     pub(crate) counters: TableCounters,
-    /// Number of items.
+    /// The number of items.
     pub(crate) items: u64,
     /// The structure of the items, if writers have declared it.
     pub(crate) structure: Option<Arc<ItemStructure>>,
@@ -43,7 +43,7 @@ impl TableDescription {
             max_times_sampled,
             rate_limiter,
             signature,
-            // Not part of a table's state: the configuration determines it.
+            // This is not part of a table's state, because the configuration determines it.
             shards: _,
             seed: _,
             allow_never_sampled: _,

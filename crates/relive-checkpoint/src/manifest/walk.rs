@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 /// The number of bytes searched at once for the next intact head after a damaged one.
 const SCAN_BYTES: usize = 1 << 20;
 
-/// The reason why a file does not start or end like a checkpoint.
+/// Why a file does not start or end like a checkpoint.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum FrameFault {
     #[error("it does not start like a checkpoint")]

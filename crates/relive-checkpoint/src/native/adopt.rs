@@ -20,7 +20,7 @@ struct SegmentChunks<'a> {
 
 /// Makes segments of the tier that hold chunks of the snapshot into segments of the storage, without writing them
 /// again, and adds the chunks to `places`. Segments that cannot be taken over, or that are mostly waste, are skipped;
-/// their chunks are written like any others.
+/// their chunks are written like any other chunks.
 pub(super) fn adopt(
     storage: &dyn Storage,
     tier: &Tier,

@@ -1,4 +1,4 @@
-//! Assembly of tables from items, and checks of counts.
+//! Assembles tables from items, and checks their counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Tables<'a> {
     /// The checkpoint file's name in messages.
     pub(crate) file: &'a str,
     pub(crate) known: &'a KnownChunks,
-    /// Numbers of losses by index in the list of places.
+    /// The numbers of losses, by index in the list of places.
     pub(crate) lost: HashMap<usize, usize>,
     pub(crate) losses: &'a mut Losses,
     pub(crate) tables: &'a [TableDescription],
@@ -51,7 +51,7 @@ impl Tables<'_> {
         self.tables.iter().zip(found).map(|(table, found)| self.table(table, found)).collect()
     }
 
-    /// Records the missing parts of a block.
+    /// Records the missing items of a block.
     fn attribute(&mut self, table: &str, block: &ReadBlock) -> Result<(), Error> {
         for (reason, items) in &block.faults {
             let loss = Loss {

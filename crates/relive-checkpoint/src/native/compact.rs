@@ -1,4 +1,4 @@
-//! The choice of segments to rewrite.
+//! Chooses the segments to rewrite.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::segment::SegmentId;
 /// The number of small segments of similar size that are joined.
 const CLASS_SEGMENTS: usize = 16;
 
-/// A segment that a checkpoint would refer to.
+/// A segment to which a checkpoint would refer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentUse {
     /// The size of the file.
@@ -17,8 +17,8 @@ pub(super) struct SegmentUse {
     pub(super) live_bytes: u64,
 }
 
-/// Returns the segments whose chunks should be rewritten: sparse ones, and small ones if there are many. Joining
-/// segments of at least `large_bytes` has no benefit.
+/// Returns the segments whose chunks should be rewritten: sparse ones, and small ones if there are many of them.
+/// Joining segments of at least `large_bytes` has no benefit.
 pub(super) fn to_rewrite(uses: &FastMap<SegmentId, SegmentUse>, large_bytes: u64) -> FastSet<SegmentId> {
     let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();

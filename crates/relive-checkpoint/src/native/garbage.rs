@@ -22,7 +22,7 @@ pub(crate) struct Listing {
     pub(crate) leftovers: Vec<String>,
 }
 
-/// The result of a collection.
+/// The result of a garbage collection.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// Numbers of checkpoints.
@@ -62,7 +62,7 @@ impl Listing {
         self.checkpoints.iter().rev().find_map(time).map(|(description, _)| description.created_at)
     }
 
-    /// Removes all checkpoints except the newest `keep`, and all files that no remaining checkpoint refers to. The
+    /// Removes all checkpoints except the newest `keep`, and all files to which no remaining checkpoint refers. The
     /// caller must hold the lock, and must not write at the same time.
     pub(crate) fn collect(mut self, storage: &dyn Storage, keep: usize) -> Result<Collected, Error> {
         let mut collected = Collected::default();
@@ -87,7 +87,7 @@ impl Listing {
         Ok(collected)
     }
 
-    /// Returns the segments that checkpoints refer to.
+    /// Returns the segments to which checkpoints refer.
     fn needed(&self, storage: &dyn Storage) -> Result<HashSet<SegmentId>, Error> {
         let mut needed = HashSet::new();
         for (number, _) in &self.checkpoints {

@@ -18,7 +18,7 @@ use crate::segment::Place;
 use crate::storage::Storage;
 use crate::{LoadOptions, Loaded};
 
-/// Loads the named checkpoint. Adds the places of its chunks to `places`.
+/// Loads the named checkpoint, and adds the places of its chunks to `places`.
 pub(crate) fn load(
     storage: &dyn Storage,
     name: &str,

@@ -3,20 +3,21 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Amount of work between two checks of the scheduler's clock.
+/// The amount of work between two checks of the scheduler's clock.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// If the thread waited for a processor for at least this fraction (1/20) of a piece, other threads were also waiting
-/// for the processor.
+/// If the thread has waited for a processor for at least this fraction (1/20) of a piece of work, other threads were
+/// also waiting for processors.
 const WAITED_PART: u32 = 20;
 
-/// Rest after such a piece of work, as a multiple of the work. If other threads could use all processors, writing a
-/// checkpoint uses a third of one processor, and takes about three times as long as on an idle machine.
+/// How long the thread rests after such a piece of work, as a multiple of the work. If other threads could use all
+/// processors, writing a checkpoint uses a third of one processor, and takes about three times as long as on an idle
+/// machine.
 const REST: u32 = 2;
 
-/// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other leave
-/// processors idle briefly, and a thread that gets an idle processor does not yield it as soon as the other threads
-/// wake up.
+/// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other
+/// briefly leave processors idle, and a thread that gets an idle processor does not yield it as soon as the other
+/// threads wake up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,
@@ -43,7 +44,8 @@ fn rest(took: Duration, waited: Duration) -> Duration {
     if waited >= took / WAITED_PART { took.saturating_sub(waited) * REST } else { Duration::ZERO }
 }
 
-/// How long the calling thread was runnable but had no processor; zero if the system does not report it.
+/// Returns how long the calling thread has been runnable but without a processor, or zero if the system does not report
+/// it.
 #[cfg(target_os = "linux")]
 fn waited() -> Duration {
     let stats = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

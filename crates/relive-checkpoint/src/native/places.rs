@@ -1,4 +1,4 @@
-//! The chunks that are already written, and their places.
+//! The chunks that have already been written, and their places.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use crate::segment::{Place, SegmentId, record};
 
 /// Places of chunks by the chunks' addresses.
 ///
-/// A written chunk gets this table's tag after its entry is added. A tagged chunk therefore never has the entry of
-/// another chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself.
+/// A written chunk gets this table's tag after its entry has been added. A tagged chunk therefore never has the entry
+/// of another chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself.
 /// Entries take effect once their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
-    /// 0 if all tags are taken; then no places are recorded, and every chunk counts as new.
+    /// The tag, or 0 if all tags are in use. With 0, no places are recorded, and every chunk counts as new.
     tag: u8,
     inner: Mutex<Inner>,
 }
@@ -41,7 +41,8 @@ struct Segment {
     is_confirmed: bool,
 }
 
-/// The tags in use, one bit for each. Tag 0 is never assigned. Each table of places has its own tag while it lives.
+/// The tags in use, one bit for each. Tag 0 is never assigned. Each table of places has its own tag for as long as it
+/// exists.
 static TAKEN: [AtomicU64; 4] = [AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
 impl Places {
@@ -49,7 +50,7 @@ impl Places {
         Self { tag: take_tag().unwrap_or(0), inner: Mutex::default() }
     }
 
-    /// Returns the place of the chunk, if it is written.
+    /// Returns the place of the chunk, if it has been written.
     pub(crate) fn find(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         if self.tag == 0 || chunk.store_tag() != self.tag {
             return None;

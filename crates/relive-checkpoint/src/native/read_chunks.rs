@@ -1,4 +1,4 @@
-//! Parallel reading of a checkpoint's chunks.
+//! Reads a checkpoint's chunks in parallel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::segment::{Place, RecordRequest, SegmentId, SegmentReader, head_of, re
 use crate::storage::Storage;
 use crate::{LoadOptions, Loss};
 
-/// The damage to a segment, and the chunks lost to it.
+/// The damage to a segment, and the chunks lost because of it.
 pub(crate) struct ChunkLoss {
     pub(crate) cause: Cause,
     /// The lost chunks, as indices in the list of places.
@@ -79,7 +79,7 @@ pub(crate) fn read_chunks(
     Ok(ReadChunks { chunks, losses })
 }
 
-/// Returns the places of each segment, sorted by offset; segments in order of first appearance.
+/// Returns the places in each segment, sorted by offset, with the segments in order of first appearance.
 pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<RecordRequest>)> {
     let mut numbers: FastMap<SegmentId, usize> = FastMap::default();
     let mut segments: Vec<(SegmentId, Vec<RecordRequest>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Parallel reading or checking of a checkpoint's items.
+//! Reads or checks a checkpoint's items in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,7 +14,7 @@ pub(crate) struct ReadBlock {
     pub(super) head: BlockHead,
     /// The offset of the block.
     pub(super) offset: u64,
-    /// The items; empty if they were only checked.
+    /// The items, or none if they were only checked.
     pub(super) items: Vec<StoredItem>,
     /// The number of intact items.
     pub(super) whole: u64,
@@ -52,7 +52,7 @@ pub(super) fn read_items(
     })
 }
 
-/// Checks the items of blocks without reading chunks: `is_there` returns whether a position has a chunk.
+/// Checks the items of blocks without reading chunks: `is_there` returns whether there is a chunk at a position.
 pub(crate) fn check_items(
     blocks: Vec<ItemBlock>,
     is_there: impl Fn(u32) -> bool + Sync,

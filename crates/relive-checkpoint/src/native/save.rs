@@ -25,9 +25,9 @@ use crate::{Error, ErrorKind, names};
 /// Sizes that tests reduce.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A segment of this size accepts no more chunks.
+    /// The size at which a segment accepts no more chunks.
     pub(super) segment_bytes: u64,
-    /// A block of this decoded size accepts no more items.
+    /// The decoded size at which a block accepts no more items.
     pub(super) block_bytes: usize,
     /// The maximum number of entries in a block.
     pub(super) block_entries: usize,
@@ -203,7 +203,7 @@ struct Writing<'a> {
 struct Window {
     /// The position of the first of these chunks.
     first: u32,
-    /// `None` for chunks that wait to be written.
+    /// `None` for chunks that are waiting to be written.
     places: Vec<Option<Place>>,
     /// Indices of the waiting chunks in the list of places, in the order of writing.
     waiting: VecDeque<usize>,
@@ -215,7 +215,7 @@ impl Window {
         self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
     }
 
-    /// Adds a chunk; its place is `None` if it waits to be written.
+    /// Adds a chunk, whose place is `None` if it is waiting to be written.
     fn add(&mut self, place: Option<Place>) {
         if place.is_none() {
             self.waiting.push_back(self.places.len());
@@ -223,7 +223,7 @@ impl Window {
         self.places.push(place);
     }
 
-    /// Records the place of the chunk that has waited longest, which was written.
+    /// Records the place of the chunk that has waited longest and has now been written.
     fn written(&mut self, place: Place) {
         let index = self.waiting.pop_front();
         if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
@@ -275,7 +275,7 @@ impl Writing<'_> {
         segments.push(Arc::clone(chunk), |chunk, place| written(plan, window, progress, chunk, place))
     }
 
-    /// Writes blocks of the pending chunks, and of the items, which belong to one table.
+    /// Writes blocks with the pending chunks, and with the items, which belong to one table.
     fn blocks(&mut self, table: u32) -> Result<(), Error> {
         let Self { plan, segments, window, progress, .. } = self;
         segments.flush(|chunk, place| written(plan, window, progress, chunk, place))?;

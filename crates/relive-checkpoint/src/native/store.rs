@@ -46,7 +46,7 @@ pub struct Store {
     sizes: Sizes,
     places: Places,
     tier: Option<Arc<Tier>>,
-    /// Excludes other writers; the mutex is held while a checkpoint is written. `None` if the place is read-only.
+    /// Excludes other writers. The mutex is held while a checkpoint is written. `None` if the place is read-only.
     lock: Mutex<Option<Lock>>,
 }
 
@@ -86,42 +86,42 @@ impl Store {
         Ok(store)
     }
 
-    /// Sets how many checkpoints to keep, at least the newest. Default: 3. Older ones are removed once a newer one is
-    /// complete.
+    /// Sets how many checkpoints to keep; the newest is always kept. Default: 3. Older ones are removed once a newer
+    /// one is complete.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
         self
     }
 
-    /// Sets the disk tier of the server. Checkpoints link to the tier's files instead of writing the chunks again, if
-    /// both folders are on one file system.
+    /// Sets the server's disk tier. If both folders are on the same file system, checkpoints link to the tier's files
+    /// instead of writing the chunks again.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
         self
     }
 
-    /// Path or URL of the root.
+    /// Returns the path or URL of the root.
     #[must_use]
     pub fn location(&self) -> String {
         self.storage.describe("")
     }
 
-    /// Path or URL of the newest checkpoint, intact or not; `None` if there are none.
+    /// Returns the path or URL of the newest checkpoint, whether or not it is intact, or `None` if there are none.
     ///
     /// # Errors
-    /// The root cannot be listed.
+    /// If the root cannot be listed.
     pub fn latest(&self) -> Result<Option<String>, Error> {
         let newest = Listing::read(self.storage.as_ref())?.newest();
         Ok(newest.map(|number| self.storage.describe(&names::checkpoint_name(number))))
     }
 
-    /// Loads the newest checkpoint; `None` if there are none. The next [`save`](Self::save) does not rewrite the data
-    /// that it refers to.
+    /// Loads the newest checkpoint. Returns `None` if there are none. The next [`save`](Self::save) does not rewrite
+    /// the data to which it refers.
     ///
     /// # Errors
-    /// `Damaged` if it is damaged, with file, place and table: an older one is never loaded silently. `Io`.
+    /// `Damaged` if it is damaged, with the file, place and table, because an older one is never loaded silently; `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         let Some(newest) = listing.newest() else { return Ok(None) };
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// Loads one of the checkpoints, identified by its path or URL, or by its name alone. The next [`save`](Self::save)
-    /// does not rewrite the data that it refers to.
+    /// does not rewrite the data to which it refers.
     ///
     /// # Errors
     /// `Location` if this is not the name of a checkpoint, and the errors of [`load_latest`](Self::load_latest).
@@ -145,10 +145,10 @@ impl Store {
     }
 
     /// Writes `snapshot` as the newest checkpoint, and removes older ones beyond the number to [keep](Self::keep).
-    /// References to items are dropped as they are written. Concurrent calls run one after the other.
+    /// References to items are dropped as the items are written. Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// `Io`: the storage refused an operation. The existing checkpoints stay valid.
+    /// `Io` if the storage refused an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         self.save_after(None, snapshot, progress)
     }
@@ -191,7 +191,7 @@ impl Store {
     }
 }
 
-/// Default number of checkpoints to keep.
+/// The default number of checkpoints to keep.
 const DEFAULT_KEEP: usize = 3;
 
 impl fmt::Debug for Store {

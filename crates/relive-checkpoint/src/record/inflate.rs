@@ -17,7 +17,7 @@ impl<R: BufRead> Inflate<R> {
         Self { input, state: Decompress::new(true), is_over: false }
     }
 
-    /// Decompresses some of the input; returns the bytes consumed and produced, both of which may be 0.
+    /// Decompresses some of the input. Returns the numbers of bytes consumed and produced, both of which may be 0.
     fn step(&mut self, out: &mut [u8]) -> io::Result<(usize, usize)> {
         let input = self.input.fill_buf()?;
         let before = (self.state.total_in(), self.state.total_out());
@@ -70,7 +70,7 @@ mod tests {
 
     fn inflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        // A small buffer, so that the stream's parts arrive one by one.
+        // The buffer is small, so that the stream's parts arrive one by one.
         Inflate::new(BufReader::with_capacity(3, bytes)).read_to_end(&mut out).map(|_| out)
     }
 

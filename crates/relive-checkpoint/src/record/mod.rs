@@ -1,4 +1,4 @@
-//! TensorFlow's TFRecord files: records with checksums. The whole file is one zlib stream, or uncompressed.
+//! TensorFlow's TFRecord files: records with checksums. The whole file is either one zlib stream or uncompressed.
 //!
 //! | Bytes of a record | Content |
 //! |---|---|

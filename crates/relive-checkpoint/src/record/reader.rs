@@ -1,4 +1,4 @@
-//! Reading records.
+//! Reads records.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -14,7 +14,7 @@ use crate::limits::MAX_RECORD_BYTES;
 pub(crate) struct RecordReader {
     path: PathBuf,
     content: Box<dyn Read>,
-    /// The limit on the bytes of a record.
+    /// The limit on the size of a record, in bytes.
     limit: u64,
     payload: Vec<u8>,
     /// The number of records started so far.
@@ -51,13 +51,13 @@ impl RecordReader {
         Ok(Self { path, content, limit: MAX_RECORD_BYTES, payload: Vec::new(), begun: 0, start: 0, read: 0 })
     }
 
-    /// Sets the limit on the bytes of a record.
+    /// Sets the limit on the size of a record, in bytes.
     pub(crate) fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Returns the payload of the next record; `None` at the end of the file.
+    /// Returns the payload of the next record, or `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Error> {
         (self.start, self.begun) = (self.read, self.begun + 1);
         self.fill(HEAD_BYTES as u64)?;
@@ -88,7 +88,7 @@ impl RecordReader {
         Error::damaged(&self.path, Some(place), reason)
     }
 
-    /// Reads this many bytes, or the remaining ones. The buffer grows as bytes arrive, and is reused.
+    /// Reads this many bytes, or as many as remain. The buffer grows as bytes arrive, and is reused.
     fn fill(&mut self, bytes: u64) -> Result<(), Error> {
         self.payload.clear();
         match (&mut self.content).take(bytes).read_to_end(&mut self.payload) {

@@ -30,7 +30,7 @@ pub(super) struct Records {
 }
 
 impl<'a> Draft<'a> {
-    /// Starts the checkpoint of `time` in `root`, which is created if necessary.
+    /// Starts the checkpoint for `time` in `root`, which is created if necessary.
     pub(super) fn begin(disk: &'a dyn Disk, root: &Path, time: Time) -> Result<Self, Error> {
         let name = time.to_name();
         let folder = root.join(draft_name(&name));

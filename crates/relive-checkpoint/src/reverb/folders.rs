@@ -1,4 +1,4 @@
-//! The contents of the folder of checkpoints.
+//! The contents of the folder in which checkpoints are stored.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// Lists `root`; a root that does not exist is empty.
+    /// Lists `root`. A root that does not exist is treated as empty.
     pub(super) fn list(root: &Path) -> Result<Self, Error> {
         let broken = |source| Error::io("list", root, source);
         let mut found = Self::default();
@@ -105,7 +105,7 @@ fn remove_whole(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     remove(disk, &draft)
 }
 
-/// Removes Relive's files and then the folder; fails if other files remain.
+/// Removes Relive's files and then the folder. Fails if other files remain.
 fn remove(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for file in FILES {
         match disk.remove_file(&folder.join(file)) {

@@ -17,7 +17,7 @@ impl Store {
     /// Reads and checks every byte of the checkpoint in `folder`.
     ///
     /// # Errors
-    /// `Damaged` if the rules of its tables are damaged, without which the rest cannot be interpreted; `Io`.
+    /// `Damaged` if the rules of its tables, without which the rest cannot be interpreted, are damaged; `Io`.
     pub fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
         let options = LoadOptions::new().salvage(true).progress(Arc::clone(progress));
         let loaded = load::read(folder, &options)?;
@@ -60,7 +60,7 @@ fn shown(table: &TableSnapshot, sample: usize) -> TableInspection {
     TableInspection { summary, chunks: num_chunks, chunk_bytes, sample }
 }
 
-/// Returns the number of distinct chunks, and their bytes.
+/// Returns the number of distinct chunks, and the number of their bytes.
 fn chunks(tables: &[TableSnapshot]) -> (u64, u64) {
     let mut met: HashSet<*const Chunk> = HashSet::new();
     let mut bytes = 0;

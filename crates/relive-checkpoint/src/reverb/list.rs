@@ -13,10 +13,10 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// Returns the complete checkpoints in `root`, oldest first; empty if it does not exist.
+    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be read. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// If the folder cannot be read. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
     pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
         let found = Folders::list(root)?;
         Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())

@@ -42,7 +42,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// The number of chunks passed to a disk tier at once, if there is one.
+/// The number of chunks that are passed to a disk tier at once, if there is one.
 const CHUNKS_AT_ONCE: usize = 256;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! dm-reverb's checkpoints, as versions 0.14 and later write them and all versions read them.
+//! dm-reverb's checkpoints, in the form that versions 0.14 and later write and all versions can read.
 //!
 //! ```text
 //! <root>/2026-11-20T11:16:35.669974815+00:00/
@@ -13,14 +13,14 @@
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
 //! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is the
-//! time at which its writing started, in RFC 3339. The newest checkpoint is the one with the latest time. dm-reverb
+//! time at which writing started, in RFC 3339. The newest checkpoint is the one with the latest time. dm-reverb
 //! compares the names as text, so Relive's names are in UTC with nine digits.
 //!
 //! Deliberate differences from dm-reverb: folders that are not checkpoints are never touched; a damaged or incomplete
 //! checkpoint is an error, not an empty server; times with any offset are compared as times.
 //!
 //! Older forms can also be read: uncompressed files, items in the records of their tables, items that name a range of
-//! rows, chunks that hold their tensors directly.
+//! rows, and chunks that hold their tensors directly.
 
 mod draft;
 mod files;

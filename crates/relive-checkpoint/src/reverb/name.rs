@@ -23,7 +23,7 @@ impl Time {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the time in a folder's name, otherwise its modification time.
+    /// Returns the time in a folder's name, or the folder's modification time if the name is not a time.
     pub(super) fn of_folder(folder: &Path) -> Self {
         let named = folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name);
         named.unwrap_or_else(|| {
@@ -46,8 +46,8 @@ impl Time {
         Self(self.0.saturating_add(1))
     }
 
-    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its checkpoints this
-    /// way, compares names as text, and loads the greatest as the newest.
+    /// Returns a name such as `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names
+    /// its checkpoints this way, compares names as text, and loads the greatest as the newest.
     pub(super) fn to_name(self) -> String {
         let seconds = i64::try_from(self.0 / NANOS_PER_SECOND).unwrap_or_default();
         let local = DateTime::from_timestamp(seconds, 0).map(|time| time.with_timezone(&Local));
@@ -67,7 +67,8 @@ impl Time {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}{offset}")
     }
 
-    /// Reads a time with any offset, and up to nine digits after the second; `None` if the name is not such a time.
+    /// Reads a time with any offset, and up to nine digits after the second. Returns `None` if the name is not such a
+    /// time.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let (date, rest) = name.split_once('T')?;
         let mut date = date.split('-');
@@ -88,7 +89,7 @@ impl Time {
     }
 }
 
-/// `11:16:35` as seconds of the day.
+/// Returns a time such as `11:16:35` as seconds of the day.
 fn seconds(clock: &str) -> Option<u64> {
     let mut parts = clock.split(':').map(|part| digits(part, 2));
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
@@ -97,7 +98,7 @@ fn seconds(clock: &str) -> Option<u64> {
     is_valid.then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// `+01:30` as seconds east of Greenwich.
+/// Returns an offset such as `+01:30` as seconds east of Greenwich.
 fn offset_seconds(offset: &str) -> Option<i64> {
     let (sign, clock) = offset.split_at_checked(1)?;
     let (hours, minutes) = clock.split_once(':')?;
@@ -122,8 +123,8 @@ fn digits(text: &str, count: usize) -> Option<u64> {
     if are_digits { text.parse().ok() } else { None }
 }
 
-/// Year, month and day of the day this many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
+/// Returns the year, month and day of the date that is this many days after 1970-01-01 (Howard Hinnant,
+/// "chrono-compatible low-level date algorithms", <https://howardhinnant.github.io/date_algorithms.html>).
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -135,7 +136,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + is_next, month, day)
 }
 
-/// Returns the number of days from 1970-01-01 to this day; `None` if the day is earlier or does not exist.
+/// Returns the number of days from 1970-01-01 to this day, or `None` if the day is earlier or does not exist.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let from_march = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let (era, year_of_era) = (from_march.0 / 400, from_march.0 % 400);

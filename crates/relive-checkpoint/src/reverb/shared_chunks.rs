@@ -8,9 +8,9 @@ use relive_tensor::Chunk;
 
 /// The chunks so far, by the keys under which they are written.
 ///
-/// A chunk keeps its own key, unless two chunks with different contents have the same one. Keys are drawn at random, so
-/// this only happens with clients that repeat random numbers, such as copies of one process. Even then, the checkpoint
-/// must be loadable.
+/// A chunk keeps its own key, unless two chunks with different contents have the same key. Keys are drawn at random, so
+/// this only happens with clients that repeat random numbers, such as copies of one process. Even then, it must be
+/// possible to load the checkpoint.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
     by_key: HashMap<u64, &'a Chunk>,
@@ -41,7 +41,7 @@ impl<'a> SharedChunks<'a> {
         Some(key)
     }
 
-    /// Returns the key of a chunk that occurred before.
+    /// Returns the key of a chunk that has occurred before.
     pub(super) fn key_of(&self, chunk: &Arc<Chunk>) -> u64 {
         if self.renamed.is_empty() {
             return chunk.key();
@@ -50,7 +50,7 @@ impl<'a> SharedChunks<'a> {
     }
 }
 
-/// Returns whether both are the same chunk, possibly sent twice by its writer.
+/// Returns whether the two chunks are the same, possibly because their writer sent the chunk twice.
 fn is_same(one: &Chunk, other: &Chunk) -> bool {
     std::ptr::eq(one, other)
         || (one.range() == other.range()

@@ -1,4 +1,4 @@
-//! The folder of a server's checkpoints.
+//! The folder in which a server stores its checkpoints.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,9 @@ impl Store {
         self
     }
 
-    /// Sets how many checkpoints to keep, at least the newest. Default: 1, as in dm-reverb. Older ones are removed once
-    /// a newer one is complete; other files and folders in `root` are never touched, nor is a checkpoint that contains
-    /// a foreign file.
+    /// Sets how many checkpoints to keep; the newest is always kept. Default: 1, as in dm-reverb. Older ones are
+    /// removed once a newer one is complete; other files and folders in `root` are never touched, nor is a checkpoint
+    /// that contains a foreign file.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
@@ -72,11 +72,11 @@ impl Store {
         Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
     }
 
-    /// Returns the folder of the newest complete checkpoint, or the fallback if there is none; `None` if there is no
-    /// fallback either.
+    /// Returns the folder of the newest complete checkpoint, or else the fallback, or `None` if there is no fallback
+    /// either.
     ///
     /// # Errors
-    /// The folder of checkpoints cannot be read.
+    /// If the folder of checkpoints cannot be read.
     pub fn latest(&self) -> Result<Option<PathBuf>, Error> {
         let found = Folders::list(&self.root)?;
         for (_, folder) in &found.incomplete {
@@ -86,10 +86,10 @@ impl Store {
         Ok(newest.or_else(|| self.fallback.clone().filter(|folder| folder.join(DONE).exists())))
     }
 
-    /// Reads the checkpoint that [`latest`](Self::latest) names; `None` if there is none.
+    /// Reads the checkpoint that [`latest`](Self::latest) returns. Returns `None` if there is none.
     ///
     /// # Errors
-    /// The newest checkpoint is damaged or cannot be read. An older one is not tried: remove or repair the newest
+    /// If the newest checkpoint is damaged or cannot be read. An older one is not tried: remove or repair the newest
     /// first.
     pub fn load_latest(&self) -> Result<Option<Snapshot>, Error> {
         self.latest()?.map(|folder| Self::load(&folder)).transpose()
@@ -98,7 +98,7 @@ impl Store {
     /// Reads the checkpoint in `folder`.
     ///
     /// # Errors
-    /// The checkpoint is damaged, incomplete, or cannot be read. The error names the file, the record and the place.
+    /// If the checkpoint is damaged, incomplete, or cannot be read. The error names the file, the record and the place.
     pub fn load(folder: &Path) -> Result<Snapshot, Error> {
         Self::load_with(folder, &LoadOptions::default()).map(|loaded| loaded.snapshot)
     }
@@ -106,8 +106,8 @@ impl Store {
     /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// The checkpoint cannot be read; or it is damaged, and [salvaging](LoadOptions::salvage) is off, or impossible
-    /// because the tables' rules are damaged.
+    /// If the checkpoint cannot be read; or if it is damaged, and [salvaging](LoadOptions::salvage) is off, or
+    /// impossible because the tables' rules are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
     }
@@ -115,7 +115,7 @@ impl Store {
     /// Removes the checkpoint in `folder`, unless it contains foreign files.
     ///
     /// # Errors
-    /// The folder contains foreign files, or the file system refused an operation.
+    /// If the folder contains foreign files, or the file system refused an operation.
     pub fn remove(folder: &Path) -> Result<(), Error> {
         remove_checkpoint(&RealDisk, folder)
     }
@@ -124,7 +124,7 @@ impl Store {
     /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// The file system refused an operation. The existing checkpoints stay valid.
+    /// If the file system refused an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: &Snapshot) -> Result<PathBuf, Error> {
         self.save_after(None, snapshot)
     }
@@ -151,10 +151,10 @@ impl Store {
 }
 
 impl Store {
-    /// [`save`](Self::save), for a server's checkpointer. This format writes everything each time.
+    /// Calls [`save`](Self::save), for a server's checkpointer. This format writes everything each time.
     ///
     /// # Errors
-    /// Same as [`save`](Self::save).
+    /// The errors of [`save`](Self::save).
     pub fn checkpoint(
         &self,
         snapshot: &Snapshot,

@@ -12,7 +12,7 @@ use super::Store;
 use super::name::Time;
 use crate::storage::disk::{Disk, DurableFile, RealDisk};
 
-/// A folder that is removed when this is dropped.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -293,7 +293,7 @@ fn a_complete_checkpoint_survives_any_disk_failure() {
 
 #[test]
 fn a_failure_leaves_nothing_behind() {
-    // The disk recovers at once, like one that was full for a moment.
+    // The disk recovers at once, like a disk that was full for a moment.
     struct Flaky(Mutex<usize>);
     impl Flaky {
         fn step(&self) -> io::Result<()> {

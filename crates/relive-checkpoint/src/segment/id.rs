@@ -27,7 +27,7 @@ impl SegmentId {
         format!("{FOLDER}/{self}{SUFFIX}")
     }
 
-    /// Returns the segment with a file that has this name, which includes the folder.
+    /// Returns the segment whose file has this name, which includes the folder.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let digits = name.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(SUFFIX)?;
         let is_ours =

@@ -1,6 +1,6 @@
 //! Segments: files of chunks, each written once and shared by successive checkpoints.
 //!
-//! `docs/checkpoint-format.md` describes the records. Other code that keeps chunks in such files writes them with
+//! `docs/checkpoint-format.md` describes the records. Other code that stores chunks in such files writes them with
 //! [`record::put_head`] and reads them with [`record::read`].
 
 mod header;

@@ -2,7 +2,7 @@
 
 use super::SegmentId;
 
-/// The place of a record in a segment, from the checkpoint.
+/// The place of a record in a segment, as recorded in the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: SegmentId,
@@ -10,7 +10,7 @@ pub(crate) struct Place {
     pub(crate) offset: u32,
     /// The length of the record's content.
     pub(crate) length: u32,
-    /// CRC-32C of the content.
+    /// The CRC-32C of the content.
     pub(crate) crc: u32,
 }
 

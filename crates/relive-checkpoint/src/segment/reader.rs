@@ -5,8 +5,8 @@ use std::io;
 use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
 use crate::storage::Source;
 
-/// The limit on the bytes of adjacent records that are read together: enough for a disk, and few enough to stay in the
-/// processor's cache until they are checked.
+/// The limit on the total size of adjacent records that are read together, in bytes: enough for a disk, and few enough
+/// to stay in the processor's cache until they are checked.
 const READ_BYTES: u64 = 1 << 20;
 
 /// Gaps of up to this many bytes between requested records are read rather than skipped.
@@ -30,7 +30,7 @@ impl SegmentReader {
         Self { source, buffer: Vec::new() }
     }
 
-    /// Checks that the file starts like the segment with this id; otherwise returns the reason.
+    /// Checks that the file starts like the segment with this id. If it does not, returns the reason.
     pub(crate) fn check_header(&self, id: SegmentId) -> io::Result<Result<(), String>> {
         let mut bytes = [0; HEADER_BYTES];
         self.source.read_exact_at(&mut bytes, 0)?;

@@ -24,11 +24,11 @@ const VERBATIM: u32 = 4;
 pub(crate) struct Head {
     /// The length of the content.
     pub(crate) length: u32,
-    /// CRC-32C of the content.
+    /// The CRC-32C of the content.
     pub(crate) crc: u32,
 }
 
-/// The reason why a record is not the expected chunk.
+/// Why a record is not the expected chunk.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RecordFault {
     #[error("the record has {found} bytes, but the checkpoint expects {expected}")]

@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 use crate::Error;
 use crate::storage::Upload;
 
-/// The limit on the files that wait to be made durable while another one is: more of them would keep more memory dirty.
+/// The limit on the number of files that wait while another one is made durable: more of them would keep more memory
+/// dirty.
 const WAITING: usize = 1;
 
 /// A thread that finishes files, one after the other.

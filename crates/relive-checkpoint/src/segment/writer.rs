@@ -11,14 +11,14 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// The number of pending bytes at which chunks are written, so that small chunks do not need a call each. The bytes
-/// also still fit in the processor's cache between checksum and copy.
+/// The number of pending bytes at which chunks are written, so that small chunks do not each need a call. This many
+/// bytes also stay in the processor's cache between checksum and copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// The limit on the chunks written together; each has two parts, and systems accept 1,024 parts.
+/// The limit on the number of chunks written together; each has two parts, and systems accept 1,024 parts.
 const BATCH_CHUNKS: usize = 512;
 
-/// A segment that is being written or was written.
+/// A segment that is being or has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenSegment {
     pub(crate) id: SegmentId,
@@ -30,7 +30,7 @@ pub(crate) struct WrittenSegment {
 /// it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
-    /// A segment of at least this size accepts no more chunks.
+    /// The size at which a segment accepts no more chunks.
     target_bytes: u64,
     current: Option<Box<dyn Upload>>,
     /// All segments; the last one is the current one, if any.
@@ -108,7 +108,7 @@ impl SegmentWriter {
         self.written.iter().find(|segment| segment.id == id).map(|segment| segment.size_bytes)
     }
 
-    /// Makes all segments durable. Chunks that were not [flushed](Self::flush) are not included.
+    /// Makes all segments durable. Chunks that have not been [flushed](Self::flush) are not included.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.seal()?;
         self.sealer.finish()

@@ -1,4 +1,4 @@
-//! The contract of storages. Each implementation runs [`check`] with its own factory.
+//! The contract of storages. The tests of each implementation call [`check`] with its own factory.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;

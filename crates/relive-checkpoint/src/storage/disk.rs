@@ -39,7 +39,7 @@ pub(crate) trait Disk: Send + Sync {
         RealFile::open(path).map(|file| Box::new(file) as Box<dyn Source>)
     }
 
-    /// Names and sizes of the files in a folder, in no order.
+    /// Returns the names and sizes of the files in a folder, in no particular order.
     fn read_folder(&self, path: &Path) -> io::Result<Vec<(String, u64)>> {
         read_folder(path)
     }
@@ -55,7 +55,7 @@ pub(crate) trait Disk: Send + Sync {
 pub(crate) enum Locked {
     /// This process owns the lock until the value is dropped.
     Ours(Box<dyn Send + Sync>),
-    /// Another owner has it, with this note.
+    /// Another owner holds the lock, with this note.
     Theirs(String),
 }
 
@@ -205,7 +205,7 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
     Ok(Locked::Ours(Box::new(OwnLock::of(file))))
 }
 
-/// Limit on the process's open files, if the system reports it.
+/// Returns the limit on the process's open files, if the system reports it.
 pub(crate) fn open_files_limit() -> Option<u64> {
     #[cfg(target_os = "linux")]
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -214,7 +214,7 @@ pub(crate) fn open_files_limit() -> Option<u64> {
     limit
 }
 
-/// Locks the folder itself, until the result is dropped; returns `None` if another process has locked it. On file
+/// Locks the folder itself until the result is dropped. Returns `None` if another process has locked it. On file
 /// systems without locks, every call succeeds.
 pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     let folder = File::open(path)?;
@@ -222,5 +222,5 @@ pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     Ok((!is_taken).then(|| OwnLock::of(folder)))
 }
 
-/// The limit on the bytes read of the note in a lock file.
+/// The maximum number of bytes that are read of the note in a lock file.
 const MAX_NOTE_BYTES: u64 = 256;

@@ -130,7 +130,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Returns whether the file system does not support hard links, or not from the file's location.
+/// Returns whether the file system does not support hard links at all, or not from the file's location.
 fn is_no_place_for_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
@@ -152,7 +152,7 @@ fn in_use(root: &Path, note: &str) -> Error {
 /// A file under its temporary name.
 struct LocalUpload {
     disk: Arc<dyn Disk>,
-    /// `None` once the upload was finished, successfully or not.
+    /// `None` once the file has been finished, whether or not this succeeded.
     file: Option<Box<dyn DurableFile>>,
     draft: PathBuf,
     path: PathBuf,

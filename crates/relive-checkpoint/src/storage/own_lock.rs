@@ -1,4 +1,4 @@
-//! Locks on files and folders that belong to one process, and not to its forks.
+//! Locks on files and folders that belong to one process and not to its forks.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,7 +10,7 @@ pub(crate) struct OwnLock {
     process: u32,
 }
 
-/// The file; `None` in a fork that has closed it.
+/// The file, or `None` in a fork that has closed it.
 type LockedFile = Mutex<Option<File>>;
 
 /// All locks that this process holds.

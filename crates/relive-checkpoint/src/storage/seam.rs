@@ -13,7 +13,8 @@ pub(crate) trait Storage: Send + Sync {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
 
-    /// Returns the files of a folder, without subfolders, in no order; `""` is the root. A missing folder is empty.
+    /// Returns the files in a folder, without subfolders, in no particular order; `""` is the root. A missing folder is
+    /// empty.
     fn list(&self, folder: &str) -> io::Result<Vec<Entry>>;
 
     /// Removes a file; the removal is durable when this returns.
@@ -25,13 +26,13 @@ pub(crate) trait Storage: Send + Sync {
     /// `InUse` if there is another writer, which the error names; `Io` if the root is read-only.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
 
-    /// Makes a complete and immutable file of this machine also appear under a name, durably and without copying it.
-    /// Returns true even if the name already existed, and false if this is impossible.
+    /// Makes a complete and immutable file on this machine also appear under another name, durably and without copying
+    /// it. Returns true even if the name already existed, and false if this is impossible.
     fn take_over(&self, _file: &Path, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Path or URL of a file, for messages; `""` is the root.
+    /// Returns the path or URL of a file, for messages; `""` is the root.
     fn describe(&self, name: &str) -> String;
 }
 
@@ -60,8 +61,8 @@ pub(crate) trait Source: Send + Sync {
     /// `UnexpectedEof`, among others, if the file ends within the requested range.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Reads if this certainly requires no wait for a disk. Otherwise returns false, with unspecified contents of
-    /// `into`.
+    /// Reads the range if this is certain not to wait for a disk. Otherwise, returns false and leaves unspecified
+    /// contents in `into`.
     fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use relive_tensor::Chunk;
 use super::segment::TierSegment;
 use crate::segment::Place;
 
-/// The places of chunks by address. A chunk with a place stays in the index for as long as the chunk lives.
+/// The places of chunks by address. A chunk with a place stays in the index for as long as it is alive.
 #[derive(Default)]
 pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
 
@@ -27,7 +27,7 @@ impl Stored {
     }
 }
 
-/// A chunk's frame in a segment. While it lives, its place stays in the index, and its segment exists.
+/// A chunk's frame in a segment. While this value is alive, its place stays in the index, and its segment exists.
 pub(super) struct StoredFrame {
     index: Arc<Index>,
     address: usize,
@@ -75,8 +75,8 @@ impl AsRef<[u8]> for StoredFrame {
 impl Drop for StoredFrame {
     fn drop(&mut self) {
         self.stored.segment.remove_live(self.stored.place);
-        // The frame's segment is dropped after the lock. A chunk with a newer place, or another chunk at the same
-        // address, keeps its entry.
+        // The frame's segment is dropped after the lock is released. A chunk with a newer place, or another chunk at
+        // the same address, keeps its entry.
         let mut index = self.index.lock();
         if let Entry::Occupied(entry) = index.entry(self.address)
             && entry.get().place == self.stored.place

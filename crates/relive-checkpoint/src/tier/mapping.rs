@@ -1,4 +1,4 @@
-//! Memory-mapped files: the only unsafe code of this crate.
+//! Memory-mapped files: the only unsafe code in this crate.
 #![expect(unsafe_code, reason = "what a mapping shows can be changed by whoever can write the file")]
 
 use std::fs::File;
@@ -8,11 +8,11 @@ use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use crate::storage::Source;
 
-/// A mapping of a complete file that is not written any more.
+/// A mapping of a complete file that is no longer written to.
 ///
 /// The file must not change while it is mapped; its owner ensures this by keeping the folder locked. If another process
-/// has truncated the file, or the disk cannot be read, an access to the mapping kills this process with a bus error. So
-/// the mapping is only accessed where nothing else works.
+/// has truncated the file, or the disk cannot be read, an access to the mapping kills this process with a bus error.
+/// The mapping is therefore only accessed where nothing else works.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {

@@ -1,4 +1,4 @@
-//! Reading chunks back.
+//! Reads chunks back.
 
 use std::io;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Tier {
         Ok(frames)
     }
 
-    /// Checks that a chunk's place, if it has one, still has the written bytes.
+    /// Checks that a chunk's place, if it has one, still contains the written bytes.
     pub(crate) fn check(&self, chunk: &Arc<Chunk>) -> Result<(), Error> {
         self.index.get(chunk).map_or(Ok(()), |stored| self.read(chunk, &stored).map(drop))
     }
@@ -91,7 +91,7 @@ fn restore_frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Resul
     Ok(chunk.restore_frame(&frame(chunk, stored, content)?))
 }
 
-/// Returns the frame in the content of a record, if the content matches its checksum.
+/// Returns the frame in a record's content, if the content matches its checksum.
 fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
     if crc32c::crc32c(&content) != stored.place.crc {
         let place = stored.place.offset;

@@ -13,7 +13,7 @@ use crate::segment::{Place, record};
 use crate::storage::Source;
 use crate::storage::disk::Disk;
 
-/// A file of chunks, opened for reading and mapped. It is removed with its last chunk.
+/// A file of chunks, opened for reading and mapped. It is removed when its last chunk is dropped.
 pub(crate) struct TierSegment {
     pub(super) path: PathBuf,
     pub(super) mapping: Mapping,
@@ -141,7 +141,7 @@ impl TierSegment {
         start..start + place.length as usize
     }
 
-    /// Returns the offset of a chunk's frame in the content of its record, which ends with it.
+    /// Returns the offset of a chunk's frame in the content of its record, which ends with the frame.
     pub(super) fn frame_start(place: Place, chunk: &Chunk) -> usize {
         let length = place.length as usize;
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))

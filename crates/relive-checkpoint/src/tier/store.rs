@@ -32,9 +32,9 @@ pub struct Tier {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) index: Arc<Index>,
     pub(super) segments: Arc<Segments>,
-    /// Bytes moved since the mappings last returned their memory.
+    /// The number of bytes moved since the mappings last returned their memory.
     pub(super) moved_bytes: AtomicU64,
-    /// `None` once it is closed.
+    /// `None` once the tier is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
@@ -42,7 +42,7 @@ impl Tier {
     /// Opens the tier below `folder`, which is created if necessary.
     ///
     /// # Errors
-    /// Another process uses the folder, or it is not writable.
+    /// If another process uses the folder, or the folder is not writable.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
         let max_open_files = open_files_limit().map_or(MAX_OPEN_FILES, |limit| MAX_OPEN_FILES.min(limit / 4));
         Self::on(Arc::new(RealDisk), folder.as_ref(), max_open_files)
@@ -70,7 +70,7 @@ impl Tier {
         Ok(Self { root, disk, index, segments, moved_bytes, lock })
     }
 
-    /// Returns the bytes of all files.
+    /// Returns the number of bytes of all files.
     pub fn size_bytes(&self) -> u64 {
         self.segments.size_bytes()
     }
@@ -87,7 +87,7 @@ impl Tier {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the folder of the files.
+    /// Returns the folder that contains the files.
     pub fn folder(&self) -> &Path {
         &self.root
     }

@@ -1,4 +1,4 @@
-//! The tier on a real disk, and on a failing one.
+//! Tests the tier on a real disk, and on a failing one.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -59,7 +59,7 @@ fn frames_are_unchanged_after_spilling_to_disk() {
 #[test]
 fn fetched_chunks_are_evicted_without_rewriting() {
     let folder = tempfile::tempdir().unwrap();
-    // Files that stay open, and files that are opened for each read.
+    // Tests files that stay open, and files that are opened for each read.
     let tier = Tier::on(Arc::new(RealDisk), folder.path(), 2).unwrap();
     let ledger = movable();
     let chunks = chunks(0..1_000, &ledger);
@@ -189,7 +189,7 @@ fn many_threads_fetch_and_store_the_same_chunks() {
             let (tier, mut chunks) = (&tier, chunks.clone());
             scope.spawn(move || {
                 for round in 0..200 {
-                    // Each thread releases other chunks at other times.
+                    // Each thread releases different chunks at different times.
                     chunks.rotate_left(7 + thread);
                     match (round + thread) % 3 {
                         0 => tier.store(&chunks[..20]).unwrap(),
@@ -340,7 +340,7 @@ fn a_folder_has_one_owner_and_leftover_files_are_removed() {
     assert!(!left.exists() && foreign.exists());
 }
 
-/// Accepts this many bytes in all.
+/// Accepts this many bytes in total.
 struct SmallDisk(Arc<std::sync::atomic::AtomicUsize>);
 
 struct SmallFile {

@@ -15,11 +15,11 @@ use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
-/// The number of bytes of one write, except for larger chunks. Systems cache and map the bytes of one write as one
-/// piece, even if only a part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
+/// The number of bytes per write, except for larger chunks. Systems cache and map the bytes of one write as one piece,
+/// even if only part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
 const WRITE_BYTES: u64 = 64 << 10;
 
-/// The limit on the chunks of one write; each has two parts, and systems accept 1,024.
+/// The limit on the number of chunks per write; each has two parts, and systems accept 1,024 parts.
 const CHUNKS_AT_ONCE: usize = 512;
 
 impl Tier {
@@ -107,9 +107,9 @@ impl Tier {
         Ok(placed)
     }
 
-    /// Returns the bytes to write for chunks. Chunks outside memory are read and checked like fetched ones: data that
-    /// the disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so that its
-    /// reader gets the error.
+    /// Returns the bytes to write for chunks. Chunks outside memory are read and checked like fetched ones, because
+    /// data that the disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so
+    /// that its reader gets the error.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
             let leaves = !chunk.is_stored();

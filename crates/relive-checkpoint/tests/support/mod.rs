@@ -9,7 +9,7 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// A folder that is removed when this is dropped.
+/// A folder that is removed when this value is dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -100,7 +100,7 @@ pub fn small() -> Snapshot {
     snapshot(vec![first, table(TableConfig::queue("b", 8), [trajectory(&chunks[..1])])])
 }
 
-/// Everything that a checkpoint preserves of a table.
+/// All of a table's data that a checkpoint preserves.
 #[derive(Debug, PartialEq)]
 pub struct TableContents {
     pub config: TableConfig,

@@ -57,7 +57,7 @@ impl Client {
     /// Like [`connect`](Self::connect), but with `options`.
     ///
     /// # Errors
-    /// Same as [`connect`](Self::connect).
+    /// The errors of [`connect`](Self::connect).
     pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
         let runtime = runtime()?;
         let inner = {
@@ -78,7 +78,7 @@ impl Client {
     /// Like [`connect_many`](Self::connect_many), but with `options`.
     ///
     /// # Errors
-    /// Same as [`connect_many`](Self::connect_many).
+    /// The errors of [`connect_many`](Self::connect_many).
     pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
         let runtime = runtime()?;
         let inner = {
@@ -115,7 +115,7 @@ impl Client {
     /// Like [`in_process`](Self::in_process), but with `options`.
     ///
     /// # Errors
-    /// Same as [`in_process`](Self::in_process).
+    /// The errors of [`in_process`](Self::in_process).
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Result<Client> {
         let inner = crate::Client::in_process_with(engine, options);
         Ok(Client { runtime: Arc::new(runtime()?), inner })
@@ -135,7 +135,7 @@ impl Client {
     /// Returns the server's tables. Waits until a server answers.
     ///
     /// # Errors
-    /// Same as [`crate::Client::server_info`].
+    /// The errors of [`crate::Client::server_info`].
     pub fn server_info(&self) -> Result<ServerInfo> {
         self.runtime.block_on(self.inner.server_info())
     }
@@ -143,7 +143,7 @@ impl Client {
     /// Returns the contents of a Relive server, and which calls are waiting and why.
     ///
     /// # Errors
-    /// Same as [`crate::Client::status`].
+    /// The errors of [`crate::Client::status`].
     pub fn status(&self) -> Result<ServerStatus> {
         self.runtime.block_on(self.inner.status())
     }
@@ -151,7 +151,7 @@ impl Client {
     /// Sets the priorities of items by key.
     ///
     /// # Errors
-    /// Same as [`crate::Client::update_priorities`].
+    /// The errors of [`crate::Client::update_priorities`].
     pub fn update_priorities(&self, table: &str, priorities: &[(u64, f64)]) -> Result<()> {
         self.mutate_priorities(table, priorities, &[])
     }
@@ -159,7 +159,7 @@ impl Client {
     /// Deletes items by key.
     ///
     /// # Errors
-    /// Same as [`crate::Client::delete_items`].
+    /// The errors of [`crate::Client::delete_items`].
     pub fn delete_items(&self, table: &str, keys: &[u64]) -> Result<()> {
         self.mutate_priorities(table, &[], keys)
     }
@@ -167,7 +167,7 @@ impl Client {
     /// Sets priorities and deletes items.
     ///
     /// # Errors
-    /// Same as [`crate::Client::mutate_priorities`].
+    /// The errors of [`crate::Client::mutate_priorities`].
     pub fn mutate_priorities(&self, table: &str, updates: &[(u64, f64)], deletes: &[u64]) -> Result<()> {
         self.runtime.block_on(self.inner.mutate_priorities(table, updates, deletes))
     }
@@ -175,7 +175,7 @@ impl Client {
     /// Removes all items of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::reset`].
+    /// The errors of [`crate::Client::reset`].
     pub fn reset(&self, table: &str) -> Result<()> {
         self.runtime.block_on(self.inner.reset(table))
     }
@@ -183,7 +183,7 @@ impl Client {
     /// Changes the rules of `table` while it is in use.
     ///
     /// # Errors
-    /// Same as [`crate::Client::change_table`].
+    /// The errors of [`crate::Client::change_table`].
     pub fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
         self.runtime.block_on(self.inner.change_table(table, change))
     }
@@ -191,7 +191,7 @@ impl Client {
     /// Pauses inserts, samples or both of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::change_table`].
+    /// The errors of [`crate::Client::change_table`].
     pub fn pause_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.runtime.block_on(self.inner.pause_table(table, inserts, samples))
     }
@@ -199,7 +199,7 @@ impl Client {
     /// Resumes inserts, samples or both of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::change_table`].
+    /// The errors of [`crate::Client::change_table`].
     pub fn resume_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.runtime.block_on(self.inner.resume_table(table, inserts, samples))
     }
@@ -207,7 +207,7 @@ impl Client {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// Same as [`crate::Client::add_table`].
+    /// The errors of [`crate::Client::add_table`].
     pub fn add_table(&self, config: TableConfig) -> Result<()> {
         self.runtime.block_on(self.inner.add_table(config))
     }
@@ -215,7 +215,7 @@ impl Client {
     /// Drops `table` with all its items.
     ///
     /// # Errors
-    /// Same as [`crate::Client::drop_table`].
+    /// The errors of [`crate::Client::drop_table`].
     pub fn drop_table(&self, table: &str) -> Result<()> {
         self.runtime.block_on(self.inner.drop_table(table))
     }
@@ -223,7 +223,7 @@ impl Client {
     /// Makes the server write a checkpoint, and returns its path.
     ///
     /// # Errors
-    /// Same as [`crate::Client::checkpoint`].
+    /// The errors of [`crate::Client::checkpoint`].
     pub fn checkpoint(&self) -> Result<String> {
         self.runtime.block_on(self.inner.checkpoint())
     }
@@ -231,7 +231,7 @@ impl Client {
     /// Returns the state of checkpoints.
     ///
     /// # Errors
-    /// Same as [`crate::Client::checkpoint_status`].
+    /// The errors of [`crate::Client::checkpoint_status`].
     pub fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         self.runtime.block_on(self.inner.checkpoint_status())
     }
@@ -239,7 +239,7 @@ impl Client {
     /// Proposes the structure of the items of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::name_columns`].
+    /// The errors of [`crate::Client::name_columns`].
     pub fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
         self.runtime.block_on(self.inner.name_columns(table, structure))
     }
@@ -247,7 +247,7 @@ impl Client {
     /// Returns the structure of the items of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::column_names`].
+    /// The errors of [`crate::Client::column_names`].
     pub fn column_names(&self, table: &str) -> Result<Option<Nest<()>>> {
         self.runtime.block_on(self.inner.column_names(table))
     }
@@ -255,7 +255,7 @@ impl Client {
     /// Writes one step as one item into each table.
     ///
     /// # Errors
-    /// Same as [`crate::Client::insert`].
+    /// The errors of [`crate::Client::insert`].
     pub fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
         self.runtime.block_on(self.inner.insert(step, priorities))
     }
@@ -263,7 +263,7 @@ impl Client {
     /// Takes samples of `table`.
     ///
     /// # Errors
-    /// Same as [`crate::Client::sample`].
+    /// The errors of [`crate::Client::sample`].
     pub fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
         self.inner.sample_call(table, num_samples, Some(self.inner.timeout()))?.finish()
     }
@@ -271,7 +271,7 @@ impl Client {
     /// Returns a page of the items of `table`, without their data; see [`crate::Client::items`].
     ///
     /// # Errors
-    /// Same as [`crate::Client::items`].
+    /// The errors of [`crate::Client::items`].
     pub fn items(&self, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
         self.runtime.block_on(self.inner.items(table, from, limit))
     }
@@ -280,7 +280,7 @@ impl Client {
     /// not have.
     ///
     /// # Errors
-    /// Same as [`crate::Client::get_items`].
+    /// The errors of [`crate::Client::get_items`].
     pub fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         self.runtime.block_on(self.inner.get_items(table, keys))
     }
@@ -288,7 +288,7 @@ impl Client {
     /// Creates a writer for steps and items.
     ///
     /// # Errors
-    /// Same as [`crate::Client::trajectory_writer`].
+    /// The errors of [`crate::Client::trajectory_writer`].
     pub fn trajectory_writer(&self, options: TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
         let _inside = self.runtime.enter();
         Ok(TrajectoryWriter::new(Arc::clone(&self.runtime), self.inner.trajectory_writer(options)?))
@@ -297,7 +297,7 @@ impl Client {
     /// Creates a writer that creates items from patterns.
     ///
     /// # Errors
-    /// Same as [`crate::Client::structured_writer`].
+    /// The errors of [`crate::Client::structured_writer`].
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
@@ -305,7 +305,7 @@ impl Client {
     /// Like [`structured_writer`](Self::structured_writer), but with `options`.
     ///
     /// # Errors
-    /// Same as [`structured_writer`](Self::structured_writer).
+    /// The errors of [`structured_writer`](Self::structured_writer).
     pub fn structured_writer_with(
         &self,
         configs: Vec<StructuredConfig>,
@@ -319,7 +319,7 @@ impl Client {
     /// Creates a reader for samples.
     ///
     /// # Errors
-    /// Same as [`crate::Client::sampler`].
+    /// The errors of [`crate::Client::sampler`].
     pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
         let _inside = self.runtime.enter();
         Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
@@ -328,7 +328,7 @@ impl Client {
     /// Creates a reader for batches.
     ///
     /// # Errors
-    /// Same as [`crate::Client::batches`].
+    /// The errors of [`crate::Client::batches`].
     pub fn batches(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
         let _inside = self.runtime.enter();
         Ok(BatchSampler::new(Arc::clone(&self.runtime), self.inner.batches(table, options)?))

@@ -23,7 +23,7 @@ impl BatchSampler {
     /// Returns the next batch, with a timeout for this call. With `None`, waits indefinitely.
     ///
     /// # Errors
-    /// Same as [`crate::BatchSampler::next`].
+    /// The errors of [`crate::BatchSampler::next`].
     pub fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
         self.runtime.block_on(self.inner.next_within(timeout))
     }
@@ -53,7 +53,7 @@ impl Sampler {
     /// Returns the next sample after waiting at most `timeout` for any reason, or `None` after `max_samples`.
     ///
     /// # Errors
-    /// Same as [`crate::Sampler::next`].
+    /// The errors of [`crate::Sampler::next`].
     pub fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }
@@ -61,7 +61,7 @@ impl Sampler {
     /// Returns the next `num_samples` samples, or fewer if the end or an error is reached first.
     ///
     /// # Errors
-    /// Same as [`crate::Sampler::next_batch`].
+    /// The errors of [`crate::Sampler::next_batch`].
     pub fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         self.runtime.block_on(self.inner.next_batch(num_samples))
     }

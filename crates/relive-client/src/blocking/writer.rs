@@ -24,7 +24,7 @@ impl TrajectoryWriter {
     /// Appends one step.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::append`].
+    /// The errors of [`crate::TrajectoryWriter::append`].
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.inner.append(step)
     }
@@ -32,7 +32,7 @@ impl TrajectoryWriter {
     /// Appends a part of a step. The step stays open.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::append_partial`].
+    /// The errors of [`crate::TrajectoryWriter::append_partial`].
     pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.inner.append_partial(step)
     }
@@ -40,7 +40,7 @@ impl TrajectoryWriter {
     /// Appends many steps.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::append_sequence`].
+    /// The errors of [`crate::TrajectoryWriter::append_sequence`].
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.inner.append_sequence(steps)
     }
@@ -68,7 +68,7 @@ impl TrajectoryWriter {
     /// Creates an item and returns its key.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::create_item`].
+    /// The errors of [`crate::TrajectoryWriter::create_item`].
     pub fn create_item(
         &mut self,
         table: &str,
@@ -85,7 +85,7 @@ impl TrajectoryWriter {
     /// Creates an item from each of `trajectories` and returns their keys.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::create_items`].
+    /// The errors of [`crate::TrajectoryWriter::create_items`].
     pub fn create_items(
         &mut self,
         table: &str,
@@ -98,7 +98,7 @@ impl TrajectoryWriter {
     /// Creates an item from each window of the history and returns their keys.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::create_window_items`].
+    /// The errors of [`crate::TrajectoryWriter::create_window_items`].
     pub fn create_window_items(
         &mut self,
         table: &str,
@@ -111,7 +111,7 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::flush`].
+    /// The errors of [`crate::TrajectoryWriter::flush`].
     pub fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.flush(timeout))
     }
@@ -119,7 +119,7 @@ impl TrajectoryWriter {
     /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::flush`].
+    /// The errors of [`crate::TrajectoryWriter::flush`].
     pub fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.flush_until(items, timeout))
     }
@@ -127,7 +127,7 @@ impl TrajectoryWriter {
     /// Flushes and begins a new episode.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::end_episode`].
+    /// The errors of [`crate::TrajectoryWriter::end_episode`].
     pub fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
@@ -135,7 +135,7 @@ impl TrajectoryWriter {
     /// Sets how many steps a column keeps and how many a chunk holds.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::configure`].
+    /// The errors of [`crate::TrajectoryWriter::configure`].
     pub fn configure(
         &mut self,
         path: &str,
@@ -148,7 +148,7 @@ impl TrajectoryWriter {
     /// Flushes and closes the writer, within the client's timeout.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::close`].
+    /// The errors of [`crate::TrajectoryWriter::close`].
     pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
     }
@@ -156,7 +156,7 @@ impl TrajectoryWriter {
     /// Like [`close`](Self::close), but with a timeout for this call.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::close`].
+    /// The errors of [`crate::TrajectoryWriter::close`].
     pub fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.close_with_timeout(timeout))
     }
@@ -178,7 +178,7 @@ impl StructuredWriter {
     /// Appends one step and creates the items that are due.
     ///
     /// # Errors
-    /// Same as [`crate::StructuredWriter::append`].
+    /// The errors of [`crate::StructuredWriter::append`].
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         if self.inner.try_append(step)? {
             return Ok(());
@@ -189,7 +189,7 @@ impl StructuredWriter {
     /// Appends a part of a step. The step stays open.
     ///
     /// # Errors
-    /// Same as [`crate::StructuredWriter::append_partial`].
+    /// The errors of [`crate::StructuredWriter::append_partial`].
     pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.runtime.block_on(self.inner.append_partial(step))
     }
@@ -197,7 +197,7 @@ impl StructuredWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::flush`].
+    /// The errors of [`crate::TrajectoryWriter::flush`].
     pub fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.flush(timeout))
     }
@@ -205,7 +205,7 @@ impl StructuredWriter {
     /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::flush`].
+    /// The errors of [`crate::TrajectoryWriter::flush`].
     pub fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.flush_until(items, timeout))
     }
@@ -213,7 +213,7 @@ impl StructuredWriter {
     /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
-    /// Same as [`crate::StructuredWriter::end_episode`].
+    /// The errors of [`crate::StructuredWriter::end_episode`].
     pub fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
@@ -221,7 +221,7 @@ impl StructuredWriter {
     /// Flushes and closes the writer, within the client's timeout.
     ///
     /// # Errors
-    /// Same as [`crate::TrajectoryWriter::close`].
+    /// The errors of [`crate::TrajectoryWriter::close`].
     pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
     }

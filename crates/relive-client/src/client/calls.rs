@@ -43,7 +43,7 @@ impl Client {
     /// Sets the priorities of items by key. Unknown keys are ignored.
     ///
     /// # Errors
-    /// Same as [`mutate_priorities`](Self::mutate_priorities).
+    /// The errors of [`mutate_priorities`](Self::mutate_priorities).
     pub async fn update_priorities(&self, table: &str, priorities: &[(u64, f64)]) -> Result<()> {
         self.mutate_priorities(table, priorities, &[]).await
     }
@@ -51,7 +51,7 @@ impl Client {
     /// Deletes items by key. Unknown keys are ignored.
     ///
     /// # Errors
-    /// Same as [`mutate_priorities`](Self::mutate_priorities).
+    /// The errors of [`mutate_priorities`](Self::mutate_priorities).
     pub async fn delete_items(&self, table: &str, keys: &[u64]) -> Result<()> {
         self.mutate_priorities(table, &[], keys).await
     }

@@ -94,7 +94,7 @@ impl Client {
     /// Like [`connect`](Self::connect), but with `options`.
     ///
     /// # Errors
-    /// Same as [`connect`](Self::connect).
+    /// The errors of [`connect`](Self::connect).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers have a `SocketAddr` in hand as well as a text"
@@ -141,7 +141,7 @@ impl Client {
     /// Like [`connect_many`](Self::connect_many), but with `options`.
     ///
     /// # Errors
-    /// Same as [`connect_many`](Self::connect_many).
+    /// The errors of [`connect_many`](Self::connect_many).
     #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
     pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
         Backend::connect_many(addresses, &options).map(Client::of)

@@ -31,7 +31,7 @@ impl Client {
     /// Like [`structured_writer`](Self::structured_writer), but with `options`.
     ///
     /// # Errors
-    /// Same as [`structured_writer`](Self::structured_writer).
+    /// The errors of [`structured_writer`](Self::structured_writer).
     pub fn structured_writer_with(
         &self,
         configs: Vec<StructuredConfig>,
@@ -71,7 +71,7 @@ impl Client {
     /// [`check_names`](TrajectoryWriterOptions::check_names).
     ///
     /// # Errors
-    /// Same as [`insert`](Self::insert).
+    /// The errors of [`insert`](Self::insert).
     pub async fn insert_unnamed(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
         relive_writer::insert(&self.backend, step, priorities, false).await
     }

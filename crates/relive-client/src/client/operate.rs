@@ -51,7 +51,7 @@ impl Client {
     /// is paused.
     ///
     /// # Errors
-    /// Same as [`change_table`](Self::change_table).
+    /// The errors of [`change_table`](Self::change_table).
     pub async fn pause_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.change_table(table, paused(inserts, samples, true)).await
     }
@@ -59,7 +59,7 @@ impl Client {
     /// Resumes inserts, samples or both of `table`.
     ///
     /// # Errors
-    /// Same as [`change_table`](Self::change_table).
+    /// The errors of [`change_table`](Self::change_table).
     pub async fn resume_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
         self.change_table(table, paused(inserts, samples, false)).await
     }

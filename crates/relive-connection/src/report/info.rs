@@ -20,7 +20,7 @@ pub struct ServerInfo {
 pub struct StateId {
     /// Upper 64 bits.
     pub high: u64,
-    /// Lower 64 bits.
+    /// The lower 64 bits.
     pub low: u64,
 }
 

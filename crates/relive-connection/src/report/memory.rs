@@ -9,7 +9,7 @@ use super::waits::{Waiter, WaiterOperation};
 /// Sums over chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChunkTotals {
-    /// Number of chunks.
+    /// The number of chunks.
     pub chunks: u64,
     /// Bytes as stored.
     pub encoded_bytes: u64,

@@ -272,7 +272,7 @@ impl TableHandle {
     /// concurrent proposals, only one is the first.
     ///
     /// # Errors
-    /// Same as [`name_columns`](Self::name_columns).
+    /// The errors of [`name_columns`](Self::name_columns).
     pub fn agree_on_columns(&self, structure: Nest<()>) -> Result<Arc<ItemStructure>, EngineError> {
         self.front().shared.columns.agree(self.name(), structure)
     }

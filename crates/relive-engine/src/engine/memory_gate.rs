@@ -157,7 +157,7 @@ impl MemoryGate {
     /// Like [`poll_open`](Self::poll_open). Dropping the future ends the wait.
     ///
     /// # Errors
-    /// Same as [`poll_open`](Self::poll_open).
+    /// The errors of [`poll_open`](Self::poll_open).
     pub async fn opened(&mut self, own_bytes: impl Fn() -> u64) -> Result<(), EngineError> {
         let attempt = Attempt(self);
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await

@@ -18,7 +18,7 @@ pub struct MemoryStatus {
     pub reserved_bytes: u64,
     /// Writers that wait for memory, longest wait first.
     pub waiters: Vec<MemoryWaiter>,
-    /// Waiters beyond the ones listed.
+    /// The number of waiters beyond those listed.
     pub waiters_not_listed: usize,
     /// Why the last attempt to move chunks to disk failed; the chunks stay in memory.
     pub spill_error: Option<String>,

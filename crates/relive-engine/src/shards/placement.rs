@@ -1,6 +1,6 @@
 //! Maps items to shards, and bounds the items of each shard.
 
-/// Returns which of the `shards` shards an item belongs to.
+/// Returns to which of the `shards` shards an item belongs.
 ///
 /// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
 /// step of MurmurHash3), with a function that differs from that of the shards' own hash tables.

@@ -16,7 +16,7 @@ impl ShardedTable {
     /// removers choose them.
     ///
     /// # Errors
-    /// Same as [`Table::restored`].
+    /// The errors of [`Table::restored`].
     pub(crate) fn restored(
         config: TableConfig,
         content: TableSnapshot,

@@ -31,7 +31,7 @@ pub(crate) struct ShardedTable {
 }
 
 impl ShardedTable {
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
     /// Rules that a table in shards cannot enforce.

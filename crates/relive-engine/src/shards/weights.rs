@@ -13,7 +13,7 @@ const USUAL_SHARDS: usize = 8;
 pub(super) struct Weights {
     items: SmallVec<[u64; USUAL_SHARDS]>,
     weights: SmallVec<[f64; USUAL_SHARDS]>,
-    /// Number of items.
+    /// The number of items.
     pub(super) size: u64,
     total: f64,
 }

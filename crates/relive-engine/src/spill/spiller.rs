@@ -71,7 +71,7 @@ struct Spiller<'a> {
 }
 
 impl Spiller<'_> {
-    /// Stores chunks until memory is within the budget. Returns how long to wait; `None` means until woken.
+    /// Stores chunks until memory is within the budget. Returns how long to wait, or `None` to wait until woken.
     fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
         self.tier.begin_work();
         let mut idle = 0;

@@ -25,7 +25,7 @@ pub struct ListedItem {
 pub struct ItemPage {
     /// The items.
     pub items: Vec<ListedItem>,
-    /// The start of the next page; `None` if there are no further items.
+    /// The start of the next page, or `None` if there are no further items.
     pub next: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ pub struct SampleRequest {
     pub limit: usize,
     /// The batch ends once the encoded chunks of its samples reach this many bytes.
     pub max_bytes: u64,
-    /// The maximum time to wait for the first sample; `None` waits until the table is closed.
+    /// The maximum time to wait for the first sample, or `None` to wait until the table is closed.
     pub timeout: Option<Duration>,
     /// The caller, as shown in the list of waiters.
     pub who: Arc<str>,

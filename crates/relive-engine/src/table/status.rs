@@ -14,7 +14,7 @@ use crate::limits::MAX_LISTED_WAITERS;
 /// An operation that can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Inserting an item.
+    /// Inserts an item.
     Insert,
     /// Takes a batch of samples.
     Sample,
@@ -29,7 +29,7 @@ pub struct WaiterInfo {
     pub who: Arc<str>,
     /// How long it has waited.
     pub waiting: Duration,
-    /// The condition that blocks it; `None` if it is queued behind others.
+    /// The condition that blocks it, or `None` if it is queued behind others.
     pub shortfall: Option<Shortfall>,
     /// The number of items that it requests in total.
     pub wanted: u64,
@@ -42,9 +42,9 @@ pub struct TableStatus {
     pub info: TableInfo,
     /// `inserts * samples_per_insert - samples`, where each insert counts with the ratio that applied when it was made.
     pub limiter_cursor: f64,
-    /// The chunks that the items refer to, each counted once.
+    /// The chunks to which the items refer, each counted once.
     pub bytes: AccountSnapshot,
-    /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
+    /// The number of encoded bytes of the chunks to which items refer; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
     /// The structure of the items, as [`columns`](crate::TableHandle::columns) returns it.
     pub columns: Option<Arc<Nest<()>>>,
@@ -62,7 +62,7 @@ pub struct TableStatus {
     pub waiting_samples: usize,
     /// The waiters, inserts before samples, each in queue order.
     pub waiters: Vec<WaiterInfo>,
-    /// Waiters beyond the ones listed.
+    /// The number of waiters beyond those listed.
     pub waiters_not_listed: usize,
 }
 

@@ -103,7 +103,7 @@ impl SampleCall {
     /// Waits for the samples until the call times out.
     ///
     /// # Errors
-    /// Same as [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     ///
     /// # Panics
     /// Like [`wait`](Self::wait).

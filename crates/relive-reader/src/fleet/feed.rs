@@ -37,7 +37,7 @@ pub(crate) struct FleetFeed {
     options: SamplerOptions,
     patience: Duration,
     credit_batch: usize,
-    /// Draws ignore sizes from before this moment; `None` once newer sizes are known.
+    /// The moment before which sizes are ignored by draws, or `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
     /// The number of credits for which no server has been drawn yet.

@@ -51,7 +51,7 @@ pub(super) enum LaneOutput {
     Samples(usize),
     /// The rate limiter of the lane's table timed out.
     TimedOut(Error),
-    /// The server is away.
+    /// The server is unreachable.
     Away(Error),
     Failed(Error),
 }

@@ -262,7 +262,7 @@ impl SampleBatch {
     /// once.
     ///
     /// # Errors
-    /// Same as [`gather_into`](Self::gather_into).
+    /// The errors of [`gather_into`](Self::gather_into).
     pub fn gather_columns_into<'o>(
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,

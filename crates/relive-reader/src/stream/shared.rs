@@ -55,7 +55,7 @@ struct Credits {
     workers: Vec<StreamState>,
 }
 
-/// The server is away.
+/// The server is unreachable.
 #[derive(Debug, Clone)]
 struct Outage {
     since: Instant,

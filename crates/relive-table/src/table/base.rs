@@ -34,7 +34,7 @@ impl Table {
     /// they share.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn in_ledger(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -48,7 +48,7 @@ impl Table {
     /// is the shard's share.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn shard(config: TableConfig, common: &Common, shard: usize) -> Result<Self, ConfigError> {
         let contents = Contents::of_shard(&config, common, shard);
         Self::of(config, Vec::new(), Arc::clone(&common.ledger), contents, common.sequence())

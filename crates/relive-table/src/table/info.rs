@@ -17,7 +17,7 @@ use crate::table::Table;
 pub struct TableInfo {
     /// The rules.
     pub config: Arc<TableConfig>,
-    /// Number of items.
+    /// The number of items.
     pub current_size: u64,
     /// The number of episodes that have data in the table.
     pub num_episodes: u64,
@@ -41,7 +41,7 @@ impl Table {
         &self.state.config
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> u64 {
         self.state.contents.items.len() as u64
     }

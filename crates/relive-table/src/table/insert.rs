@@ -1,4 +1,4 @@
-//! Inserting an item.
+//! Inserts an item.
 
 use std::sync::Arc;
 

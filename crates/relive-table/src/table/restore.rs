@@ -32,7 +32,7 @@ pub enum RestoreError {
         inserts: i64,
         /// The deletes counted.
         deletes: i64,
-        /// The items given.
+        /// The number of given items.
         items: usize,
     },
     /// There are more items than the rules allow.
@@ -40,7 +40,7 @@ pub enum RestoreError {
     Full {
         /// The name of the table.
         table: String,
-        /// The items given.
+        /// The number of given items.
         items: u64,
         /// The table's `max_size`.
         limit: u64,
@@ -116,7 +116,7 @@ impl Table {
     /// Like [`restored`](Self::restored), but for a [shard](Self::shard).
     ///
     /// # Errors
-    /// Same as [`restored`](Self::restored).
+    /// The errors of [`restored`](Self::restored).
     pub fn restored_shard<R: Rng + ?Sized>(
         config: TableConfig,
         common: &Common,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::word::{Counted, Word};
 
-/// The chunks that one holder's items refer to, usually a table's. Each chunk counts once.
+/// The chunks to which one holder's items refer. The holder is usually a table. Each chunk counts once.
 ///
 /// [`Ledger::open_account`](super::Ledger::open_account) creates it. [`Chunk::hold`](crate::Chunk::hold) and
 /// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
@@ -20,14 +20,14 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
-    /// The account that this is a part of. It holds the total counts of the account.
+    /// The account of which this is a part. It holds the account's total counts.
     whole: Option<Arc<Account>>,
 }
 
 /// The totals of an [`Account`] at about one moment. Each total is exact by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountSnapshot {
-    /// Distinct chunks.
+    /// The number of distinct chunks.
     pub chunks: u64,
     /// The number of bytes of their frames.
     pub encoded_bytes: u64,
@@ -40,7 +40,7 @@ pub struct AccountSnapshot {
 }
 
 impl AccountSnapshot {
-    /// Returns the encoded bytes in memory.
+    /// Returns the number of encoded bytes in memory.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)
@@ -57,7 +57,7 @@ impl Account {
 
     /// Creates another part of the same account, for concurrent use. For chunks, all parts are one holder, but each
     /// part has its own sums, so the parts do not contend. A part may release a chunk that another part holds. Only the
-    /// sums over all parts are meaningful: [`snapshot_of`](Self::snapshot_of).
+    /// sums over all parts are meaningful; see [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         let whole = self.whole.as_ref().unwrap_or(self);
@@ -87,7 +87,7 @@ impl Account {
         }
     }
 
-    /// Returns the bytes of the frames of distinct chunks.
+    /// Returns the number of bytes in the frames of the distinct chunks.
     #[must_use]
     pub fn encoded_bytes(&self) -> u64 {
         u64::try_from(self.encoded_bytes.load(Ordering::Relaxed)).unwrap_or(0)
@@ -112,7 +112,7 @@ impl Account {
     }
 }
 
-/// Sizes of chunks are below 2^32.
+/// This cannot overflow, because sizes of chunks are below 2^32.
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -43,7 +43,7 @@ pub(crate) fn release<'a>(
 
 impl ChunkState {
     /// Counts one more item of the account with this number, unless another account holds the chunk. Returns the
-    /// previous word; `Err` if nothing changed.
+    /// previous word, or `Err` if nothing changed.
     fn hold_alone(&self, number: u32) -> Result<Word, Word> {
         self.update_holder(|word| match word.holder() {
             0 => Some((number, 1)),
@@ -51,8 +51,8 @@ impl ChunkState {
         })
     }
 
-    /// Counts one item fewer, unless another account also holds the chunk. Returns the previous word; `Err` if nothing
-    /// changed.
+    /// Counts one item fewer, unless another account also holds the chunk. Returns the previous word, or `Err` if
+    /// nothing changed.
     fn release_alone(&self, number: u32) -> Result<Word, Word> {
         let less = |word: Word| (word.holder() == number).then(|| (number, word.uses().saturating_sub(1)));
         self.update_holder(less)
@@ -60,8 +60,8 @@ impl ChunkState {
 }
 
 impl Counted<'_> {
-    /// All changes to the list, and of whether there is one, are made under its lock. The state that was read before
-    /// the lock may have changed.
+    /// The list, and whether there is one, only change under the list's lock. The state that was read before taking the
+    /// lock may have changed.
     fn hold_among_several(&self, holders_ledger: &Ledger, account: &Account) {
         let mut lists = holders_ledger.lists();
         let Lists { open, several } = &mut *lists;
@@ -125,8 +125,8 @@ impl Counted<'_> {
     /// holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change
-    /// together. Holders change the word without the lock; each change to the word counts the state that it finds, so
-    /// the sums do not depend on the order.
+    /// together. Holders change the word without the lock; each change to the word counts the state that it replaces,
+    /// so the sums do not depend on the order.
     pub(crate) fn note_moved(
         &self,
         holders_ledger: &Ledger,
@@ -152,8 +152,8 @@ impl Counted<'_> {
         true
     }
 
-    /// Removes from the list a chunk that is dropped while accounts hold it. The accounts are gone, since holders keep
-    /// their chunks alive.
+    /// Removes from the list a chunk that is dropped while accounts hold it. These accounts no longer exist, since
+    /// holders keep their chunks alive.
     pub(crate) fn remove_from_lists(&self, holders_ledger: &Ledger) {
         if self.state.get().holder() == SEVERAL {
             holders_ledger.lists().several.remove(&self.address);

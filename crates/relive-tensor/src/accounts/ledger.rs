@@ -66,7 +66,7 @@ pub struct LedgerSnapshot {
 }
 
 impl LedgerSnapshot {
-    /// Returns the bytes of frames in memory.
+    /// Returns the number of bytes of frames in memory.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)
@@ -104,7 +104,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the lists. No code under the lock panics.
+    /// Locks the lists. No code under the lock panics.
     pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }

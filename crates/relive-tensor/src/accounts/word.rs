@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct ChunkState(AtomicU64);
 
-/// A state at one moment.
+/// The state of a chunk at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -79,7 +79,7 @@ impl ChunkState {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
-    /// Records that the frame was read. Writes at most once between two checks of the disk tier.
+    /// Records that the frame was read. Writes to memory at most once between two checks by the disk tier.
     pub(crate) fn touch(&self) {
         if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
             self.0.fetch_or(TOUCHED, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl ChunkState {
     }
 }
 
-/// The view of a chunk for accounts.
+/// The properties of a chunk that accounts use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
     /// Its mutable state.

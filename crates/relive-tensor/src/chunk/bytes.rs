@@ -1,4 +1,4 @@
-//! The bytes of a chunk, which are either fixed in memory or movable.
+//! The bytes of a chunk, which are either movable or fixed in memory.
 
 use std::fmt;
 use std::ops::Deref;
@@ -66,7 +66,7 @@ pub(super) struct Movable {
     len: usize,
 }
 
-/// The locations of a frame: in memory, outside it, or both. There is always one.
+/// The locations of a frame: in memory, outside it, or both. There is always at least one.
 struct Frames {
     in_memory: Option<Bytes>,
     stored: Option<Bytes>,
@@ -98,7 +98,7 @@ impl FrameStorage {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // A copy with a reference count that shows whether others use it.
+                // A copy whose reference count shows whether other code uses it.
                 let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -141,7 +141,7 @@ impl Movable {
         frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
-    /// Returns the frame in memory, and whether it is `bytes` because there was none.
+    /// Returns the frame in memory, and whether it is `bytes` because no frame was in memory.
     pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
         let is_new = frames.in_memory.is_none();

@@ -1,4 +1,4 @@
-//! The interface of a disk that stores chunks while they are not in memory.
+//! The interface of a store on disk for chunks that are not in memory.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Chunk;
 /// Why a disk operation failed.
 pub type ColdError = Box<dyn Error + Send + Sync>;
 
-/// A store for chunks that are not in memory. It keeps track of each stored chunk as long as the chunk is alive.
+/// A store for chunks that are not in memory. It keeps track of each stored chunk for as long as the chunk is alive.
 pub trait ColdStore: Send + Sync {
     /// Makes the frames of chunks [leave memory](Chunk::evict_frame), except those in use. Frames without a
     /// [place](Chunk::set_place) are stored first. Frames that are not in memory are stored again in a better place.

@@ -21,8 +21,8 @@ impl Chunk {
     /// Decodes a column of fixed-size elements directly into all of `dst`.
     ///
     /// # Errors
-    /// The errors of [`decode_column`](Self::decode_column), or `dst` does not have the size of the decoded column or
-    /// the column has strings. The content of `dst` is then unspecified.
+    /// The errors of [`decode_column`](Self::decode_column); also if `dst` does not have the size of the decoded column
+    /// or the column has strings. The content of `dst` is then unspecified.
     pub fn decode_column_into(&self, index: usize, dst: &mut [u8]) -> Result<(), ChunkError> {
         let columns = self.num_columns();
         let tensor =

@@ -39,8 +39,8 @@ pub fn encode_chunk(
 /// A frame and its headers.
 pub(crate) type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Encodes payloads of columns with these types and shapes. `encode` appends the payload of a column and returns its
-/// codec.
+/// Encodes the payloads of columns with these types and shapes. `encode` appends the payload of a column and returns
+/// its codec.
 pub(crate) fn encode_payloads<'a>(
     key: u64,
     columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,
@@ -55,7 +55,8 @@ pub(crate) fn encode_payloads<'a>(
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span });
     }
-    // Copied to memory of the right size: codecs reserve room for the worst case, and chunks live long.
+    // The frame is copied to memory of the right size, because codecs reserve room for the worst case and chunks live
+    // long.
     Ok((Arc::from(frame.as_slice()), headers))
 }
 

@@ -15,7 +15,7 @@ use crate::tensor::{check_bytes, to_u64};
 pub struct EncodedTensor<'a> {
     /// The type of the elements.
     pub dtype: DType,
-    /// Compression of the payload.
+    /// The compression of the payload.
     pub codec: Codec,
     /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: &'a Shape,
@@ -42,9 +42,9 @@ impl Chunk {
         })
     }
 
-    /// Returns rows of a column in place, each of `row_bytes` bytes. They stay valid while the chunk is alive. `None`
-    /// if a column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools, because
-    /// their bytes have to be checked.
+    /// Returns rows of a column in place, each of `row_bytes` bytes. They stay valid while the chunk is alive. Returns
+    /// `None` if the column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools,
+    /// because their bytes have to be checked.
     #[must_use]
     pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
         let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
@@ -57,8 +57,8 @@ impl Chunk {
 }
 
 impl<'a> EncodedTensor<'a> {
-    /// Returns the first rows in place, if they are uncompressed. They stay valid while the chunk is alive. `None` also
-    /// if the chunk's bytes are movable. Bytes of bools are not checked.
+    /// Returns the first rows in place, if they are uncompressed. They stay valid while the chunk is alive. Also
+    /// returns `None` if the chunk's bytes are movable. The bytes of bools are not checked.
     pub(crate) fn plain_in_place(&self, rows: u32) -> Option<&'a [u8]> {
         let (plain, row_bytes) = self.plain(self.payload.in_place()?)?;
         plain.get(..row_bytes.checked_mul(usize::try_from(rows).ok()?)?)
@@ -66,7 +66,7 @@ impl<'a> EncodedTensor<'a> {
 }
 
 impl EncodedTensor<'_> {
-    /// Returns the bytes of the decoded elements; `None` for strings and for sizes beyond 64 bits.
+    /// Returns the number of bytes of the decoded elements, or `None` for strings and for sizes beyond 64 bits.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
@@ -98,7 +98,7 @@ impl EncodedTensor<'_> {
         plain.get(at(first)?..at(first.checked_add(rows)?)?)
     }
 
-    /// Returns the elements, if they are uncompressed, and the bytes of a row.
+    /// Returns the elements, if they are uncompressed, and the number of bytes of a row.
     fn plain<'p>(&self, payload: &'p [u8]) -> Option<(&'p [u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;
@@ -130,7 +130,7 @@ impl EncodedTensor<'_> {
         Ok(check_bytes(self.dtype, dst)?)
     }
 
-    /// Decodes the elements of a string tensor; returns none for any other.
+    /// Decodes the elements of a string tensor. Returns none for any other tensor.
     ///
     /// # Errors
     /// [`ChunkFault`] if the payload is broken.
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(block.copy_plain_rows(2, &mut two), None, "there is one row left");
         assert_eq!(block.plain_rows(1, 2), Some(&[3, 4, 5, 6][..]));
         assert_eq!((block.plain_rows(2, 2), block.plain_rows(u32::MAX, 2)), (None, None));
-        // A literal of one byte, which is repeated five times.
+        // The payload is a literal of one byte, which is repeated five times.
         let compressed = tensor(&shape, &[6, 0, 7, 0b0000_0101, 1]);
         let mut all = [0; 6];
         assert_eq!(compressed.copy_plain_rows(0, &mut all), None);

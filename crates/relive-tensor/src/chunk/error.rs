@@ -12,7 +12,7 @@ use crate::tensor::TensorError;
 pub struct ChunkError {
     /// The key of the chunk.
     pub key: u64,
-    /// The column; `None` for the chunk as a whole.
+    /// The column, or `None` for the chunk as a whole.
     pub column: Option<usize>,
     /// The fault.
     pub fault: ChunkFault,

@@ -7,20 +7,20 @@ use crate::dtype::DType;
 use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::{Shape, are_same, num_elements};
 
-/// Episode and steps that a chunk covers.
+/// The episode and the steps that a chunk covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SequenceRange {
-    /// Id of the episode, drawn at random by the writer.
+    /// The id of the episode, drawn at random by the writer.
     pub episode_id: u64,
-    /// First step, inclusive.
+    /// The first step, inclusive.
     pub start: i32,
-    /// Last step, inclusive.
+    /// The last step, inclusive.
     pub end: i32,
     /// Whether steps are missing between `start` and `end`. The number of rows is then not `end - start + 1`.
     pub sparse: bool,
 }
 
-/// Type, shape and location of one tensor of a chunk.
+/// The type, shape and location of one tensor of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnHeader {
     /// The type of the elements.
@@ -53,7 +53,7 @@ impl ColumnHeader {
     }
 
     /// Returns whether the payload has the length of uncompressed elements. A payload with another length is compressed
-    /// or in several pieces.
+    /// or consists of several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));
@@ -67,13 +67,14 @@ impl ColumnHeader {
         payload.zip(size).is_some_and(|(payload, size)| self.codec.plain(payload, size).is_some())
     }
 
-    /// Returns the bytes of the decoded elements; `None` for strings and for sizes beyond 64 bits.
+    /// Returns the number of bytes of the decoded elements, or `None` for strings and for sizes beyond 64 bits.
     pub(crate) fn fixed_size(&self) -> Option<u64> {
         let size = u64::try_from(self.dtype.size_bytes()?).ok()?;
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Returns the bytes of one row. For strings, the characters do not count, since slices of a chunk share them.
+    /// Returns the number of bytes of one row. For strings, the characters do not count, since slices of a chunk share
+    /// them.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());
         let cells = num_elements(self.cell_dims()).unwrap_or(u64::MAX);

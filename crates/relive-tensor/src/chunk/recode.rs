@@ -6,7 +6,7 @@ use crate::codec::{Codec, CodecSet};
 use crate::dtype::DType;
 
 impl Chunk {
-    /// Returns the codecs of its columns, except strings, which are never compressed.
+    /// Returns the codecs of the chunk's columns, except strings, which are never compressed.
     #[must_use]
     pub fn codecs(&self) -> CodecSet {
         let compressed = self.columns().iter().filter(|column| column.dtype != DType::String);
@@ -14,7 +14,7 @@ impl Chunk {
     }
 
     /// Returns the same content under the same key, with every column encoded with `codec`, as
-    /// [`encode_chunk`](super::encode_chunk) does. Delta encoding stays.
+    /// [`encode_chunk`](super::encode_chunk) does. Delta encoding is preserved.
     ///
     /// ```
     /// # use relive_tensor::{Chunk, Codec, CodecSet, SequenceRange, Tensor, encode_chunk};

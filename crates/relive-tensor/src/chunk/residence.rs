@@ -32,8 +32,8 @@ pub struct ResidenceGuard {
 }
 
 impl ResidenceGuard {
-    /// Keeps the chunks that are in memory there, and returns the other chunks. Ignores chunks with fixed frames, which
-    /// are always in memory.
+    /// Keeps in memory the chunks that are already there, and returns the others. Ignores chunks with fixed frames,
+    /// which are always in memory.
     #[must_use]
     pub fn of(chunks: &[Arc<Chunk>]) -> (Self, Vec<Arc<Chunk>>) {
         let (mut frames, mut away) = (Vec::new(), Vec::new());
@@ -75,27 +75,27 @@ impl Chunk {
         self.movable()?.in_memory()
     }
 
-    /// Returns whether a reader uses the frame, so it cannot leave memory. Only for movable frames.
+    /// Returns whether a reader is using the frame, so that it cannot leave memory. Only for movable frames.
     #[must_use]
     pub fn is_frame_in_use(&self) -> bool {
         self.movable().is_some_and(super::bytes::Movable::is_frame_in_use)
     }
 
-    /// Returns whether the frame was read since the last call. Only for movable frames.
+    /// Returns whether the frame has been read since the last call. Only for movable frames.
     #[must_use]
     pub fn take_touched(&self) -> bool {
         self.state().take_touched()
     }
 
-    /// Sets or replaces the frame's place outside this process's own memory. `bytes` are the same bytes in that place.
-    /// A frame in memory stays in memory. The place is kept while the chunk is alive.
+    /// Sets or replaces the frame's place outside this process's own memory, where `bytes` are the same bytes. A frame
+    /// in memory stays in memory. The place is kept while the chunk is alive.
     ///
     /// Returns false and changes nothing if the frame is not movable or `bytes` have another length.
     pub fn set_place(&self, bytes: Bytes) -> bool {
         let Some(movable) = self.movable().filter(|movable| movable.len() == bytes.len()) else {
             return false;
         };
-        // The previous place is dropped after the lock.
+        // The previous place is dropped after the lock is released.
         let before = movable.set_stored_frame(bytes);
         self.state().set_stored();
         drop(before);
@@ -113,9 +113,9 @@ impl Chunk {
         })
     }
 
-    /// Puts the frame back into memory, as `bytes`, which must be the same bytes, created from a vector. The place is
-    /// kept. Returns the frame, which is not `bytes` if the frame was already in memory. The frame cannot leave memory
-    /// while the returned value is alive.
+    /// Puts the frame back into memory, as `bytes`, which must be the same bytes, created from a vector. The frame
+    /// keeps its place. Returns the frame, which is not `bytes` if the frame was already in memory. The frame cannot
+    /// leave memory while the returned value is alive.
     ///
     /// Returns `None` and changes nothing if the frame is not movable or `bytes` have another length.
     #[must_use]

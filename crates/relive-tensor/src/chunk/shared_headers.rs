@@ -1,4 +1,4 @@
-//! Shares headers, which are mostly equal for the chunks from one writer.
+//! Shares headers, which are usually the same for all chunks from one writer.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ const RECENT: usize = 8;
 
 /// The headers of recent chunks.
 ///
-/// Code that creates many chunks keeps one such value: chunks with equal headers then take less memory, and readers
-/// find the headers in the processor's cache.
+/// Code that creates many chunks should keep one such value: chunks with equal headers then take less memory, and
+/// readers find the headers in the processor's cache.
 #[derive(Debug, Default)]
 pub struct SharedHeaders {
     recent: SmallVec<[Arc<[ColumnHeader]>; RECENT]>,
@@ -23,7 +23,7 @@ pub struct SharedHeaders {
 }
 
 impl SharedHeaders {
-    /// Returns the same chunk, which shares its headers with an earlier chunk if they are equal.
+    /// Returns the same chunk, sharing the headers of an earlier chunk if they are equal.
     #[must_use]
     pub fn share(&mut self, mut chunk: Chunk) -> Chunk {
         let Headers::Several(headers) = chunk.headers_mut() else { return chunk };

@@ -19,31 +19,34 @@ use crate::tensor::to_u64;
 /// The parts of a chunk before they are validated.
 #[derive(Clone, Debug)]
 pub struct ChunkParts {
-    /// Key, drawn at random by the writer.
+    /// The key, drawn at random by the writer.
     pub key: u64,
-    /// Episode and steps covered.
+    /// The episode and the steps covered.
     pub range: SequenceRange,
     /// The chunk's tensors, one per column.
     pub columns: SmallVec<[ColumnHeader; 1]>,
     /// Whether, before compression, delta coding was applied to the columns to which it is applicable.
     pub delta_encoded: bool,
-    /// The bytes that the columns' spans point into.
+    /// The bytes to which the columns' spans refer.
     pub frame: Arc<[u8]>,
-    /// Whether `frame` is a client's message verbatim, to be forwarded unchanged. Otherwise it only has the payloads.
+    /// Whether `frame` is a client's message verbatim, to be forwarded unchanged. Otherwise, it contains only the
+    /// payloads.
     pub verbatim: bool,
 }
 
 /// Consecutive steps of one or more columns, encoded and immutable.
 ///
-/// The payloads of every `Chunk` can be decoded: [`Chunk::new`] has validated each of them. Memory in addition to the
-/// frame is small (see the test of its size), since servers hold millions of chunks of a few hundred bytes.
+/// The payloads of every `Chunk` can be decoded, because [`Chunk::new`] has validated each of them. The memory needed
+/// in addition to the frame is small (a test checks its size), since servers hold millions of chunks of a few hundred
+/// bytes.
 ///
-/// The fields are laid out in this order: readers' fields come first, in as few cache lines as possible.
+/// The fields are laid out in this order, so that the fields that readers use come first, in as few cache lines as
+/// possible.
 #[repr(C)]
 pub struct Chunk {
     columns: Headers,
     frame: FrameStorage,
-    /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
+    /// The decoded size of all columns. It is at most [`MAX_CHUNK_BYTES`], so it fits 32 bits.
     raw_bytes: u32,
     sparse: bool,
     delta_encoded: bool,
@@ -58,7 +61,7 @@ pub struct Chunk {
     end: i32,
 }
 
-/// The ledger of chunks that were not assigned to one.
+/// The ledger of chunks that have not been assigned to one.
 static UNCOUNTED: LazyLock<Ledger> = LazyLock::new(Ledger::default);
 
 impl Chunk {
@@ -66,7 +69,7 @@ impl Chunk {
     ///
     /// # Errors
     /// [`ChunkError`] if there are no or too many columns; if a payload is outside the frame, has no leading dimension
-    /// or does not match its dtype, shape and codec; if the frame or its content exceeds [`MAX_CHUNK_BYTES`].
+    /// or does not match its dtype, shape and codec; or if the frame or its content exceeds [`MAX_CHUNK_BYTES`].
     pub fn new(parts: ChunkParts) -> Result<Self, ChunkError> {
         let ChunkParts { key, range, columns, delta_encoded, frame, verbatim } = parts;
         let whole = |fault| Err(ChunkError { key, column: None, fault });
@@ -175,7 +178,7 @@ impl Chunk {
         self.plain
     }
 
-    /// Returns the bytes that the columns' spans point into.
+    /// Returns the bytes to which the columns' spans refer.
     #[must_use]
     pub fn frame(&self) -> ChunkBytes<'_> {
         if self.is_movable() {
@@ -204,7 +207,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the tag of the store that has written the chunk; 0 if none has.
+    /// Returns the tag of the store that has written the chunk, or 0 if no store has.
     #[must_use]
     pub fn store_tag(&self) -> u8 {
         self.state.store_tag()
@@ -275,7 +278,7 @@ impl Chunk {
         self.state.get().holder() != 0
     }
 
-    /// Returns the view of the chunk for accounts.
+    /// Returns the properties of the chunk that accounts use.
     pub(super) fn counted(&self) -> Counted<'_> {
         Counted {
             state: &self.state,

@@ -9,8 +9,8 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// If possible, rows in one piece of at least this many bytes are kept without a copy and only copied when the chunk is
-/// cut. For smaller pieces, tracking costs more than the copy.
+/// If possible, rows that form one piece of at least this many bytes are kept without a copy and only copied when the
+/// chunk is cut. For smaller pieces, tracking costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 /// The largest tail that keeps its memory for the next chunk, in bytes.
@@ -44,7 +44,7 @@ impl Buffer {
         }
     }
 
-    /// Empties the buffer and keeps its memory.
+    /// Empties the buffer but keeps its memory.
     pub(super) fn clear(&mut self) {
         self.rows = 0;
         self.pieces.clear();

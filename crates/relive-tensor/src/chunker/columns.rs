@@ -14,7 +14,7 @@ use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// The location of rows of a column after their chunk is cut.
+/// The location that rows of a column will have once their chunk has been cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlacedRows {
     /// The number of the column in its chunker.
@@ -82,7 +82,7 @@ pub struct Chunker {
     open: Option<Open>,
 }
 
-/// The criteria for the length of chunks: how well they compress, and how often items are created.
+/// Determines the length of chunks: how well they compress, and how often items are created.
 #[derive(Clone, Debug)]
 struct Tuned {
     tuner: AutoTuner,
@@ -94,7 +94,7 @@ struct Tuned {
 struct Buffered {
     spec: Option<(DType, Shape)>,
     buffer: Buffer,
-    /// The column's index in the open chunk; valid if it has rows there.
+    /// The column's index in the open chunk, which is valid if the column has rows there.
     index: u32,
     /// The step of the column's last row in the open chunk.
     last_step: i32,
@@ -117,12 +117,12 @@ impl Chunker {
     }
 
     /// Appends rows of some columns, the same number for each, for consecutive steps from `first_step` on. Reports to
-    /// `sink` where the rows are placed and which chunks are full.
+    /// `sink` where the rows have been placed and which chunks are full.
     ///
     /// # Errors
-    /// [`ChunkerError`] if type or shape of a row differ from the column's first row, if the columns differ in their
-    /// number of rows, if the episode changes while rows are buffered, if a step does not come after the column's last
-    /// buffered step, or if a row exceeds [`MAX_CELL_BYTES`]. After an error, nothing has been appended.
+    /// [`ChunkerError`] if the type or shape of a row differs from the column's first row, if the columns differ in
+    /// their number of rows, if the episode changes while rows are buffered, if a step does not come after the column's
+    /// last buffered step, or if a row exceeds [`MAX_CELL_BYTES`]. After an error, nothing has been appended.
     pub fn append<S: ChunkSink>(
         &mut self,
         episode_id: u64,
@@ -197,7 +197,7 @@ impl Chunker {
         taken
     }
 
-    /// Cuts a chunk that only has rows of the current call.
+    /// Cuts a chunk that has only rows of the current call.
     fn cut_given<'r>(&mut self, parts: impl Iterator<Item = (usize, Rows<'r>)>, sink: &mut impl ChunkSink) {
         let Some(open) = self.open.take() else { return };
         let columns = parts.map(|(column, part)| CutColumn {
@@ -211,7 +211,7 @@ impl Chunker {
         sink.cut(&Cut { key: open.key, range: open.range, delta: self.delta, columns });
     }
 
-    /// Cuts a chunk of the buffered rows, if there are any.
+    /// Cuts a chunk from the buffered rows, if there are any.
     pub fn flush(&mut self, sink: &mut impl ChunkSink) {
         let Some(Open { key, mut range, steps, .. }) = self.open.take() else { return };
         let mut columns: SmallVec<[CutColumn<'_>; 8]> = SmallVec::new();
@@ -230,8 +230,8 @@ impl Chunker {
         self.columns.iter_mut().for_each(|column| column.buffer.clear());
     }
 
-    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of tensor number `index` of the open chunk `key`. `None`
-    /// if that chunk is not open, or does not have that many rows.
+    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of tensor number `index` of the open chunk `key`. Returns
+    /// `None` if that chunk is not open, or does not have that many rows.
     ///
     /// # Errors
     /// [`TensorError`] from the construction of the tensor, which never occurs for appended rows.
@@ -252,7 +252,7 @@ impl Chunker {
     }
 
     /// Returns the number of steps at which a chunk is cut if an item needs it. With a constant length, every chunk is
-    /// cut at this number.
+    /// cut at this number of steps.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
         match (&self.tuned, self.length) {

@@ -32,7 +32,7 @@ impl<'a> Cut<'a> {
         self.range
     }
 
-    /// Returns the columns in the order in which the chunk has them.
+    /// Returns the columns in the order in which the chunk contains them.
     #[must_use]
     pub fn columns(&self) -> &[CutColumn<'a>] {
         &self.columns

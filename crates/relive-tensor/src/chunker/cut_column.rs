@@ -62,7 +62,7 @@ impl CutColumn<'_> {
         self.rows
     }
 
-    /// Returns the bytes of the elements; 0 for strings.
+    /// Returns the number of bytes of the elements, or 0 for strings.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         match self.data {
@@ -119,7 +119,7 @@ impl CutColumn<'_> {
         joined
     }
 
-    /// Iterates over the pieces of the elements, unless they are strings.
+    /// Iterates over the pieces of the elements, of which strings have none.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let (given, buffered) = match self.data {
             CutData::Given(data) => (Some(data.bytes()), None),

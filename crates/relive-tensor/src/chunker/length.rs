@@ -16,14 +16,14 @@ pub enum ChunkLength {
     Constant {
         /// The number of steps in a chunk, `1..=num_keep_alive_refs`.
         max_chunk_length: u32,
-        /// The number of newest cells of the column that items can refer to, at least 1.
+        /// The number of newest cells of the column to which items can refer, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// A length that is tuned while writing. Small chunks end where items end, so items do not wait for further steps.
-    /// If items are created at every step, the length with the least cost is chosen; see
+    /// A length that is tuned while writing. Small chunks end where items end, so that items do not wait for further
+    /// steps. If items are created at every step, the length with the lowest cost is chosen; see
     /// [`AutoTuner`](super::AutoTuner).
     AutoTuned {
-        /// The number of newest cells of the column that items can refer to, at least 1; no chunk has more steps.
+        /// The number of newest cells of the column to which items can refer, at least 1; no chunk has more steps.
         num_keep_alive_refs: u32,
         /// The weight of the bytes sent per step of an item relative to the bytes stored per step. Usually 1.
         throughput_weight: f64,
@@ -47,7 +47,7 @@ impl ChunkLength {
         Self::AutoTuned { num_keep_alive_refs, throughput_weight }.validate()
     }
 
-    /// Returns the number of newest cells of the column that items can refer to.
+    /// Returns the number of newest cells of the column to which items can refer.
     #[must_use]
     pub fn num_keep_alive_refs(&self) -> u32 {
         match *self {

@@ -1,4 +1,4 @@
-//! Cutting the steps of columns into chunks, for writers.
+//! Cuts the steps of columns into chunks, for writers.
 
 mod buffer;
 mod columns;

@@ -4,7 +4,7 @@ use crate::limits::PACED_CHUNK_BYTES;
 
 /// Counts the steps between items.
 ///
-/// Items of sequences are created every few steps. For such an item, a chunk that ends where the item ends is as
+/// Items that are sequences are created every few steps. For such an item, a chunk that ends where the item ends is as
 /// suitable as one chunk per step, and is looked up, counted and described only once. Chunks therefore have as many
 /// steps as there are between the last two items, and the rows of one call need not be divided among chunks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,7 @@ impl Pace {
         }
     }
 
-    /// Returns the number of steps of a chunk that ends with an item, if `given` steps of `row_bytes` bytes are
+    /// Returns the number of steps in a chunk that ends with an item, if `given` steps of `row_bytes` bytes are
     /// appended at once.
     pub(super) fn reach(self, given: u32, row_bytes: u64) -> u32 {
         let fitting = u32::try_from(PACED_CHUNK_BYTES / row_bytes.max(1)).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! An uncompressed chunk with sizes that are known before it is written.
+//! An uncompressed chunk whose sizes are known before it is written.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl<'a> PlainCut<'a> {
         self.range
     }
 
-    /// Returns the columns in the order in which the chunk has them.
+    /// Returns the columns in the order in which the chunk contains them.
     #[must_use]
     pub fn columns(&self) -> &[PlainColumn<'a>] {
         &self.columns
@@ -83,7 +83,7 @@ impl<'a> PlainCut<'a> {
         if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
             && let Some(bytes) = column.whole()
         {
-            // This avoids clearing the memory first, which filling it piece by piece would require.
+            // This avoids clearing the memory first, as would be necessary to fill it piece by piece.
             return (bytes.into(), headers);
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);
@@ -116,13 +116,13 @@ impl PlainColumn<'_> {
         &self.shape
     }
 
-    /// Returns the bytes of the elements.
+    /// Returns the number of bytes of the elements.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         self.column.num_bytes()
     }
 
-    /// Returns the bytes of the payload.
+    /// Returns the number of bytes of the payload.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a column has rows")]
     pub fn len(&self) -> usize {

@@ -7,7 +7,7 @@ use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::{Shape, num_elements};
 use crate::tensor::{Tensor, TensorError, check_bytes, to_u64};
 
-/// The borrowed values of one column at consecutive steps. A chunk that they fill is encoded directly from them.
+/// The borrowed values of one column at consecutive steps. If they fill a chunk, it is encoded directly from them.
 ///
 /// ```
 /// use relive_tensor::{Rows, Tensor};
@@ -37,19 +37,19 @@ pub(super) enum RowData<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Returns the value of one step.
+    /// Creates the value of one step.
     #[must_use]
     pub fn step(value: &'a Tensor) -> Self {
         Self::of(value, value.shape().dims(), 1)
     }
 
-    /// Returns the values of several steps along the leading dimension; `None` for a scalar.
+    /// Creates the values of several steps along the leading dimension, or `None` for a scalar.
     #[must_use]
     pub fn steps(values: &'a Tensor) -> Option<Self> {
         Some(Self::of(values, values.shape().cell_dims(), values.shape().rows()?))
     }
 
-    /// Returns `rows` values of shape `cell_dims`, from little-endian, row-major bytes.
+    /// Creates `rows` values of shape `cell_dims` from little-endian, row-major bytes.
     ///
     /// # Errors
     /// [`TensorError`] if the length does not match the type and shape, if a bool byte is neither 0 nor 1, or if
@@ -100,8 +100,8 @@ impl<'a> Rows<'a> {
         self.rows
     }
 
-    /// Returns the bytes of one row, with strings counted as in [`Tensor::size_bytes`]; for several rows of strings,
-    /// the mean.
+    /// Returns the number of bytes of one row, with strings counted as in [`Tensor::size_bytes`]. For several rows of
+    /// strings, this is the mean.
     #[must_use]
     pub fn cell_bytes(&self) -> u64 {
         self.size_bytes() / u64::from(self.rows.max(1))
@@ -143,7 +143,7 @@ impl<'a> Rows<'a> {
 }
 
 impl<'a> RowData<'a> {
-    /// Returns the bytes; empty for strings.
+    /// Returns the bytes, of which strings have none.
     pub(super) fn bytes(self) -> &'a [u8] {
         match self {
             Self::Borrowed(bytes) => bytes,

@@ -1,10 +1,10 @@
-//! Finds a good chunk length during writing.
+//! Finds a good chunk length while steps are written.
 
 use std::collections::VecDeque;
 
-/// The number of items for a score.
+/// The number of items that a score needs.
 const ITEMS: usize = 10;
-/// The number of chunks for a score.
+/// The number of chunks that a score needs.
 const CHUNKS: usize = 5;
 /// The increment of the length.
 const GROW: u32 = 2;
@@ -13,7 +13,7 @@ const SHRINK: u32 = 1;
 /// The largest relative deviation of the measured mean length from the current one at which a score counts.
 const TOLERANCE: f64 = 0.25;
 
-/// Facts about a chunk of an item, for an [`AutoTuner`].
+/// The properties of an item's chunk that an [`AutoTuner`] uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkStatistic {
     /// The key of the chunk.
@@ -24,7 +24,7 @@ pub struct ChunkStatistic {
     pub size_bytes: u64,
 }
 
-/// Finds the chunk length of a column with the least cost, like dm-reverb.
+/// Finds the chunk length of a column with the lowest cost, like dm-reverb.
 ///
 /// The cost of a length is the bytes stored per step plus the weighted bytes sent per step of an item: longer chunks
 /// compress better, shorter chunks contain fewer steps that an item does not need. The tuner computes a score after

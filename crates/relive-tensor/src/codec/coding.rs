@@ -13,7 +13,7 @@ impl Codec {
     /// Appends the encoded form of `src` to `out`.
     ///
     /// # Errors
-    /// [`CodecError::TooLong`] beyond 4 GiB (LZ4 and Snappy), or an error of the library. `out` is then unchanged.
+    /// [`CodecError::TooLong`] beyond 4 GiB (LZ4 and Snappy), or an error from the library. `out` is then unchanged.
     pub fn encode(self, src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         match self {
             Self::Raw => {

@@ -82,7 +82,7 @@ impl Rows {
     }
 }
 
-/// Returns the rows of the data; `None` if there is nothing to do.
+/// Returns the rows of the data, or `None` if there is nothing to do.
 fn layout(dtype: DType, shape: &Shape, len: usize) -> Option<Rows> {
     let count = usize::try_from(shape.rows().filter(|_| applies(dtype, shape))?).ok()?;
     let len = len.checked_div(count)?;

@@ -43,7 +43,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec with that [`name`](Self::name).
+    /// Returns the codec with this [`name`](Self::name).
     ///
     /// ```
     /// use relive_tensor::Codec;

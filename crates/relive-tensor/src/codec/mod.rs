@@ -1,4 +1,4 @@
-//! Codecs of chunk payloads: bytes of fixed-size elements ([`Codec`]), strings ([`strings`]), differences ([`delta`]).
+//! Codecs for chunk payloads: bytes of fixed-size elements ([`Codec`]), strings ([`strings`]), differences ([`delta`]).
 //!
 //! Payloads of every codec can be *validated* without storing the output. A valid payload decodes to exactly the
 //! expected length.

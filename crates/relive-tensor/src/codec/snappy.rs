@@ -1,7 +1,7 @@
 //! Raw Snappy blocks.
 //!
-//! A block is the varint of its decoded length, then elements. The two low bits of an element's first byte are its
-//! kind:
+//! A block consists of the varint of its decoded length, followed by elements. The two low bits of an element's first
+//! byte are its kind:
 //!
 //! | bits | element | length | what follows |
 //! |---|---|---|---|
@@ -50,7 +50,7 @@ pub(super) fn store<'a>(
     Ok(())
 }
 
-/// Returns the bytes before the only literal, of `len` bytes, of a block.
+/// Returns the bytes that come before a block's only literal, which has `len` bytes.
 pub(super) fn stored_head(len: usize) -> Result<SmallVec<[u8; MAX_STORED_OVERHEAD]>, CodecError> {
     let announced = u32::try_from(len);
     let mut rest = announced.map_err(|_| CodecError::TooLong { codec: Codec::Snappy, len: to_u64(len) })?;
@@ -168,7 +168,7 @@ fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     body.split_at_checked(usize::try_from(len + 1).ok()?)
 }
 
-/// Returns length and offset of a copy, and the rest.
+/// Returns the length and offset of a copy, and the rest.
 #[inline]
 fn copy(tag: u8, after: &[u8]) -> Option<(u64, u64, &[u8])> {
     let len = u64::from(tag >> 2) + 1;

@@ -17,7 +17,7 @@ pub enum TensorError {
     /// More dimensions than [`MAX_RANK`].
     #[error("tensor has {rank} dimensions; the limit is {MAX_RANK}")]
     Rank { rank: usize },
-    /// A byte of a bool tensor that is neither 0 nor 1.
+    /// A byte of a bool tensor is neither 0 nor 1.
     #[error("byte {position} of a bool tensor is {value}, but only 0 and 1 are bools")]
     BoolByte { position: usize, value: u8 },
     /// Bytes were given for, or requested from, a string tensor.

@@ -134,8 +134,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the memory of the elements in bytes, as dm-reverb counts it: each string counts 24 bytes in addition to
-    /// its characters.
+    /// Returns the size of the elements in memory, in bytes, as dm-reverb counts it: each string counts 24 bytes in
+    /// addition to its characters.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match &self.data {
@@ -146,7 +146,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the elements as little-endian bytes; `None` for strings.
+    /// Returns the elements as little-endian bytes, or `None` for strings.
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.data {
@@ -155,7 +155,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the elements of a string tensor; `None` for any other.
+    /// Returns the elements of a string tensor, or `None` for any other tensor.
     #[must_use]
     pub fn strings(&self) -> Option<&[Bytes]> {
         match &self.data {
@@ -218,7 +218,7 @@ impl Tensor {
         Ok(Self { dtype: self.dtype, shape, data })
     }
 
-    /// Returns the same data with another shape, which has the same number of elements.
+    /// Returns the same data with another shape, which must have the same number of elements.
     pub(super) fn reshaped(&self, shape: Shape) -> Self {
         Self { dtype: self.dtype, shape, data: self.data.clone() }
     }
@@ -238,7 +238,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Returns the units (bytes or strings) of rows `range`, if `rows` equal rows have `len` units.
+/// Returns the units (bytes or strings) of the rows in `range`, if `rows` equal rows have `len` units.
 fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
     let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);
@@ -261,7 +261,7 @@ fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
         .ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
 }
 
-/// Checks that `data` has valid elements of `dtype`. Only bools can be invalid: each byte must be 0 or 1.
+/// Checks that `data` contains valid elements of `dtype`. Only bools can be invalid: each byte must be 0 or 1.
 pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
     // The fold has no early exit, so it is vectorized; the position is determined only afterwards.
     if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {

@@ -11,8 +11,8 @@ use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// Above this number of chunks, their numbers are found by hash instead of a linear search, which is faster for fewer
-/// chunks.
+/// The number of chunks above which their numbers are found by hash instead of a linear search, which is faster for
+/// fewer chunks.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
 /// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused: its
@@ -78,7 +78,7 @@ impl TrajectoryBuilder {
         self.columns.push(ColumnSpan { slices_end, squeeze });
     }
 
-    /// Adds a slice to the current column. Without a [`begin_column`](Self::begin_column) before, it starts a column
+    /// Adds a slice to the current column. Without a preceding [`begin_column`](Self::begin_column), it starts a column
     /// that is not squeezed.
     pub fn slice(&mut self, slice: Slice) {
         if self.columns.is_empty() {

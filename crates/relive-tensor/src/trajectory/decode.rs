@@ -16,7 +16,7 @@ impl Trajectory {
     /// their leading dimension.
     ///
     /// Each tensor of a chunk is decoded once, no matter how many slices refer to it. A tensor that a single slice uses
-    /// completely is decoded in place. Columns that are slices of one decoded tensor share its memory.
+    /// completely is decoded in place. Columns that are slices of the same decoded tensor share its memory.
     ///
     /// # Errors
     /// [`TrajectoryError`] if bytes of bools in a chunk are not bools.
@@ -32,7 +32,7 @@ impl Trajectory {
     /// Decodes one column.
     ///
     /// # Errors
-    /// The errors of [`decode`](Self::decode), or there is no such column.
+    /// The errors of [`decode`](Self::decode); also if there is no such column.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, TrajectoryError> {
         let columns = self.num_columns();
         let column = self.column(index).ok_or(TrajectoryError::NoSuchColumn { column: index, columns })?;
@@ -40,7 +40,7 @@ impl Trajectory {
     }
 }
 
-/// The tensors of the chunks that slices refer to.
+/// The tensors of the chunks to which slices refer.
 struct Sources<'a> {
     trajectory: &'a Trajectory,
     /// The index in `tensors` of each chunk's first tensor. Chunks are few and numbered, so this replaces a map.

@@ -12,7 +12,7 @@ use super::slice::{ColumnSpan, Slice};
 /// wrap around. Small columns share a chunk of many steps, while large columns have a chunk for each step.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
-    /// One column of one slice, which needs no heap memory.
+    /// A pattern with one column of one slice, which needs no heap memory.
     One {
         span: ColumnSpan,
         slice: Slice,
@@ -28,7 +28,7 @@ pub(super) struct Slices {
     slices: Box<[Slice]>,
 }
 
-/// Returns the row that offsets in a chunk are relative to, in an item whose first row is `first`.
+/// Returns the row to which offsets in a chunk are relative, in an item whose first row is `first`.
 pub(super) fn first_row(first: u32, chunk: u32) -> u32 {
     if chunk == 0 { first } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! Items as rows: small items with their columns in one block of memory.
 //!
 //! Reading any other item follows pointers to its description, its chunks and their descriptions. A row is only the
-//! location of its bytes, which takes two numbers; the rest of its description is stored once for many rows.
+//! location of the item's bytes, which takes two numbers; the rest of its description is stored once for many rows.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::dtype::DType;
 use crate::layout::ColumnLayout;
 use crate::tensor::check_bytes;
 
-/// The largest size of an item that is a row, in bytes of all columns. For larger items, following the pointers is a
-/// small part of the cost.
+/// The largest size of an item that can be a row, in bytes of all columns. For larger items, following the pointers is
+/// a small part of the cost.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
 /// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks:
@@ -41,7 +41,7 @@ struct RowColumn {
     layout: ColumnLayout,
     /// The offset in bytes from the origin, for an item whose first row in the chunk is row 0.
     start: i64,
-    /// Distance in bytes between consecutive rows of the chunk.
+    /// The distance in bytes between consecutive rows of the chunk.
     stride: u32,
     bytes: u32,
 }
@@ -64,7 +64,7 @@ impl RowLayout {
         self.columns.iter().map(|column| &column.layout)
     }
 
-    /// Returns the bytes of all columns.
+    /// Returns the number of bytes of all columns.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.bytes as usize).sum()
@@ -122,7 +122,7 @@ impl<'a> InPlaceColumn<'a> {
 }
 
 impl Trajectory {
-    /// Returns the item as a row. The layout is `None` if `known` describes it.
+    /// Returns the item as a row. The returned layout is `None` if `known` describes the item.
     ///
     /// Returns `None` for large items, strings, movable chunks, invalid bools, and for items above [`MAX_PACKED_BYTES`]
     /// that are in several chunks or compressed.

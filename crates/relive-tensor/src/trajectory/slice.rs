@@ -9,7 +9,7 @@ use crate::chunk::Chunk;
 pub struct Slice {
     /// The chunk, as a position in [`Trajectory::chunks`](super::Trajectory::chunks).
     pub chunk: u32,
-    /// First row.
+    /// The first row.
     pub offset: u32,
     /// The number of rows, at least 1.
     pub length: u32,
@@ -36,9 +36,9 @@ pub struct OnlySlice<'a> {
     pub chunk_number: u32,
     /// The index of the tensor in the chunk.
     pub index: usize,
-    /// First row.
+    /// The first row.
     pub offset: u32,
-    /// Number of rows.
+    /// The number of rows.
     pub length: u32,
     /// Whether to drop the leading dimension, which is then 1.
     pub squeeze: bool,

@@ -18,7 +18,7 @@ use crate::shape::Shape;
 #[derive(Clone, Debug)]
 pub struct Trajectory {
     pub(super) chunks: SmallVec<[Arc<Chunk>; 1]>,
-    /// The row that the pattern's offsets in the first chunk are relative to.
+    /// The row to which the pattern's offsets in the first chunk are relative.
     pub(super) first: u32,
     pub(super) pattern: Pattern,
 }
@@ -88,7 +88,8 @@ impl Trajectory {
         self.chunks.iter().map(|chunk| chunk.size_bytes()).sum()
     }
 
-    /// Returns the slice of a column, if every column is a single slice, as in most items of one step or one chunk.
+    /// Returns the slice of a column, if every column is a single slice, as in most items that consist of one step or
+    /// one chunk.
     #[inline]
     #[must_use]
     pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {

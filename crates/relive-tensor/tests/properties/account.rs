@@ -234,7 +234,8 @@ fn a_frame_in_use_stays_in_memory() {
     assert!(!chunk.is_frame_in_use() && chunk.evict_frame() && !chunk.is_resident());
     assert_eq!((chunk.frame().as_ptr(), ledger.snapshot().resident_bytes()), (new, 0));
     assert!(!chunk.evict_frame(), "it is away");
-    // Readers of the place do not keep the frame in memory, and their bytes stay valid as long as they hold them.
+    // Readers of the frame in its place do not keep it in memory, and their bytes stay valid for as long as they hold
+    // them.
     let far = chunk.frame();
     let back = chunk.restore_frame(&elsewhere(&chunk)).unwrap();
     assert_eq!((chunk.frame().as_ptr(), far.as_ptr()), (back.as_ptr(), new));

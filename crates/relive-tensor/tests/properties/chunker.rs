@@ -44,7 +44,7 @@ impl ChunkSink for ChunkerOutput {
 
     fn cut(&mut self, cut: &Cut<'_>) {
         let tensors = cut.columns().iter().map(|column| column.to_tensor().expect("valid")).collect();
-        // Every encoding, also combinations of uncompressed columns with others.
+        // Every encoding, including combinations of uncompressed columns with others.
         let ways = [Encoding::With(Codec::Snappy), Encoding::Stored, Encoding::Bare];
         let all_alike = self.keys.is_multiple_of(2);
         let chunk = usize::try_from(self.keys / 2).expect("few chunks");
@@ -57,7 +57,7 @@ impl ChunkSink for ChunkerOutput {
 }
 
 impl ChunkerOutput {
-    /// Returns the row at a location: as it was cut, and as it is decoded.
+    /// Returns the row at a location, both as it was cut and as it is decoded.
     fn rows(&self, placed: &PlacedRows, row: u32) -> [Tensor; 2] {
         let (_, tensors, chunk) = &self.chunks[&placed.chunk_key];
         let index = placed.index as usize;
@@ -121,7 +121,7 @@ proptest! {
             if step % 2 == 0 {
                 chunker.append(9, step, &cells, &mut output).unwrap();
             } else {
-                // In two parts; the second one belongs to the same step.
+                // The values are appended in two parts; the second part belongs to the same step.
                 let (some, others) = cells.split_at(cells.len() / 2);
                 chunker.append(9, step, some, &mut output).unwrap();
                 let first = others.first().map_or(step, |_| step + i32::try_from(if some.is_empty() { 0 } else { count - 1 }).unwrap());
@@ -325,7 +325,7 @@ fn tuned_lengths(num_keep_alive_refs: u32, steps: i32, size_bytes: impl Fn(u64) 
         let length = output.chunks[&key].1[0].shape().rows().expect("has rows");
         lengths.push(length);
         rows.insert(key, length);
-        // Items whose newest cell is in the chunk that was just cut are now written.
+        // Items whose newest cell is in the chunk that was just cut are written now.
         for newest in refs.len() - usize::try_from(length).expect("small")..refs.len() {
             if newest >= 4 {
                 let mut distinct = refs[newest - 4..=newest].to_vec();

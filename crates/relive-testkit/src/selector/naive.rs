@@ -7,10 +7,10 @@ use relive_table::selector::MAX_TOTAL_WEIGHT;
 #[derive(Clone, Debug)]
 pub struct NaiveSelector {
     kind: SelectorKind,
-    /// In insertion order.
+    /// The members, in insertion order.
     members: Vec<Member>,
     changes: u64,
-    /// Members that were picked in this epoch, for selectors that pick each member once per epoch.
+    /// Members that have been picked in this epoch, for selectors that pick each member once per epoch.
     picked: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl NaiveSelector {
         Self { kind, members: Vec::new(), changes: 0, picked: Vec::new() }
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }

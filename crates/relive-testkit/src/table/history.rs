@@ -24,7 +24,7 @@ pub enum Op {
         key: u64,
         /// Its priority.
         priority: f64,
-        /// The number of times that it counts as sampled.
+        /// How often the item counts as sampled.
         times_sampled: i32,
         /// Its chunks.
         chunks: Vec<u8>,

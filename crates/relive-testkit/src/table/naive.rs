@@ -13,14 +13,14 @@ use crate::selector::NaiveSelector;
 #[derive(Clone, Debug)]
 pub struct NaiveTable {
     config: TableConfig,
-    /// In insertion order.
+    /// The items, in insertion order.
     items: Vec<NaiveItem>,
     sampler: NaiveSelector,
     remover: NaiveSelector,
     inserts: i64,
     samples: i64,
     deletes: i64,
-    /// Inserts, each weighted with the ratio at its time.
+    /// The inserts, each weighted with the ratio that applied when it was made.
     weighted_inserts: f64,
     paused: Paused,
     is_limit_changed: bool,
@@ -39,7 +39,7 @@ struct NaiveItem {
 }
 
 impl NaiveTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(config: TableConfig) -> Self {
         let (sampler, remover) = (NaiveSelector::new(config.sampler), NaiveSelector::new(config.remover));
         let (items, inserts, samples, deletes) = (Vec::new(), 0, 0, 0);
@@ -131,7 +131,7 @@ impl NaiveTable {
             || self.config.max_bytes.is_some_and(|limit| self.bytes() > limit)
     }
 
-    /// Returns the bytes of all chunks, each counted once.
+    /// Returns the number of bytes of all chunks, each counted once.
     fn bytes(&self) -> u64 {
         self.chunks().values().map(|(_, size)| size).sum()
     }
@@ -170,7 +170,7 @@ impl NaiveTable {
         }
     }
 
-    /// Replays a change to a priority; `None` is a refusal.
+    /// Replays a change to a priority; `None` means that it was refused.
     ///
     /// # Panics
     /// If the outcome is wrong.

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM, and configurations of TLS.
+//! Certificates and keys in PEM, and TLS configurations.
 
 use std::fmt;
 use std::io;
@@ -77,7 +77,7 @@ impl Identity {
     /// Parses the chain and the key.
     ///
     /// # Errors
-    /// The text has no certificate or no private key.
+    /// If the text has no certificate or no private key.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let read = PrivateKeyDer::from_pem_slice(key);
         let key =
@@ -88,7 +88,7 @@ impl Identity {
     /// Reads the chain and the key from files.
     ///
     /// # Errors
-    /// A file cannot be read, or has no such object.
+    /// If a file cannot be read, or does not contain what is expected.
     pub fn from_files(chain: &Path, key: &Path) -> Result<Self, TlsError> {
         let (chain_pem, key_pem) = (file(chain)?, file(key)?);
         let path = if certificates(&chain_pem, "certificate").is_err() { chain } else { key };
@@ -112,7 +112,7 @@ impl ServerTls {
     /// certificate from one of these authorities.
     ///
     /// # Errors
-    /// Key and certificate do not match, or the text contains no authority.
+    /// If the key and the certificate do not match, or the text contains no authority.
     pub fn new(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Self, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -135,7 +135,7 @@ impl ServerTls {
     /// Like [`new`](Self::new), but with the clients' authorities, if any, in a file.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new), or the file cannot be read.
+    /// The errors of [`new`](Self::new); also if the file cannot be read.
     pub fn with_files(identity: Identity, client_authorities: Option<&Path>) -> Result<Self, TlsError> {
         let Some(path) = client_authorities else { return Self::new(identity, None) };
         Self::new(identity, Some(&file(path)?)).map_err(in_file(path))
@@ -157,7 +157,7 @@ impl ClientTls {
     /// presents `identity` to servers that request it.
     ///
     /// # Errors
-    /// The text contains no authority, the system has no list, or key and certificate do not match.
+    /// If the text contains no authority, the system has no list, or the key and the certificate do not match.
     pub fn new(authorities_pem: Option<&[u8]>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let roots = match authorities_pem {
             Some(pem) => authorities(pem)?,
@@ -184,7 +184,7 @@ impl ClientTls {
     /// Like [`new`](Self::new), but with the authorities in a file.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new), or the file cannot be read.
+    /// The errors of [`new`](Self::new); also if the file cannot be read.
     pub fn with_files(authorities: Option<&Path>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let Some(path) = authorities else { return Self::new(None, identity) };
         Self::new(Some(&file(path)?), identity).map_err(in_file(path))
@@ -193,7 +193,7 @@ impl ClientTls {
     /// Expects a certificate for `name` instead of the host in the address.
     ///
     /// # Errors
-    /// No certificate can have such a name.
+    /// If no certificate can have such a name.
     pub fn server_name(mut self, name: &str) -> Result<Self, TlsError> {
         self.name = Some(server_name(name)?);
         Ok(self)
@@ -202,7 +202,7 @@ impl ClientTls {
     /// Returns the name that the certificate of the server at `host` must have.
     ///
     /// # Errors
-    /// No certificate can have such a name.
+    /// If no certificate can have such a name.
     pub(super) fn name_for(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         self.name.clone().map_or_else(|| server_name(host), Ok)
     }
@@ -223,7 +223,8 @@ fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
-    // Prefers the suite that TLS 1.3 makes mandatory: 128-bit keys are safe and cost a quarter less than 256-bit keys.
+    // Prefers the suite that TLS 1.3 makes mandatory: 128-bit keys are secure and cost a quarter less than 256-bit
+    // keys.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }

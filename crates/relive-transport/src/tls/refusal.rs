@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io;
 
-/// If TLS caused `error`, returns its message and a remedy: an untrusted or missing certificate, or a peer without TLS.
-/// In these cases, a retry is useless.
+/// Returns the message of `error` and a remedy if TLS caused it, because of an untrusted or missing certificate or a
+/// peer without TLS. In these cases, a retry is useless.
 #[must_use]
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);

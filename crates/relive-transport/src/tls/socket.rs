@@ -30,7 +30,7 @@ impl TlsSocket {
     /// Completes the handshake with a client.
     ///
     /// # Errors
-    /// The client does not use TLS, does not trust this server, or lacks a required certificate.
+    /// If the client does not use TLS, does not trust this server, or lacks a required certificate.
     pub(crate) async fn accept(tcp: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         let session = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
         Self::shake_hands(tcp, session.into()).await
@@ -39,7 +39,7 @@ impl TlsSocket {
     /// Completes the handshake with the server at `host`, for gRPC or the bulk path.
     ///
     /// # Errors
-    /// The server does not use TLS; its certificate is not trusted or is for another name; or it does not trust this
+    /// If the server does not use TLS; its certificate is not trusted or is for another name; or it does not trust this
     /// client.
     pub(crate) async fn connect(
         tcp: TcpStream,
@@ -52,7 +52,7 @@ impl TlsSocket {
         let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         let socket = Self::shake_hands(tcp, session.into()).await?;
         if tls.certificate_requested.is_set() {
-            // A silent server accepts the client.
+            // A server that stays silent has accepted the client.
             let handshake_result =
                 tokio::time::timeout(HANDSHAKE_RESULT_TIMEOUT, socket.handshake_result()).await;
             handshake_result.unwrap_or(Ok(()))?;
@@ -60,7 +60,7 @@ impl TlsSocket {
         Ok(socket)
     }
 
-    /// Waits for the server's decision after the handshake: whether it accepts the client.
+    /// Waits for the server's decision, after the handshake, on whether to accept the client.
     async fn handshake_result(&self) -> io::Result<()> {
         loop {
             self.tcp.readable().await?;
@@ -93,7 +93,7 @@ impl TlsSocket {
         &self.tcp
     }
 
-    /// Waits until bytes can be read: either decrypted bytes, or encrypted bytes that may yield some.
+    /// Waits until bytes can be read: either decrypted bytes, or encrypted bytes that may yield decrypted ones.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if self.session().has_data() {
             return Ok(());
@@ -131,7 +131,7 @@ impl TlsSocket {
                     Err(error) if read == 0 => return Err(error),
                     Err(_) => return Ok(read),
                 },
-                // The end of TLS is not required, because all protocols on this socket mark their own end.
+                // TLS need not announce its end, because all protocols on this socket mark their own end.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(read),
                 Err(error) => return Err(error),
             }
@@ -149,7 +149,7 @@ impl TlsSocket {
         }
     }
 
-    /// Waits until everything written has been sent.
+    /// Waits until all written bytes have been sent.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await
     }
@@ -213,7 +213,7 @@ impl Session {
         self.taken < self.received.len() || self.has_plaintext()
     }
 
-    /// Decrypts some received bytes, and sends any responses that the protocol requires. Returns 0 at the end.
+    /// Decrypts some of the received bytes, and sends any responses that the protocol requires. Returns 0 at the end.
     fn receive(&mut self, tcp: &TcpStream) -> io::Result<usize> {
         if self.taken == self.received.len() {
             self.fetch(tcp)?;
@@ -229,7 +229,7 @@ impl Session {
         Ok(read)
     }
 
-    /// Reads the bytes that the system has available; none at the end of the stream.
+    /// Reads the bytes that the system has available, or none at the end of the stream.
     fn fetch(&mut self, tcp: &TcpStream) -> io::Result<()> {
         let mut received = std::mem::take(&mut self.received);
         self.taken = 0;

@@ -97,8 +97,8 @@ impl ColumnView {
         Ok(view)
     }
 
-    /// Returns the rows of each sample of a batch of `samples` with this data; `None` if all samples have the same
-    /// number.
+    /// Returns the number of rows of each sample, for a batch of `samples` with this data, or `None` if all samples
+    /// have the same number.
     ///
     /// # Errors
     /// [`WireError::Batch`] if the numbers do not match the size of the column.

@@ -33,7 +33,7 @@ pub enum FrameKind {
     /// Client: opens a connection that reads rows of a trajectory store; the following kinds belong to such
     /// connections. Head: a token.
     OpenRows = 11,
-    /// Server: describes the store. Head: its shape and schema.
+    /// Server: describes the store. Head: the store's shape and schema.
     RowsOpened = 12,
     /// Client: pins trajectories in place. Body: their indices.
     PinRows = 13,
@@ -45,7 +45,7 @@ pub enum FrameKind {
     Rows = 16,
     /// Client: releases trajectories. Head: which of the client's pins to release.
     ReleaseRows = 17,
-    /// Server: a request was refused. Head: kind and text.
+    /// Server: a request was refused. Head: the kind and text of the error.
     RowsRefused = 18,
 }
 
@@ -99,13 +99,13 @@ impl FrameHeader {
         Ok(Self { kind, head_len, body_len: body })
     }
 
-    /// Returns the bytes of the head.
+    /// Returns the number of bytes of the head.
     #[must_use]
     pub fn head_len(&self) -> usize {
         self.head_len as usize
     }
 
-    /// Returns the bytes of the body.
+    /// Returns the number of bytes of the body.
     #[must_use]
     pub fn body_len(&self) -> usize {
         usize::try_from(self.body_len).unwrap_or(usize::MAX)

@@ -1,10 +1,10 @@
-//! Facts about each sample of a batch, as consecutive arrays of numbers.
+//! Information about each sample of a batch, as consecutive arrays of numbers.
 
 use std::ops::Range;
 
 use super::aligned;
 
-/// Facts about one sample.
+/// Information about one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchInfo {
     /// The item's key.
@@ -15,9 +15,9 @@ pub struct BatchInfo {
     pub priority: f64,
     /// The number of items in the table at that moment.
     pub table_size: u64,
-    /// When it was inserted, in nanoseconds since 1970.
+    /// When the item was inserted, in nanoseconds since 1970.
     pub inserted_at: i64,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
     /// Whether the rate limiter held the sample back.
     pub rate_limited: bool,
@@ -40,7 +40,7 @@ impl InfoLayout {
         Self { samples }
     }
 
-    /// Returns the bytes of all arrays, up to the beginning of the data.
+    /// Returns the number of bytes of all arrays, up to the beginning of the data.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         aligned(self.samples.saturating_mul(WIDE * 8 + 4 + 1))
@@ -59,7 +59,7 @@ impl InfoLayout {
         }
     }
 
-    /// Reads the facts about each sample; empty if there are too few `bytes`.
+    /// Reads the information about each sample. Returns nothing if there are too few `bytes`.
     pub fn read<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = BatchInfo> + use<'b> {
         let samples = self.samples;
         let wide = |array| elements::<8>(bytes, array * samples * 8, samples);
@@ -94,7 +94,7 @@ fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// Returns the elements of an array; empty if there are too few bytes.
+/// Returns the elements of an array, or nothing if there are too few bytes.
 fn elements<const N: usize>(bytes: &[u8], start: usize, count: usize) -> &[[u8; N]] {
     bytes.get(range(start, count.saturating_mul(N))).unwrap_or_default().as_chunks().0
 }

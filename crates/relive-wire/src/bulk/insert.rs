@@ -26,7 +26,7 @@ impl InsertFrame {
     /// Builds the frame of `request`, and takes ownership of its chunks.
     ///
     /// # Errors
-    /// The request exceeds the limit for a frame.
+    /// If the request exceeds the limit for a frame.
     pub fn fill(&mut self, mut request: InsertItems) -> Result<(), FrameError> {
         self.copied.clear();
         self.large.clear();

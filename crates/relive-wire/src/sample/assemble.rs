@@ -44,7 +44,7 @@ impl Assembler {
     /// The samples keep parts of `message`; its memory is freed when the last of these samples is dropped.
     ///
     /// # Errors
-    /// The bytes are not such a message, an entry continues a sample that has not begun, or an entry begins a sample
+    /// If the bytes are not such a message, an entry continues a sample that has not begun, or an entry begins a sample
     /// inside another one. After an error, the stream cannot be read further.
     pub fn push(&mut self, message: &Bytes, out: &mut Vec<ReceivedSample>) -> Result<(), WireError> {
         let mut fields = Fields::new(message, 0..message.len());

@@ -28,9 +28,9 @@ pub struct ReceivedColumn<'a> {
 pub struct ReceivedSlice<N> {
     /// The chunk.
     pub chunk_key: u64,
-    /// First row.
+    /// The first row.
     pub offset: N,
-    /// Number of rows.
+    /// The number of rows.
     pub length: N,
     /// The index of the tensor in the chunk.
     pub index: N,

@@ -1,4 +1,4 @@
-//! Packs samples into `SampleStreamResponse` messages, divided as by dm-reverb's server.
+//! Packs samples into `SampleStreamResponse` messages, which are divided in the same way as by dm-reverb's server.
 //!
 //! Small parts are copied into one buffer; large chunks are shared, not copied.
 
@@ -78,7 +78,7 @@ impl Packer {
     /// Adds one sample taken from `table`.
     ///
     /// # Errors
-    /// A chunk is too large in a codec that the reader supports.
+    /// If a chunk is too large in a codec that the reader supports.
     pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
         let chunks = sampled.item.trajectory.chunks();
         if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {

@@ -20,14 +20,14 @@ pub(super) mod part {
     pub(in crate::sample) const END: u64 = 3;
 }
 
-/// Facts about an item in a sample.
+/// Information about an item in a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReceivedInfo {
     /// The item's key.
     pub key: u64,
     /// Its priority.
     pub priority: f64,
-    /// How often it was sampled.
+    /// How often the item has been sampled.
     pub times_sampled: i32,
     /// The probability with which it was sampled.
     pub probability: f64,
@@ -35,7 +35,7 @@ pub struct ReceivedInfo {
     pub table_size: i64,
     /// Whether the rate limiter held the sample back.
     pub rate_limited: bool,
-    /// When it was inserted: seconds since 1970 and nanoseconds; `None` if the server does not report it.
+    /// When the item was inserted, as seconds since 1970 and nanoseconds, or `None` if the server does not report it.
     pub inserted_at: Option<(i64, i32)>,
 }
 
@@ -93,7 +93,7 @@ impl ReceivedSample {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Returns the number of columns; 0 if they cannot be parsed.
+    /// Returns the number of columns, or 0 if they cannot be parsed.
     #[must_use]
     pub fn num_columns(&self) -> usize {
         let mut layout = TrajectoryLayout::default();
@@ -116,7 +116,7 @@ impl ReceivedSample {
         })
     }
 
-    /// Returns the bytes of the chunks as received.
+    /// Returns the number of bytes of the chunks as received.
     #[must_use]
     pub fn encoded_size_bytes(&self) -> usize {
         self.chunks().map(<[u8]>::len).sum()
@@ -125,8 +125,8 @@ impl ReceivedSample {
     /// Parses the slices of chunks that form the columns.
     ///
     /// # Errors
-    /// The description cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Does not check that it
-    /// matches the chunks.
+    /// If the description cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Whether it matches the
+    /// chunks is not checked.
     pub fn read_layout(&self, into: &mut TrajectoryLayout) -> Result<(), WireError> {
         into.read(self.info.key, &self.first, self.trajectory.clone())
     }
@@ -134,16 +134,16 @@ impl ReceivedSample {
     /// Returns the sample's trajectory, validated and ready to be decoded.
     ///
     /// # Errors
-    /// A chunk is invalid, or the trajectory does not match the chunks.
+    /// If a chunk is invalid, or the trajectory does not match the chunks.
     pub fn trajectory(&self) -> Result<Trajectory, WireError> {
         self.trajectory_beside(&mut HashMap::new())
     }
 
     /// Like [`trajectory`](Self::trajectory), but for one of several samples. `known` holds their chunks by key, so
-    /// that shared chunks are parsed once. Adds this sample's chunks.
+    /// that shared chunks are parsed once; this sample's chunks are added to it.
     ///
     /// # Errors
-    /// Same as [`trajectory`](Self::trajectory).
+    /// The errors of [`trajectory`](Self::trajectory).
     pub fn trajectory_beside(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Trajectory, WireError> {
         let mut layout = TrajectoryLayout::default();
         self.read_layout(&mut layout)?;

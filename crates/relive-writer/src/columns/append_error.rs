@@ -34,7 +34,7 @@ pub enum AppendFault {
         /// The element type of the first value.
         expected: DType,
     },
-    /// Another shape than before.
+    /// A different shape than before.
     #[error(
         "got shape {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]

@@ -1,4 +1,4 @@
-//! The cells of a column that items can still refer to.
+//! The cells of a column to which items can still refer.
 
 use std::collections::VecDeque;
 use std::ops::Range;

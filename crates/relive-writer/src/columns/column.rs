@@ -31,7 +31,7 @@ pub(crate) fn push_run(runs: &mut Runs, chunk: &ChunkRef, offset: u32, length: u
 /// The type and shape of all values of a column, which its first value determines.
 #[derive(Debug)]
 pub(crate) struct CellSpec {
-    /// The writer that the column belongs to.
+    /// The writer to which the column belongs.
     pub(crate) writer_id: u64,
     /// The column's number in that writer.
     pub(crate) index: usize,

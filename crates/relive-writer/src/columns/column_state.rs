@@ -1,4 +1,4 @@
-//! One column of a writer: the type and shape of its values, and the cells that items can still refer to.
+//! One column of a writer: the type and shape of its values, and the cells to which items can still refer.
 
 use std::sync::Arc;
 

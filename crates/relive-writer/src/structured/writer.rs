@@ -81,7 +81,7 @@ impl StructuredWriterOptions {
 /// # Steps
 ///
 /// All steps have the structure of the first step: the same containers and keys, with `None` for missing leaves. The
-/// writer does not store leaves that no pattern refers to.
+/// writer does not store leaves to which no pattern refers.
 ///
 /// # When patterns apply
 ///
@@ -229,7 +229,7 @@ impl StructuredWriter {
         Ok(flat)
     }
 
-    /// Returns the leaves that patterns refer to, with the numbers of their columns.
+    /// Returns the leaves to which patterns refer, with the numbers of their columns.
     fn stored<'a>(&self, flat: &FlatStep<'a>) -> FlatCells<'a> {
         let column = |source| self.shape.as_ref().and_then(|shape| shape.column(source));
         flat.leaves().filter_map(|(source, value)| Some((column(source)?, Rows::step(value)))).collect()
@@ -343,7 +343,7 @@ impl StructuredWriter {
     /// Waits until all items are confirmed.
     ///
     /// # Errors
-    /// Same as [`TrajectoryWriter::flush`].
+    /// The errors of [`TrajectoryWriter::flush`].
     pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.writer.flush(timeout).await
     }
@@ -351,7 +351,7 @@ impl StructuredWriter {
     /// Waits until at most `items` items are unconfirmed.
     ///
     /// # Errors
-    /// Same as [`TrajectoryWriter::flush`].
+    /// The errors of [`TrajectoryWriter::flush`].
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.writer.flush_until(items, timeout).await
     }
@@ -375,7 +375,7 @@ impl StructuredWriter {
     /// Flushes and closes the writer, within the client's timeout. Every later call except this one fails.
     ///
     /// # Errors
-    /// Same as [`TrajectoryWriter::close`].
+    /// The errors of [`TrajectoryWriter::close`].
     pub async fn close(&mut self) -> Result<()> {
         self.writer.close().await
     }
@@ -383,7 +383,7 @@ impl StructuredWriter {
     /// Like [`close`](Self::close), but with its own timeout.
     ///
     /// # Errors
-    /// Same as [`close`](Self::close).
+    /// The errors of [`close`](Self::close).
     pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.writer.close_with_timeout(timeout).await
     }

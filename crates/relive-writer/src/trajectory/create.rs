@@ -1,4 +1,4 @@
-//! Creating items.
+//! Creates items.
 
 use std::ops::Range;
 use std::sync::Arc;

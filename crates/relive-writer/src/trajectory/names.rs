@@ -34,7 +34,7 @@ impl TrajectoryWriter {
     /// the first item and when steps have more columns than before.
     ///
     /// # Errors
-    /// Same as [`agree_on_columns`](Self::agree_on_columns).
+    /// The errors of [`agree_on_columns`](Self::agree_on_columns).
     pub fn agree_on_steps(
         &mut self,
         table: &str,

@@ -60,7 +60,7 @@ pub struct TrajectoryWriterOptions {
 }
 
 impl TrajectoryWriterOptions {
-    /// Default of [`max_pending_items`](Self::max_pending_items).
+    /// The default of [`max_pending_items`](Self::max_pending_items).
     pub const DEFAULT_MAX_PENDING_ITEMS: usize = 10_000;
 
     /// The default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.

@@ -207,7 +207,7 @@ impl TrajectoryWriter {
     /// not exist yet. Stores nothing.
     ///
     /// # Errors
-    /// Same as [`append_cells`](Self::append_cells).
+    /// The errors of [`append_cells`](Self::append_cells).
     pub fn check_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check(cells)
@@ -217,7 +217,7 @@ impl TrajectoryWriter {
     /// [`check_cells`](Self::check_cells).
     ///
     /// # Errors
-    /// Same as [`append_sequence_cells`](Self::append_sequence_cells).
+    /// The errors of [`append_sequence_cells`](Self::append_sequence_cells).
     pub fn check_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check_sequence(cells).map(drop)
@@ -226,7 +226,7 @@ impl TrajectoryWriter {
     /// Like [`append`](Self::append), but with values by column number. `partial` leaves the step open.
     ///
     /// # Errors
-    /// Same as [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub fn append_cells(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
         self.check_cells(cells)?;
         self.store(cells, partial)
@@ -235,7 +235,7 @@ impl TrajectoryWriter {
     /// Like [`append_sequence`](Self::append_sequence), but with values by column number.
     ///
     /// # Errors
-    /// Same as [`append_sequence`](Self::append_sequence).
+    /// The errors of [`append_sequence`](Self::append_sequence).
     pub fn append_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
@@ -300,7 +300,7 @@ impl TrajectoryWriter {
     /// Waits until at most `items` items are unconfirmed. Cuts chunks only for items before the newest `items`.
     ///
     /// # Errors
-    /// Same as [`flush`](Self::flush).
+    /// The errors of [`flush`](Self::flush).
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.link.check()?;
         if self.link.pending_items() > items {
@@ -361,7 +361,7 @@ impl TrajectoryWriter {
     /// Like [`close`](Self::close), but with its own timeout.
     ///
     /// # Errors
-    /// Same as [`close`](Self::close).
+    /// The errors of [`close`](Self::close).
     pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         if !self.closed {
             self.flush(timeout).await?;

@@ -1,4 +1,5 @@
-//! Checkpoints in a bucket whose service fails, loses its answer, or becomes unreachable, at one request after another.
+//! Tests checkpoints in a bucket whose service fails, loses its answer, or becomes unreachable, at one request after
+//! another.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ fn assert_no_garbage(service: &Faulty) {
     assert_eq!(listing.segments.keys().copied().collect::<HashSet<_>>(), needed);
 }
 
-/// Saves, loads and prunes, with successive servers at one place.
+/// Saves, loads and prunes, with successive servers in one place.
 fn keeps_checkpoints(place: impl Fn() -> Arc<dyn Storage>) {
     let store = || Store::on(place(), SIZES).unwrap().keep(2);
     let first = snapshot(0..60);

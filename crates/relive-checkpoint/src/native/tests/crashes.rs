@@ -1,4 +1,4 @@
-//! Crashes at every operation, after which all, some or none of the non-durable data remains.
+//! Tests crashes at every operation, after which all, some or none of the non-durable data remains.
 
 use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::simulated_disk::{Crash, DiskFailure, SimulatedDisk};
@@ -17,7 +17,7 @@ fn saved_once() -> (SimulatedDisk, String) {
 fn save_and_die(disk: &SimulatedDisk, keep: usize, at: usize) -> (bool, String) {
     let store = store(disk).unwrap().keep(keep);
     let before = load(&store).unwrap().snapshot;
-    // Most of the first segments becomes garbage, so that their remaining chunks are rewritten.
+    // Most of the first segments become garbage, so that their remaining chunks are rewritten.
     let second = later(&before, |number| number % 5 == 0 || number > 15, 30..40);
     disk.set_failure(DiskFailure::DeadFrom(at));
     (save(&store, &second).is_ok(), describe(&second))

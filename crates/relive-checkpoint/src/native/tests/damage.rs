@@ -1,4 +1,4 @@
-//! Files that were modified, truncated or lost.
+//! Tests files that were modified, truncated or lost.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Disks that fail temporarily or fill up while a server is running.
+//! Tests disks that fail temporarily or fill up while a server is running.
 
 use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::ErrorKind;

@@ -1,4 +1,4 @@
-//! Files with correct checksums, and contents that no server writes.
+//! Tests files that have correct checksums but contents that no server writes.
 
 use std::path::{Path, PathBuf};
 

@@ -13,7 +13,7 @@ use crate::simulated_disk::SimulatedDisk;
 use crate::storage::LocalStorage;
 use crate::{Error, LoadOptions, Loaded};
 
-/// Small, so that a small snapshot has several segments and blocks.
+/// The limits are small, so that a small snapshot has several segments and blocks.
 pub(super) const SIZES: Sizes = Sizes { segment_bytes: 3000, block_bytes: 600, block_entries: 5 };
 
 pub(super) fn store(disk: &SimulatedDisk) -> Result<Store, Error> {
@@ -63,7 +63,7 @@ fn item(number: u64, chunks: &[Arc<Chunk>]) -> StoredItem {
     StoredItem { data: Arc::new(data), priority: 0.1 * number as f64, times_sampled: 3 }
 }
 
-/// Two tables of items; neighboring items share chunks.
+/// Returns two tables of items, in which neighboring items share chunks.
 pub(super) fn snapshot(numbers: impl Iterator<Item = u64> + Clone) -> Snapshot {
     let chunks: std::collections::BTreeMap<u64, Arc<Chunk>> = numbers
         .clone()
@@ -84,7 +84,7 @@ fn table(name: &str, items: Vec<StoredItem>) -> TableSnapshot {
     TableSnapshot { config: Arc::new(TableConfig::new(name)), counters, items, structure: None }
 }
 
-/// A later snapshot: some items are gone, some are new, and the rest are identical.
+/// Returns a later snapshot: some items are gone, some are new, and the rest are identical.
 pub(super) fn later(before: &Snapshot, stay: impl Fn(u64) -> bool, new: std::ops::Range<u64>) -> Snapshot {
     let mut after = before.clone();
     let fresh = snapshot(new);

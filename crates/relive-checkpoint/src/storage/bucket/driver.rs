@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A thread with an async runtime. Callers on any thread, including threads of other runtimes, pass it work and wait.
+/// A thread with an async runtime. Callers on any thread, including threads of other runtimes, pass work to it and
+/// wait.
 pub(super) struct Driver {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,

@@ -1,4 +1,4 @@
-//! Converts a service's answers to actionable errors.
+//! Converts a service's responses to actionable errors.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
@@ -7,7 +7,7 @@ use object_store::Error;
 
 use super::location::Location;
 
-/// The limit on the characters that are quoted from a service's message.
+/// The maximum number of characters that are quoted from a service's message.
 const MAX_WORDS: usize = 300;
 
 /// Returns the error of a request. It names neither file nor URL; the caller adds the file.
@@ -40,14 +40,14 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     io::Error::new(kind, AdvisedError { text: format!("{}{advice}", words(&error)), source: error })
 }
 
-/// Error codes with which services answer if the bucket does not exist.
+/// The error codes that services return if the bucket does not exist.
 const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
 
-/// Error codes with which services answer if the credentials are insufficient, where the error kind does not indicate
-/// that.
+/// The error codes that services return if the credentials are insufficient, in cases where the error kind does not
+/// indicate that.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
-/// Requests for the machine's own role, which are made last, and fail if the machine has no role.
+/// Requests for the role of the machine itself, which are made last, and fail if the machine has no role.
 const NO_ROLE: &[&str] =
     &["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"];
 

@@ -21,14 +21,14 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// Expires quickly, but slowly enough for busy machines.
+/// Lets locks expire quickly, but slowly enough for busy machines.
 pub(crate) const QUICK: Tuning = Tuning {
     renew_every: Duration::from_millis(50),
     expires_after: Duration::from_millis(1500),
     part_bytes: PART_BYTES,
 };
 
-/// So slow that nothing expires in a test, with parts so small that even small files have several.
+/// So slow that nothing expires during a test, and with parts so small that even small files have several.
 pub(crate) const SLOW: Tuning = Tuning {
     renew_every: Duration::from_secs(1000),
     expires_after: Duration::from_secs(10_000),
@@ -113,7 +113,7 @@ impl Faulty {
         (arrival, release)
     }
 
-    /// All such requests for the named object fail from now on.
+    /// Makes all such requests for the named object fail from now on.
     pub(crate) fn fail(&self, step: Step, path: &str, fault: Fault) {
         self.plan.faults.lock().push((step, path.into(), fault));
     }
@@ -136,7 +136,7 @@ impl Faulty {
         self.plan.open.load(Ordering::SeqCst)
     }
 
-    /// From now on, uploads of parts need a permit.
+    /// Makes uploads of parts wait for a permit from now on.
     pub(crate) fn close_gate(&self) -> Arc<Semaphore> {
         Arc::clone(self.plan.gate.lock().insert(Arc::new(Semaphore::new(0))))
     }
@@ -149,7 +149,7 @@ impl Faulty {
         self.plan.most_parts_under_way.load(Ordering::SeqCst)
     }
 
-    /// Acts as another client without failures.
+    /// Does work as another client, without failures.
     pub(crate) fn directly<T>(&self, work: impl AsyncFnOnce(&InMemory) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(work(&self.objects))

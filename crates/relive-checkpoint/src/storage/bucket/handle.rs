@@ -42,7 +42,7 @@ impl Bucket {
         lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
     }
 
-    /// Makes one request to the service.
+    /// Sends one request to the service.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         request: impl Future<Output = object_store::Result<T>> + Send + 'static,
@@ -50,7 +50,8 @@ impl Bucket {
         self.driver.wait(request)?.map_err(|error| self.explain(error))
     }
 
-    /// Makes a modifying request. If this process has taken the lock, it makes the request only while it owns the lock.
+    /// Sends a modifying request. If this process has taken the lock, the request is made only while the process owns
+    /// it.
     pub(super) fn change<T: Send + 'static>(
         &self,
         request: impl Future<Output = object_store::Result<T>> + Send + 'static,

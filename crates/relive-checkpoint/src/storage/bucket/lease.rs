@@ -5,7 +5,7 @@
 //! time, its owner is alive; otherwise, the lock has expired and may be taken. Clocks of different machines are never
 //! compared.
 //!
-//! An owner that could not renew the lock in time must not act as its owner ([`Lease::confirm`]), and notices when
+//! An owner that could not renew the lock in time must not act as its owner ([`Lease::confirm`]), and detects when
 //! another process has taken the lock.
 
 use std::io;
@@ -25,7 +25,7 @@ use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, MAX_NOTE_BYTES};
 use super::note::{Note, own_process};
 use super::tuning::Tuning;
 
-/// The reason why the lock was not obtained.
+/// Why the lock was not obtained.
 pub(super) enum Refusal {
     /// The named owner holds it.
     Held(String),
@@ -53,9 +53,9 @@ pub(super) struct Lease {
 }
 
 enum Ownership {
-    /// No other process can have taken the lock before then.
+    /// No other process can have taken the lock before this time.
     OursUntil(Instant),
-    /// The lock is lost permanently.
+    /// The lock has been lost permanently.
     Lost { to: String },
 }
 
@@ -65,7 +65,7 @@ struct WrittenLock {
 }
 
 impl Lease {
-    /// Takes the lock. This takes at most as long as a lock takes to expire.
+    /// Takes the lock. This takes no longer than a lock takes to expire.
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,
@@ -169,8 +169,8 @@ impl Lease {
         }
     }
 
-    /// Returns the current contents of the object if this process owns the lock; otherwise the lock's owner. `None` if
-    /// it cannot be read.
+    /// Returns the current contents of the object if this process owns the lock, and otherwise the lock's owner, or
+    /// `None` if the object cannot be read.
     async fn read_own(&self) -> Option<Result<WrittenLock, String>> {
         match timeout(self.tuning.renew_every, self.object.read()).await {
             Ok(Ok(Some(LockContent { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
@@ -295,7 +295,7 @@ impl Object {
     }
 }
 
-/// Returns the time since a Unix time; zero for a future time.
+/// Returns the time that has passed since a Unix time, or zero for a future time.
 fn age(seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::now().duration_since(then).unwrap_or_default()

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with this size, a file can have 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
-/// The limit on the parts of an upload: S3's limit.
+/// The maximum number of parts of an upload, which is S3's limit.
 pub(super) const MAX_PARTS: usize = 10_000;
 
 /// The number of parts of an upload, or ranges of a read, in flight for one file. Several are needed because a single
@@ -17,18 +17,18 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// The number of bytes per request of a large read.
 pub(super) const RANGE_BYTES: u64 = 8 << 20;
 
-/// The minimum bytes of a smaller read; the following ones in the file are served from memory, because even a small
-/// request takes about 30 ms. Each read that continues where the previous one ended transfers twice as many, up to
-/// [`RANGE_BYTES`], so that a file read from start to end needs few requests.
+/// The minimum size of a smaller read, in bytes; subsequent reads of the same part are served from memory, because even
+/// a small request takes about 30 ms. Each read that continues where the previous one ended transfers twice as many
+/// bytes, up to [`RANGE_BYTES`], so that a file read from start to end needs few requests.
 pub(super) const LEAST_READ_BYTES: u64 = 128 << 10;
 
-/// Timeout for one attempt at a request, including its body: 8 MiB at 1 Mbit/s take 64 s.
+/// The timeout for one attempt at a request, including its body: 8 MiB at 1 Mbit/s take 64 s.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Timeout for connecting to the service.
+/// The timeout for connecting to the service.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of retries, on 5xx, 429, and broken connections.
+/// The number of retries after 5xx, 429, and broken connections.
 pub(super) const MAX_RETRIES: usize = 8;
 
 /// The first pause before a retry; each is up to twice as long as the previous one, with jitter.
@@ -40,19 +40,19 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// No retry starts later than this after the first attempt.
 pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 
-/// How long an aborting caller waits until its parts are removed: long enough for a healthy service.
+/// How long an aborting caller waits for its parts to be removed: long enough for a healthy service.
 pub(super) const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limit on the bytes read of a lock object. Relive's lock objects have fewer than 400 bytes.
+/// The maximum number of bytes that are read from a lock object. Relive's lock objects have fewer than 400 bytes.
 pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 
 /// How often the owner of a lock rewrites it: 8,640 requests a day, which cost a few cents.
 pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// A lock that was not written for this long has lost its owner. The owner can miss three renewals; a server that was
-/// killed and restarted waits this long.
+/// If a lock has not been written for this long, it has lost its owner. The owner can miss three renewals; a server
+/// that was killed and restarted waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
 /// A lock that is older than this by both the service's clock and the local one has no owner, and is taken without
-/// waiting. Services refuse requests from machines with clocks that are off by 15 minutes.
+/// waiting. Services refuse requests from machines whose clocks are off by 15 minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// Returns the source of its credentials, for the message about refused credentials.
+    /// Returns the source of the service's credentials, for the message about refused credentials.
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::S3 => {

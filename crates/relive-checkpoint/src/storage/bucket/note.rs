@@ -8,12 +8,12 @@ const TITLE: &str = "relive lock 1";
 /// The text of a lock object, described in docs/checkpoint-format.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    /// 128 random bits of the owner. `None` if the lock is free.
+    /// 128 random bits of the owner, or `None` if the lock is free.
     pub(super) owner: Option<u128>,
     /// A description of the owner, for people.
     pub(super) who: String,
-    /// How often the owner has written the object. It makes all notes of an owner, and therefore their entity tags,
-    /// different.
+    /// How often the owner has written the object. This makes all notes of an owner different, and therefore also their
+    /// entity tags.
     pub(super) renewals: u64,
 }
 

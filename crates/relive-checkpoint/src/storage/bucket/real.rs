@@ -10,7 +10,7 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// A server that `cargo xtask test` has started and announced through the usual variables.
+/// A server that `cargo xtask test` has started and announced through the usual environment variables.
 pub(crate) struct Server {
     bucket: String,
 }
@@ -25,7 +25,7 @@ impl Server {
         bucket.map(|bucket| Self { bucket })
     }
 
-    /// Returns a place in its bucket.
+    /// Returns a place in the server's bucket.
     pub(crate) fn at(&self, place: &str, tuning: Tuning) -> BucketStorage {
         self.with(&format!("{}/{place}", self.bucket), tuning, |client| client)
     }

@@ -39,7 +39,7 @@ impl ReadAhead {
     /// Returns the range to request from the service for a read of `range`.
     fn next(&self, range: &Range<u64>, size_bytes: u64) -> Range<u64> {
         let end = self.offset + self.bytes.len() as u64;
-        // A small unwanted gap may be between the last read and this one.
+        // There may be a small unwanted gap between the last read and this one.
         let is_contiguous = self.offset <= range.start && range.start <= end + LEAST_READ_BYTES;
         let before = if is_contiguous { self.bytes.len() as u64 } else { 0 };
         let length = (before * 2).clamp(LEAST_READ_BYTES, RANGE_BYTES).max(range.end - range.start);

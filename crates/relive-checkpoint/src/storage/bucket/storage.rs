@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind};
 /// The lock object.
 const LOCK: &str = "relive.lock";
 
-/// All objects of a bucket with names that start with a prefix.
+/// All objects in a bucket whose names start with a prefix.
 pub(crate) struct BucketStorage {
     bucket: Arc<Bucket>,
 }
@@ -107,7 +107,7 @@ impl BucketStorage {
     }
 }
 
-/// The lock, until it is dropped.
+/// The lock, which is held until this value is dropped.
 struct LockGuard {
     bucket: Arc<Bucket>,
     lease: Arc<Lease>,

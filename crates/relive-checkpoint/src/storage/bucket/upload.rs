@@ -14,12 +14,12 @@ use super::handle::Bucket;
 use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
 use crate::storage::Upload;
 
-/// A file of one part is put in one request, on condition that its name is free. Larger files are sent in parts,
+/// A file of one part is sent in one request, on condition that its name is free. Larger files are sent in parts,
 /// several at a time, which stay invisible until they are combined.
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
-    /// Written bytes that are in no part yet: at most one part.
+    /// Written bytes that are not in any part yet: at most one part.
     pending: BytesMut,
     parts: Option<Parts>,
 }
@@ -46,7 +46,7 @@ impl Upload for BucketUpload {
         for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
-                // Only if more follows: a file of exactly one part is put in one request.
+                // Done only if more bytes follow, because a file of exactly one part is sent in one request.
                 if self.pending.len() == part_bytes {
                     self.send()?;
                 }
@@ -74,7 +74,8 @@ impl Upload for BucketUpload {
 async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_store::Result<()> {
     let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
     match store.put_opts(path, bytes.clone().into(), options).await {
-        // If the answer to a put was lost, the retry finds an object. If it has the same contents, this put created it.
+        // If the response to a put was lost, the retry finds an object. If the object has the same contents, this put
+        // created it.
         Err(exists @ Error::AlreadyExists { .. }) => {
             let there = store.get(path).await?;
             let same = there.meta.size == bytes.len() as u64 && there.bytes().await? == bytes;
@@ -84,10 +85,10 @@ async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_s
     }
 }
 
-/// A multipart upload that has started at the service. Dropping it removes its parts there.
+/// A multipart upload that the service has started. Dropping it removes its parts there.
 struct Parts {
     bucket: Arc<Bucket>,
-    /// `None` once it is completed. Shared with the completing work, which may be cancelled.
+    /// `None` once the upload has been completed. Shared with the completing work, which may be cancelled.
     upload: Option<Arc<Mutex<Box<dyn MultipartUpload>>>>,
     under_way: VecDeque<Pending<object_store::Result<()>>>,
     count: usize,
@@ -166,8 +167,8 @@ async fn complete_new(
     }
     match upload.complete().await {
         Ok(_) => Ok(()),
-        // If the answer was lost, a retry does not find the upload. No file existed before, so an existing one is from
-        // this upload.
+        // If the response was lost, a retry does not find the upload. No such file existed before, so an existing one
+        // is from this upload.
         Err(error) => match store.head(path).await {
             Ok(there) if there.size == size_bytes => Ok(()),
             _ => Err(error),

@@ -1,4 +1,4 @@
-//! Sends requests and receives their complete answers.
+//! Sends requests and receives complete responses.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ struct Http {
 
 #[async_trait]
 impl HttpService for Http {
-    /// Returns the complete answer: no requested answer is larger than one range of a file. So one time limit covers
-    /// the whole answer, and an interrupted answer is retried like a refused request.
+    /// Returns the complete response; no requested response is larger than one range of a file. One time limit
+    /// therefore covers the whole response, and an interrupted response is retried like a refused request.
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = async {

@@ -1,4 +1,4 @@
-//! The lock on a place.
+//! Tests the lock on a place.
 
 use std::io::IoSlice;
 use std::sync::mpsc;

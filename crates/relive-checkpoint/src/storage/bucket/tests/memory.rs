@@ -1,4 +1,4 @@
-//! Files in a store that fails on demand.
+//! Tests files in a store that fails on demand.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
