@@ -1,7 +1,7 @@
 """Learns CartPole-v1 with PyTorch: double DQN on three-step transitions.
 
-Exits with 0 once the mean return of the last episodes reaches the goal, and with 1 if it does not within the given
-steps.
+Exits with 0 once the mean return of the last episodes reaches the goal, and with 1 if it does not do so within the
+given number of steps.
 
     python cartpole_torch.py [--goal 195] [--episodes 100] [--max-steps 60000] [--seed 0]
 """

@@ -55,7 +55,7 @@ def main():
     rng = np.random.default_rng(0)
     network = Memory()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    # Old states are from old networks, so the table keeps only a few items.
+    # Older states were computed by older versions of the network, so the table keeps only a few items.
     table = relive.Table(
         "sequences", relive.selectors.Uniform(), relive.selectors.Fifo(), 200, relive.rate_limiters.MinSize(1), seed=0
     )

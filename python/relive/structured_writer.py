@@ -225,7 +225,7 @@ def _given(message: Any, field: str) -> int | None:
 def _priority_to_native(priority: Any) -> tuple[Any, ...]:
     if priority.WhichOneof("priority_fn") == "td_error":
         return ("td_error", priority.td_error.max_priority_weight, priority.td_error.flat_source_index)
-    # dm-reverb takes an empty message for priority 1.
+    # dm-reverb treats an empty message as priority 1.
     constant = priority.constant_fn.value if priority.HasField("constant_fn") else 1.0
     return ("constant", constant)
 

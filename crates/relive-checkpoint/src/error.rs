@@ -12,7 +12,7 @@ use crate::Loss;
 pub struct Error {
     kind: ErrorKind,
     text: String,
-    /// The place of damage in the file.
+    /// The location of the damage in the file.
     place: Option<Place>,
     /// The damaged file.
     file: Option<String>,

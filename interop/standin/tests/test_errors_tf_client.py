@@ -1,4 +1,4 @@
-"""Errors of `TFClient`, eagerly and within graphs."""
+"""Errors raised by `TFClient`, in eager mode and within graphs."""
 
 from __future__ import annotations
 

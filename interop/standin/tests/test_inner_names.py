@@ -14,7 +14,7 @@ from support_tables import STEP, config, queue, selectors, table
 
 
 def test_configurations_have_a_type():
-    """The name that Acme's adders use in their arguments and results."""
+    """`Config` is available under the name that Acme's adders use in their type annotations."""
     assert structured_writer.Config is patterns_pb2.StructuredWriterConfig
     assert structured_writer.ConditionProto is patterns_pb2.Condition
     assert isinstance(config(lambda step: step["a"][-1]), reverb.structured.Config)

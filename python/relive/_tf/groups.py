@@ -63,7 +63,7 @@ def _stacked(samples: Sequence[Sample]) -> Group:
 def of_timesteps(
     table: str, samples: Sequence[Sample], check: Callable[[Sequence[np.ndarray]], None]
 ) -> Iterator[Group]:
-    """Yields one group per sample, with one row per time step, each with the information of its sample."""
+    """Yields one group per sample. A group has one row per time step, and each row carries its sample's information."""
     for info, arrays in samples:
         rows = {array.shape[0] for array in arrays}
         if len(rows) != 1:

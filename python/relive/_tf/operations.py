@@ -11,7 +11,7 @@ _MAX_TEXT_BYTES = 250
 def raise_not_found(text: tf.Tensor) -> tf.Tensor:
     """Returns an operation that fails with ``NotFoundError`` and the message ``text``, unless ``text`` is empty.
 
-    Python code within a graph can only raise errors for invalid arguments and unknown errors. TensorFlow's operation
+    Python code within a graph can raise only `InvalidArgumentError` and `UnknownError`. TensorFlow's operation
     for reading a file raises this error if the file does not exist, and the error's text begins with the name of the
     file.
     """

@@ -375,8 +375,8 @@ class Store(Readable):
         _writing.answer(self._native, self._columns, requests, values)
 
     def sweep(self) -> int:
-        """Releases the trajectories that ended processes were reading, and returns the number of these processes. An
-        insertion without room also does this."""
+        """Releases the trajectories that were being read by processes that have since ended, and returns the number of
+        those processes. An insertion without room also does this."""
         return self._native.sweep()
 
     def close(self) -> None:

@@ -188,7 +188,7 @@ impl<'a> Timer<'a> {
         Self { clock, phase: clock.phase(), began: clock.elapsed() }
     }
 
-    /// A call counts as during a checkpoint if a checkpoint was in progress at its start or at its end.
+    /// A call counts as made during a checkpoint if one was in progress when the call started or ended.
     fn stop(self, [quiet, checkpoint]: &mut [Calls; 2]) {
         let took = self.clock.elapsed() - self.began;
         let phases = [self.phase, self.clock.phase()];

@@ -76,7 +76,7 @@ impl VTraceNetwork {
 }
 
 impl Body {
-    /// Computes the gradient of a loss of the outputs for rows in time-first order; a recurrent network starts from a
+    /// Computes the gradient of a loss on the outputs, for rows in time-first order; a recurrent network starts from a
     /// given state.
     pub(super) fn gradient_into<R>(
         &self,

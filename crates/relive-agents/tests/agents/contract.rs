@@ -1,4 +1,4 @@
-//! Properties of some agents, in addition to the suite for all agents.
+//! Tests of properties that only some agents have, in addition to the suite for all agents.
 
 use std::sync::Arc;
 

@@ -252,7 +252,8 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // Even if the other server writes a different format, the root would then mix the checkpoints of two servers.
+        // The lock excludes servers that write either format: otherwise, the root could mix the checkpoints of two
+        // servers.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }

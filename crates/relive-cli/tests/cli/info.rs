@@ -161,7 +161,7 @@ async fn reset_empties_one_table() {
 async fn inserts_that_remain_after_a_reset_are_reported() {
     let address = start().await;
     let client = Client::connect(&address).unwrap();
-    // Eight inserts fit into the queue, and eight more after the reset; two still wait.
+    // Eight inserts fit into the queue, and eight more after the reset; two are still waiting.
     let inserts = (0..18).map(|_| {
         let client = client.clone();
         tokio::spawn(async move { insert(&client, 1).await })

@@ -188,7 +188,7 @@ impl Client {
         self.runtime.block_on(self.inner.change_table(table, change))
     }
 
-    /// Pauses inserts, samples or both of `table`.
+    /// Pauses inserts into `table`, samples from it, or both.
     ///
     /// # Errors
     /// The errors of [`crate::Client::change_table`].

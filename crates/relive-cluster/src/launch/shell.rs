@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::job::{Job, Task, Word};
 
-/// Quotes a word for the shell, without any expansion.
+/// Quotes a word so that the shell expands nothing in it.
 pub(super) fn quoted(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {

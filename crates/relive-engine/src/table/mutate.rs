@@ -9,7 +9,7 @@ use crate::error::EngineError;
 /// The number of mutations under one lock, which is usually enough for a learner's batch.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
-/// The number of mutations that need no allocation before the lock.
+/// The number of mutations that can be prepared without an allocation before the lock is taken.
 const FEW_MUTATIONS: usize = 16;
 
 impl TableCore {

@@ -31,7 +31,7 @@ struct Handover<T> {
 
 /// The exchange between thread and puller.
 struct HandoverState<T> {
-    /// The number of requested items that are not produced yet.
+    /// The number of requested items that have not been produced yet.
     requested: usize,
     produced: VecDeque<Option<Result<Tagged<T>>>>,
     /// Wakes the puller that is waiting for an item.

@@ -99,7 +99,7 @@ impl Pool {
     }
 }
 
-/// Waits in its drop until no thread has the job.
+/// When dropped, waits until no thread is working on the job.
 struct WaitForThreads<'a>(&'a Shared);
 
 impl Drop for WaitForThreads<'_> {

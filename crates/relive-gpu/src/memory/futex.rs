@@ -23,7 +23,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
 
 /// Wakes all waiters of `word`.
 pub(crate) fn wake(word: &AtomicU32) {
-    // The call only fails for unmapped words, which a reference rules out.
+    // The call fails only if the word is unmapped, which a reference to it rules out.
     let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 

@@ -182,7 +182,7 @@ impl Server {
         format!("{IN_PROCESS}{}", self.place)
     }
 
-    /// Returns the address of metrics and the dashboard.
+    /// Returns the address at which metrics and the dashboard are served.
     #[getter]
     fn http_address(&self) -> Option<&str> {
         self.http_address.as_deref()

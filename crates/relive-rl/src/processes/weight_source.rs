@@ -45,7 +45,7 @@ struct Arrived {
     held: Option<Stamp>,
     /// When the node began to lag behind.
     behind_since: Option<Instant>,
-    /// Whether the node has failed to provide the run's weights, and this has been logged.
+    /// Whether the node's failure to provide the run's weights has been logged.
     is_lost: bool,
 }
 

@@ -8,7 +8,7 @@ const TITLE: &str = "relive lock 1";
 /// The text of a lock object, described in docs/checkpoint-format.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    /// 128 random bits of the owner, or `None` if the lock is free.
+    /// 128 random bits that identify the owner, or `None` if the lock is free.
     pub(super) owner: Option<u128>,
     /// A description of the owner, for people.
     pub(super) who: String,

@@ -38,7 +38,7 @@ pub(super) fn expect_folder(option: &str, path: &Path) -> Result {
         .map_err(|error| refused(option, path, &error))
 }
 
-/// Returns the folder of a file, if it does not exist.
+/// Returns the folder that should contain the file, if that folder does not exist.
 fn missing_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

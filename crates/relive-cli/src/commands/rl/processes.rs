@@ -94,7 +94,8 @@ impl ServerAccess {
         Client::connect_with(address, options).map_err(Failure::from)
     }
 
-    /// Returns a client for the server at an address, once it is available; errors name the option with the address.
+    /// Returns a client for the server at an address, once it is available; errors name the option that gave the
+    /// address.
     pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         wait_for_server(&Target {
             address: address.to_owned(),
