@@ -19,11 +19,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // Removes the variables that `cargo run` sets for the package xtask, which would invalidate other builds.
+    hide_package(&mut command);
+    command
+}
+
+/// Removes the variables that `cargo run` sets for the package xtask, which would invalidate other builds.
+pub(crate) fn hide_package(command: &mut Command) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_package_variable(name)) {
         command.env_remove(name);
     }
-    command
 }
 
 fn is_package_variable(name: &std::ffi::OsStr) -> bool {

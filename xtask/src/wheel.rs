@@ -47,6 +47,7 @@ fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf> {
     command.current_dir(root.join("python")).env("PYO3_PYTHON", &interpreter);
     command.args(["-m", "maturin", "build", "--profile", profile.name(), "--out"]).arg(&wheels);
     command.arg("--interpreter").arg(&interpreter);
+    process::hide_package(&mut command);
     process::run(&mut command)?;
     let built = fs::read_dir(&wheels).context(format!("maturin left nothing in {}", wheels.display()))?;
     let mut built: Vec<PathBuf> = built.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
