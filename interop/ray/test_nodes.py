@@ -76,7 +76,7 @@ class FailingOfNode(CatchOfNode):
 def test_a_placement_group_requires_nodes():
     with pytest.raises(ValueError, match="needs workers_per_node"):
         relive.ray.Workers(strategy="STRICT_SPREAD")
-    with pytest.raises(ValueError, match="workers_per_node is 0"):
+    with pytest.raises(ValueError, match="workers_per_node must be at least 1, got 0"):
         relive.ray.Workers(workers_per_node=0)
 
 
