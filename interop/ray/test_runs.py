@@ -148,7 +148,7 @@ def test_without_ray_the_program_reports_what_is_missing(relive_program):
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--on", "ray"]
     for python, reason in [("/nowhere/python", "No such file or directory"), ("/usr/bin/false", "nothing")]:
         run = subprocess.run(command, env={**os.environ, "RELIVE_PYTHON": python}, capture_output=True, text=True, timeout=60, check=False)
-        assert run.returncode == 2 and f"{python} says: {reason}" in run.stderr, run.stderr
+        assert run.returncode == 2 and f"{python} reports: {reason}" in run.stderr, run.stderr
 
 
 @pytest.mark.parametrize(
