@@ -16,7 +16,7 @@ ReferenceStep = Any
 
 
 class ReferenceNode:
-    """A placeholder for a column of a step; indexing it selects steps of the column, from the newest back.
+    """A column of a step, as patterns refer to it; indexing it selects steps of the column, from the newest back.
 
     ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
     two before the newest, ``node[-6::2]`` every second of the newest six.

@@ -125,8 +125,8 @@ async fn status(server: &TestServer) -> CheckpointStatus {
         .status;
     let described =
         client.describe(DescribeRequest {}).await.expect("it is answered").into_inner().checkpoints;
-    let actual = checkpoint_status::from_wire(actual.expect("it is told")).expect("we know all of it");
-    let described = checkpoint_status::from_wire(described.expect("here, too")).expect("we know all of it");
+    let actual = checkpoint_status::from_wire(actual.expect("the response has a status")).expect("the status is valid");
+    let described = checkpoint_status::from_wire(described.expect("the response has a status")).expect("the status is valid");
     assert_eq!((&described.last, described.queued), (&actual.last, actual.queued));
     actual
 }

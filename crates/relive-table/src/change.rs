@@ -40,7 +40,7 @@ pub struct TableChange {
 pub struct LoggedChange {
     /// The time of the change, by the server's clock.
     pub at: Timestamp,
-    /// Who requested the change: the address of a peer, or a process.
+    /// The origin of the request: the address of a peer, or a process.
     pub who: String,
     /// The name of the table.
     pub table: String,

@@ -117,6 +117,7 @@ def test_the_address_may_be_fed(client):
     dtypes = tf.nest.map_structure(lambda spec: spec.dtype, _SIGNATURE)
     shapes = tf.nest.map_structure(lambda spec: spec.shape, _SIGNATURE)
     with tf.Graph().as_default(), tf1.Session() as session:
+        # TensorFlow 1's name for a value that is fed when the graph runs.
         address = tf1.placeholder(tf.string, [])
         dataset = reverb.TrajectoryDataset(address, tf.constant("uniform"), dtypes, shapes, 5)
         iterator = dataset.make_initializable_iterator()

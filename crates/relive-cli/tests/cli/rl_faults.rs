@@ -174,8 +174,7 @@ fn a_run_resumes_when_its_killed_server_is_restarted() {
     tables.0.with_timeout(PATIENCE).checkpoint().unwrap();
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    // The driver notices the silence first, or a batch that fails.
-    driver.wait_for_line("waiting for it");
+    driver.wait_for_line("the server does not answer: waiting for it");
     worker.wait_for_line("the server does not answer: waiting for it");
     let _back = serve(port);
     driver.wait_for_line("continuing");

@@ -3,7 +3,7 @@
 //! A [`Job`] describes the programs to run, and in how many processes. A [`Launcher`] starts it. There are two kinds of
 //! launchers, which differ in the result of [`Launcher::start`]:
 //!
-//! | Launcher | [`Launched`] | Who starts, watches, stops and resizes |
+//! | Launcher | [`Launched`] | Started, watched, stopped and resized by |
 //! |---|---|---|
 //! | [`Processes`] | [`Running`](Launched::Running) | the program, with [`Members`] |
 //! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or a cluster manager, with the commands in [`Written`] |

@@ -48,18 +48,19 @@ pub(super) fn train(
         return Err(RlError::setting("checkpoints", "a folder", expected));
     }
     let wanted = remote::tables_of_run(agent.tables()?, options.actors);
+    // A call may block the learner for a long time, during which the plan reports no waits.
     watched(server, WatchTarget::Server, || {
         // Checked first, so that no tables are added for an impossible run.
         expect_run(server, agent.as_ref(), options, make)?;
-        add(server, &wanted)
-    })?;
-    let mut run = OnServer { server, agent, options, make, kept: None };
-    loop {
-        match run.attempt(on_report) {
-            Err(error) if is_loss(&error) => come_back(server, &wanted, options, &error)?,
-            ended => return ended,
+        add(server, &wanted)?;
+        let mut run = OnServer { server, agent, options, make, kept: None };
+        loop {
+            match run.attempt(on_report) {
+                Err(error) if is_loss(&error) => come_back(server, &wanted, options, &error)?,
+                ended => return ended,
+            }
         }
-    }
+    })
 }
 
 struct OnServer<'a> {
@@ -75,11 +76,10 @@ impl OnServer<'_> {
     /// Learns until the run has completed its steps or the server is lost.
     fn attempt(&mut self, on_report: OnReport<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
-        let lease = watched(server, WatchTarget::Server, || Lease::take(server, TIMES, &options.stop))?;
+        let lease = Lease::take(server, TIMES, &options.stop)?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
-        // A call may block the learner for a long time, during which the plan reports no waits.
-        match watched(server, WatchTarget::Server, || advance(&mut session, options, on_report)) {
+        match advance(&mut session, options, on_report) {
             Ok(()) => session.end(),
             Err(error) => {
                 self.kept = Some(session.state());

@@ -1,4 +1,4 @@
-//! The state of an insert stream on any transport: chunks that are held for later items, and items that are being
+//! The state of an insert stream on any transport: chunks that are kept for later items, and items that are being
 //! inserted.
 
 use std::collections::HashMap;
@@ -152,7 +152,7 @@ impl Inserter {
     }
 }
 
-/// A request without items must have chunks; these are held for later items.
+/// A request without items must have chunks, which are kept for later items.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
         return Err(Status::invalid_argument("an insert request must have chunks or items"));
