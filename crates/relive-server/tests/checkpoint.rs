@@ -125,8 +125,10 @@ async fn status(server: &TestServer) -> CheckpointStatus {
         .status;
     let described =
         client.describe(DescribeRequest {}).await.expect("it is answered").into_inner().checkpoints;
-    let actual = checkpoint_status::from_wire(actual.expect("the response has a status")).expect("the status is valid");
-    let described = checkpoint_status::from_wire(described.expect("the response has a status")).expect("the status is valid");
+    let actual = checkpoint_status::from_wire(actual.expect("the response has a status"))
+        .expect("the status is valid");
+    let described = checkpoint_status::from_wire(described.expect("the response has a status"))
+        .expect("the status is valid");
     assert_eq!((&described.last, described.queued), (&actual.last, actual.queued));
     actual
 }
