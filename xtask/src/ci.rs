@@ -5,13 +5,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::phases::Phases;
-use crate::{dependencies, fuzz, interop, process, test};
+use crate::{dependencies, fuzz, interop, process, python, test};
 
 /// Runs every phase, those that fail fastest first, and prints how long each took.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
     phases.run("dependencies", || dependencies::run(root))?;
+    python::prepare_in_background(root, &[&python::PACKAGE_TESTS, &python::INTEROP, &python::RAY]);
     test::run_in(root, &mut phases)?;
     phases.run("clippy", || {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])

@@ -52,7 +52,12 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     // Passed as one argument, because pytest treats arguments without dashes as folders before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
-    process::run(command.args(arguments))
+    process::run(in_parallel(&mut command).args(arguments))
+}
+
+/// Makes pytest run as many tests at the same time as this machine can.
+fn in_parallel(pytest: &mut Command) -> &mut Command {
+    pytest.arg("--numprocesses").arg(process::processors().to_string())
 }
 
 /// Runs the suites among `chosen`, or both, that run against Ray.
@@ -94,7 +99,8 @@ fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     for (kind, path) in [("dm", None), ("relive", Some(standin))] {
         let mut command = Command::new(python);
         command.current_dir(root.join("interop/standin")).args(["-m", "pytest"]);
-        command.arg(format!("--reverb={kind}")).args(arguments).env_remove("PYTHONPATH");
+        command.arg(format!("--reverb={kind}")).env_remove("PYTHONPATH");
+        in_parallel(&mut command).args(arguments);
         if let Some(path) = path {
             command.env("PYTHONPATH", path);
         }

@@ -1,6 +1,8 @@
 //! Runs other programs.
 
+use std::num::NonZero;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -47,6 +49,11 @@ fn describe(command: &Command) -> String {
 
 fn quoted(text: &str) -> String {
     if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.to_owned() }
+}
+
+/// Returns the number of threads that run at the same time on this machine.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Returns the triple of this machine.

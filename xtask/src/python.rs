@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
@@ -51,9 +52,20 @@ pub(crate) const NVRTC: Environment = Environment {
 pub(crate) const S3: Environment =
     Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };
 
+/// Prepares environments on a thread, while the caller compiles. `Environment::python` waits for one that it needs, and
+/// repeats and reports a failed preparation.
+pub(crate) fn prepare_in_background(root: &Path, environments: &'static [&'static Environment]) {
+    let root = root.to_owned();
+    thread::spawn(move || environments.iter().try_for_each(|each| each.python(&root).map(drop)));
+}
+
+/// Held during a preparation.
+static PREPARING: Mutex<()> = Mutex::new(());
+
 impl Environment {
     /// Returns the Python of the environment, which is created or updated first if necessary.
     pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {
+        let _alone = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = root.join(self.folder);
         let python = folder.join("bin/python");
         let stamp = folder.join("requirements.stamp");

@@ -1,9 +1,7 @@
 //! `cargo xtask test`: every test that needs only this repository.
 
-use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 
 use anyhow::Result;
 
@@ -35,12 +33,8 @@ fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
     // Many tests wait for other processes.
-    command.env("RUST_TEST_THREADS", (2 * processors()).to_string());
+    command.env("RUST_TEST_THREADS", (2 * process::processors()).to_string());
     process::run(&mut command)
-}
-
-fn processors() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Tests the Python package as users install it: types, then tests with the examples, then the module `reverb` on top
@@ -50,9 +44,10 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
     wheel::install(root, &python, Profile::Dev)?;
     process::run(Command::new(&python).current_dir(root.join("python")).args(["-m", "mypy"]))?;
     // A worker runs whole files, because the tests of a file share fixtures.
-    let workers = processors().to_string();
     let mut tests = wheel::pytest(root, &python);
-    tests.args(["python/tests", "--dist", "loadfile", "--numprocesses", &workers]);
+    tests
+        .args(["python/tests", "--dist", "loadfile", "--numprocesses"])
+        .arg(process::processors().to_string());
     process::run(tests.envs(buckets.environment()))?;
     let stand_in = root.join("python/relive-as-reverb");
     process::run(wheel::pytest(root, &python).arg(stand_in.join("tests")).env("PYTHONPATH", stand_in))
@@ -62,7 +57,8 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
 /// changes every crate, this build has its own folder, so that the ordinary build is not discarded.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
-    command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom");
+    // The interleavings take the most time: they run optimized, but what optimizing across crates gains, it costs.
+    command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom").env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.args([
         "test",
         "--package",

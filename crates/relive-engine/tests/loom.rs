@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     reason = "shared by the test binaries, each of which uses a part"
 )]
+#[path = "engine/common/mod.rs"]
 mod common;
 
 use std::task::{Context, Waker};

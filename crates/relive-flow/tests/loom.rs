@@ -41,16 +41,21 @@ fn a_dropped_flow_ends_its_thread_at_any_point() {
 }
 
 #[test]
-fn shards_in_threads_lose_nothing() {
-    for resubmit in [Resubmit::Before, Resubmit::After] {
-        model(move || {
-            let shards = ParFlow::from_range(&Executor::Threads, 2, 2);
-            let mut found: Vec<u64> =
-                shards.gather_async(Async { depth: 1, resubmit }).into_iter().map(Result::unwrap).collect();
-            found.sort_unstable();
-            assert_eq!(found, [0, 1]);
-        });
-    }
+fn shards_asked_before_delivery_lose_nothing() {
+    model(|| gather_from_threads(Resubmit::Before));
+}
+
+#[test]
+fn shards_asked_after_delivery_lose_nothing() {
+    model(|| gather_from_threads(Resubmit::After));
+}
+
+fn gather_from_threads(resubmit: Resubmit) {
+    let shards = ParFlow::from_range(&Executor::Threads, 2, 2);
+    let mut found: Vec<u64> =
+        shards.gather_async(Async { depth: 1, resubmit }).into_iter().map(Result::unwrap).collect();
+    found.sort_unstable();
+    assert_eq!(found, [0, 1]);
 }
 
 #[test]

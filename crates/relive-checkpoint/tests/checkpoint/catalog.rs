@@ -1,0 +1,229 @@
+//! Tests the inspection of checkpoints in Relive's format: listing, inspecting, verifying and pruning.
+
+#![expect(clippy::unwrap_used, reason = "a test all over")]
+
+use std::fs;
+use std::path::Path;
+
+use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, list, locate, reverb};
+use relive_table::{CheckpointProgress, Snapshot, TableConfig};
+
+use crate::support::{Folder, chunk, contents, fixtures, small, snapshot, table, trajectory};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn save(store: &Store, snapshot: &Snapshot) -> String {
+    store.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location
+}
+
+/// Returns tables of this many items with one chunk each.
+fn counted(items: u16) -> Snapshot {
+    let items = (0..items).map(|number| trajectory(&[chunk(number.into(), number.into(), 3)]));
+    snapshot(vec![table(TableConfig::new("counted"), items)])
+}
+
+#[test]
+fn ls_shows_each_checkpoint_and_damage() {
+    let root = Folder::new();
+    let store = Store::open(text(&root)).unwrap();
+    let [first, second] = [save(&store, &counted(3)), save(&store, &counted(5))];
+    fs::write(&first, "damaged").unwrap();
+    // No lock is taken.
+    let listed = Catalog::open(text(&root)).unwrap().checkpoints().unwrap();
+    let actual: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
+    assert_eq!(actual, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
+    let error = listed[0].summary.as_ref().unwrap_err();
+    assert_eq!(error.to_string(), format!("{first}, at byte 0: it is truncated: it has 7 bytes"));
+    let summary = listed[1].summary.as_ref().unwrap();
+    assert_eq!((summary.items, summary.chunks, summary.segments, summary.tables.len()), (5, Some(5), 1, 1));
+    assert_eq!(summary.tables[0].items, 5);
+    let chunk_bytes = summary.chunk_bytes.unwrap();
+    assert!(summary.total_bytes > chunk_bytes && chunk_bytes > 5 * 12);
+    assert!(summary.created_at.as_nanos() > 1_700_000_000_000_000_000);
+}
+
+#[test]
+fn inspect_shows_the_contents_with_a_few_items() {
+    let root = Folder::new();
+    let store = Store::open(text(&root)).unwrap();
+    let saved = small();
+    let location = save(&store, &saved);
+    save(&store, &counted(100));
+    let shown = Catalog::open(&location).unwrap().inspect(10).unwrap();
+    assert_eq!((shown.location.as_str(), shown.tables.len()), (location.as_str(), 2));
+    let [a, b] = shown.tables.as_slice() else { panic!("two tables") };
+    assert_eq!((a.summary.config.name.as_str(), a.summary.items, a.chunks, a.sample.len()), ("a", 2, 2, 2));
+    assert_eq!((b.summary.counters, b.chunks), (saved.tables[1].counters, 1));
+    assert!(b.chunk_bytes < a.chunk_bytes);
+    assert_eq!(
+        a.sample[0].data.trajectory.decode().unwrap(),
+        saved.tables[0].items[0].data.trajectory.decode().unwrap()
+    );
+    let newest = Catalog::open(text(&root)).unwrap();
+    let keys = |sample: usize| -> Vec<u64> {
+        newest.inspect(sample).unwrap().tables[0].sample.iter().map(|item| item.data.key).collect()
+    };
+    assert_eq!(keys(0), [0; 0]);
+    assert_eq!(keys(5), [10, 11, 12, 108, 109], "the first ones and the last ones");
+    assert_eq!(keys(1000).len(), 100);
+}
+
+#[test]
+fn verify_reads_every_byte_including_shared_segments() {
+    let root = Folder::new();
+    let store = Store::open(text(&root)).unwrap();
+    save(&store, &counted(50));
+    let loaded = store.load_latest(&LoadOptions::new()).unwrap().unwrap();
+    let mut fewer = loaded.snapshot;
+    fewer.tables[0].items.truncate(40);
+    let location = save(&store, &fewer);
+    let progress = CheckpointProgress::default();
+    let report = Catalog::open(&location).unwrap().verify(&progress).unwrap();
+    assert!(report.is_whole());
+    assert_eq!((report.items, report.chunks, report.files), (40, 40, 2));
+    let segment = fs::read_dir(root.join("segments")).unwrap().next().unwrap().unwrap().path();
+    let sizes = [Path::new(&location), &segment].map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!(report.bytes, sizes.iter().sum::<u64>());
+    let counts = progress.counts();
+    assert_eq!((counts.bytes_done, counts.items_done), (counts.bytes_total, 40));
+    // The last chunk belongs to the first checkpoint alone.
+    let mut bytes = fs::read(&segment).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let report = Catalog::open(&location).unwrap().verify(&progress).unwrap();
+    let [loss] = report.losses.as_slice() else { panic!("{:?}", report.losses) };
+    assert_eq!((loss.file.as_str(), loss.items, &loss.table), (text(&segment), 0, &None));
+    assert!(loss.reason.ends_with("wrong checksum (in a part that this checkpoint does not use)"), "{loss}");
+    let first = Catalog::open(text(&root.join("checkpoint-0000000001.relive"))).unwrap();
+    let report = first.verify(&progress).unwrap();
+    let [loss] = report.losses.as_slice() else { panic!("{:?}", report.losses) };
+    assert_eq!((loss.items, loss.table.as_deref()), (1, Some("counted")));
+    assert!(first.load(&LoadOptions::new()).is_err());
+    let salvaged = first.load(&LoadOptions::new().salvage(true)).unwrap().unwrap();
+    assert_eq!(
+        (salvaged.snapshot.tables[0].items.len(), salvaged.losses.as_slice()),
+        (49, [loss.clone()].as_slice())
+    );
+    assert_eq!(salvaged.snapshot.tables[0].counters.deletes, fewer_deletes() + 1);
+}
+
+fn fewer_deletes() -> i64 {
+    counted(1).tables[0].counters.deletes
+}
+
+#[test]
+fn old_checkpoints_are_pruned_and_shared_segments_stay() {
+    let root = Folder::new();
+    let store = Store::open(text(&root)).unwrap().keep(9);
+    for items in [30, 20, 10] {
+        save(&store, &counted(items));
+    }
+    let catalog = Catalog::open(text(&root)).unwrap();
+    assert_eq!(catalog.prune(2).unwrap_err().kind(), ErrorKind::InUse, "a server writes here");
+    drop(store);
+    let pruned = catalog.prune(2).unwrap();
+    let first = root.join("checkpoint-0000000001.relive");
+    assert_eq!((pruned.checkpoints, pruned.segments), (vec![text(&first).to_owned()], 1));
+    assert!(pruned.bytes > 0);
+    assert_eq!(catalog.prune(0).unwrap().checkpoints.len(), 1, "the newest always stays");
+    assert_eq!(
+        contents(&catalog.load(&LoadOptions::new()).unwrap().unwrap().snapshot),
+        contents(&counted(10))
+    );
+    assert_eq!(catalog.prune(1).unwrap().bytes, 0);
+}
+
+#[test]
+fn locations_without_checkpoints_are_reported() {
+    let root = Folder::new();
+    let nowhere = Catalog::open(text(&root.join("nowhere"))).unwrap();
+    assert_eq!(nowhere.checkpoints().unwrap().len(), 0);
+    assert!(nowhere.load(&LoadOptions::new()).unwrap().is_none());
+    let error = nowhere.verify(&CheckpointProgress::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Location);
+    assert_eq!(error.to_string(), format!("{}: there is no checkpoint here", root.join("nowhere").display()));
+    let missing = root.join("checkpoint-0000000007.relive");
+    let error = Catalog::open(text(&missing)).unwrap().load(&LoadOptions::new()).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}, at byte 0: the file is missing", missing.display()));
+}
+
+#[test]
+fn formats_are_detected() {
+    let (root, other) = (Folder::new(), Folder::new());
+    let format = |location: &str| locate(location).unwrap().format();
+    assert_eq!(format(text(&root)), None);
+    assert!(locate(text(&root.join("nowhere"))).is_err());
+    let location = save(&Store::open(text(&root)).unwrap(), &small());
+    assert_eq!((format(text(&root)), format(&location)), (None, Some(Format::Relive)));
+    let folder = reverb::Store::new(&*other).save(&small()).unwrap();
+    assert_eq!((format(text(&other)), format(text(&folder))), (None, Some(Format::Reverb)));
+    assert_eq!(format(text(&fixtures().join("current"))), Some(Format::Reverb));
+    assert_eq!(Format::Reverb.to_string(), "reverb");
+}
+
+#[test]
+fn progress_ends_at_the_announced_total() {
+    let root = Folder::new();
+    let store = Store::open(text(&root)).unwrap();
+    let progress = CheckpointProgress::default();
+    store.save(counted(30), &progress).unwrap();
+    let counts = progress.counts();
+    assert_eq!((counts.items_done, counts.items_total), (30, 30));
+    assert_eq!(counts.bytes_done, counts.bytes_total);
+    let progress = std::sync::Arc::new(progress);
+    let options = LoadOptions::new().progress(progress.clone());
+    store.load_latest(&options).unwrap().unwrap();
+    assert_eq!((progress.counts().items_done, progress.counts().bytes_done), (60, 2 * counts.bytes_done));
+}
+
+#[test]
+fn a_new_checkpoint_sorts_last_whatever_the_clock_says() {
+    let root = Folder::new();
+    let save = |format, items| {
+        let root = Root::new(text(&root)).format(format).keep(9);
+        root.save(counted(items), &CheckpointProgress::default()).unwrap().location
+    };
+    let theirs = save(Format::Reverb, 1);
+    fs::rename(theirs, root.join("2100-06-01T11:00:00+00:00")).unwrap();
+    let mut made = vec![save(Format::Relive, 2), save(Format::Relive, 3), save(Format::Reverb, 4)];
+    made.extend([save(Format::Reverb, 5), save(Format::Relive, 6)]);
+    // The hour is the local one.
+    assert!(made[2].contains("/2100-06-0") && made[2].contains(":00.000000003"), "{made:?}");
+    let listed = list(text(&root)).unwrap();
+    let locations: Vec<_> = listed.iter().skip(1).map(|info| info.location.clone()).collect();
+    assert_eq!(locations, made);
+    let times: Vec<_> = listed.iter().map(|info| info.written_at).collect();
+    assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
+    let newest = Root::new(text(&root)).load_latest(&LoadOptions::new()).unwrap().unwrap();
+    assert_eq!(newest.snapshot.tables[0].items.len(), 6);
+}
+
+#[test]
+fn the_recommended_older_checkpoint_shares_no_damaged_segment() {
+    let root = Folder::new();
+    let place = Root::new(text(&root)).keep(9);
+    let save =
+        |snapshot: &Snapshot| place.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location;
+    let segments = || -> Vec<_> {
+        fs::read_dir(root.join("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let apart = save(&counted(4));
+    let other = segments();
+    let shared = counted(5);
+    let second = save(&shared);
+    let damaged = segments().into_iter().find(|path| !other.contains(path)).unwrap();
+    save(&shared);
+    assert_eq!(segments().len(), 2, "the last two checkpoints have the same chunks");
+    let mut content = fs::read(&damaged).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, content).unwrap();
+    let error = place.load_latest(&LoadOptions::new()).unwrap_err();
+    assert_eq!(error.file(), Some(text(&damaged)));
+    assert_eq!(place.older(&error), Older::Apart(apart.clone()));
+    fs::remove_file(apart).unwrap();
+    assert_eq!(place.older(&error), Older::Sharing);
+    fs::remove_file(second).unwrap();
+    assert_eq!(place.older(&error), Older::None);
+}

@@ -1,0 +1,11 @@
+//! Checkpoints on disk, of both formats.
+
+mod catalog;
+mod corpus;
+mod damage;
+mod golden;
+mod own_golden;
+mod roundtrip;
+#[allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
+mod support;
+mod tier;

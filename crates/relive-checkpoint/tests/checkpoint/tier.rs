@@ -1,0 +1,161 @@
+//! Tests checkpoints of tables that are partly in a disk tier.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::{Folder, contents, snapshot, table, trajectory};
+use relive_checkpoint::{ErrorKind, LoadOptions, Store, Tier};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
+use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
+
+const ROW_BYTES: u32 = 40_000;
+
+fn chunk(key: u64, ledger: &Arc<Ledger>) -> Arc<Chunk> {
+    let values: Vec<u32> = (0..ROW_BYTES / 4).map(|place| place ^ u32::try_from(key).unwrap()).collect();
+    let row = Tensor::from_slice(&values, [1, ROW_BYTES / 4]).unwrap();
+    let range = SequenceRange { episode_id: key / 10, start: 0, end: 0, sparse: false };
+    let parts = encode_chunk(key, range, &[row], false, Codec::Raw).unwrap();
+    Arc::new(Chunk::new(parts).unwrap().with_ledger(Arc::clone(ledger)))
+}
+
+fn chunks(ledger: &Arc<Ledger>) -> Vec<Arc<Chunk>> {
+    (0..300).map(|key| chunk(key, ledger)).collect()
+}
+
+/// Returns two tables, the second of which shares every third chunk.
+fn tables(chunks: &[Arc<Chunk>]) -> Snapshot {
+    let one = |chunk: &Arc<Chunk>| trajectory(std::slice::from_ref(chunk));
+    let some = chunks.iter().step_by(3).map(one);
+    snapshot(vec![table(TableConfig::new("a"), chunks.iter().map(one)), table(TableConfig::new("b"), some)])
+}
+
+fn save(store: &Store, chunks: &[Arc<Chunk>]) -> SavedCheckpoint {
+    store.save(tables(chunks), &CheckpointProgress::default()).unwrap()
+}
+
+fn assert_loads(root: &Path, chunks: &[Arc<Chunk>], options: &LoadOptions) -> Snapshot {
+    let loaded = Store::open(root.to_str().unwrap()).unwrap().load_latest(options).unwrap().unwrap();
+    assert_eq!(contents(&loaded.snapshot), contents(&tables(chunks)));
+    loaded.snapshot
+}
+
+fn movable() -> Arc<Ledger> {
+    Arc::new(Ledger::of_movable_chunks())
+}
+
+#[test]
+fn spill_files_are_reused_for_checkpoints() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&ledger);
+    tier.store(&chunks[..100]).unwrap();
+    tier.store(&chunks[100..200]).unwrap();
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(Arc::clone(&tier));
+    let first = save(&store, &chunks);
+    let (third, whole) = (100 * u64::from(ROW_BYTES), 300 * u64::from(ROW_BYTES));
+    assert!((third..third * 11 / 10).contains(&first.written_bytes), "{first:?}");
+    assert!((whole..whole * 11 / 10).contains(&first.total_bytes), "{first:?}");
+    // The other chunks are in a segment of the checkpoint, and are not written again after they move to the tier.
+    tier.store(&chunks[200..]).unwrap();
+    let second = save(&store, &chunks);
+    assert!(second.written_bytes < third / 10, "{second:?}");
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+    // Checkpoints remain valid without the tier and its files.
+    let expected = contents(&tables(&chunks));
+    drop((chunks, tier));
+    let loaded =
+        Store::open(root.to_str().unwrap()).unwrap().load_latest(&LoadOptions::new()).unwrap().unwrap();
+    assert_eq!(contents(&loaded.snapshot), expected);
+}
+
+#[test]
+fn files_of_fetched_chunks_are_reused_for_checkpoints() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(Arc::clone(&tier));
+    let saved = std::thread::scope(|scope| {
+        // Chunks move to and from the tier while the checkpoint is being written.
+        let mover = scope.spawn(|| {
+            for some in chunks.chunks(30).cycle().take(100) {
+                drop(tier.fetch(some).unwrap());
+                tier.store(&some[..10]).unwrap();
+            }
+        });
+        let saved = save(&store, &chunks);
+        mover.join().unwrap();
+        saved
+    });
+    assert!(saved.written_bytes < 30 * u64::from(ROW_BYTES), "{saved:?}");
+    assert!(ledger.snapshot().resident_bytes() > 0);
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
+fn a_mostly_empty_spill_file_is_not_reused() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let mut chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    chunks.truncate(30);
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
+    let saved = save(&store, &chunks);
+    assert!(saved.total_bytes < 40 * u64::from(ROW_BYTES), "{saved:?}");
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
+fn bytes_corrupted_on_disk_get_no_new_checksum() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let mut chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    chunks.truncate(30);
+    let segments = folder.join("spilled/segments");
+    let file = std::fs::read_dir(segments).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[500_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
+    let error = store.save(tables(&chunks), &CheckpointProgress::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+    assert!(store.load_latest(&LoadOptions::new()).unwrap().is_none());
+}
+
+#[test]
+fn a_checkpoint_larger_than_memory_is_loaded_into_the_tier() {
+    let folder = Folder::new();
+    let root = folder.join("checkpoints");
+    let chunks = chunks(&Arc::default());
+    save(&Store::open(root.to_str().unwrap()).unwrap(), &chunks);
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let budget = 10 * u64::from(ROW_BYTES);
+    let loaded = assert_loads(&root, &chunks, &LoadOptions::new().tier(Arc::clone(&tier), budget));
+    assert!(loaded.ledger.snapshot().resident_bytes() <= budget);
+    assert!(tier.size_bytes() > 290 * u64::from(ROW_BYTES));
+    let roomy = assert_loads(&root, &chunks, &LoadOptions::new().tier(tier, 1 << 30));
+    assert_eq!(roomy.ledger.snapshot().spilled_bytes, 0);
+}
+
+#[test]
+fn a_removed_file_is_copied_from_memory() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    std::fs::remove_dir_all(folder.join("spilled")).unwrap();
+    save(&Store::open(root.to_str().unwrap()).unwrap().tier(tier), &chunks);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}

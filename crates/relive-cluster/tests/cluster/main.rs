@@ -1,0 +1,7 @@
+//! Hosts, learners and streams between processes.
+
+mod hosts;
+mod learners;
+mod ring;
+mod simulated;
+mod streams;

@@ -1,0 +1,72 @@
+//! Checks that the CPU and the kernels collect the same bytes from a store.
+
+use crate::support;
+use proptest::prelude::*;
+use relive_gpu::cuda::{Collector as DeviceCollector, DeviceBuffer, DeviceStore};
+use relive_gpu::{Cast, CollectOptions, Collector, Column, Pad, Schema, Store, StoreOptions, Window};
+use relive_tensor::DType;
+
+const MAX_STEPS: u64 = 30;
+
+fn column(number: u64, length: u64, step_bytes: u64, dtype: DType) -> Vec<u8> {
+    let byte = |at: u64| {
+        let byte = ((at + 1) * (number + 3) * 2_654_435_761).to_le_bytes()[3];
+        // No float is infinite or NaN.
+        if dtype != DType::UInt8 && byte & 0x7c == 0x7c { byte ^ 0x40 } else { byte }
+    };
+    (0..length * step_bytes).map(byte).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn kernels_produce_the_same_batches_as_the_cpu(
+        lengths in prop::collection::vec(1..=MAX_STEPS, 1..5),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), 0..=MAX_STEPS), 1..8),
+        windows in prop::collection::vec((0_usize..4, -34_i64..34, 1_u64..40, any::<bool>(), 0_u8..3, 0_usize..5), 1..5),
+        copy_engine_from in prop_oneof![Just(u64::MAX), Just(0)],
+    ) {
+        let Some((device, _)) = support::emulated() else { return Ok(()) };
+        let columns = [
+            Column::new("image", DType::UInt8, &[5, 7]),
+            Column::new("state", DType::Float32, &[3]),
+            Column::new("action", DType::Float16, &[]),
+            Column::new("value", DType::Float64, &[2]),
+        ];
+        let schema = Schema::new(MAX_STEPS, columns.to_vec()).unwrap();
+        let options = StoreOptions { touch_threads: 0, readers: 2, writers: 0, ..StoreOptions::new(6) };
+        let store = Store::create(schema, options).unwrap();
+        let mut indices = Vec::new();
+        for (number, length) in (0..).zip(&lengths) {
+            let data: Vec<Vec<u8>> = (0..4)
+                .map(|at| column(number * 4 + at as u64, *length, columns[at].step_bytes().unwrap(), columns[at].dtype))
+                .collect();
+            let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+            indices.push(store.insert(&data, *length, 1.0).unwrap().index);
+        }
+        let casts = [None, Some(DType::Float16), Some(DType::BFloat16), Some(DType::Float32), Some(DType::Float64)];
+        let windows: Vec<Window> = windows.into_iter().map(|(at, offset, length, head, value, cast)| Window {
+            pad: if head { Pad::Head } else { Pad::Tail },
+            pad_value: f64::from(value),
+            cast: casts[cast].filter(|to| (*to, columns[at].dtype) != (DType::Float64, DType::Float64))
+                .map(|to| Cast { to, scale: 0.37 }),
+            ..Window::new(columns[at].name.clone(), offset, length)
+        }).collect();
+        let collector = Collector::new(store.reader(), &windows, CollectOptions::new(10)).unwrap();
+        let picked: Vec<usize> = picks.iter().map(|(pick, _)| pick.index(lengths.len())).collect();
+        let steps: Vec<u64> = picked.iter().zip(&picks).map(|(at, (_, step))| (*step).min(lengths[*at])).collect();
+        let pinned = store.pin(&picked.iter().map(|at| indices[*at]).collect::<Vec<u64>>()).unwrap();
+        let batch = collector.collect(&pinned, &steps).unwrap();
+
+        let on_device = DeviceStore::new(&device, store.reader()).unwrap();
+        let by_device = DeviceCollector::new(&device).unwrap().with_copy_engine_from(copy_engine_from);
+        let out = DeviceBuffer::new(&device, collector.plan().bytes).unwrap();
+        on_device.collect(&by_device, collector.plan(), &pinned, &steps, &out).unwrap();
+        for (number, plan) in collector.plan().columns.iter().enumerate() {
+            let here = batch.column(number).unwrap().bytes;
+            let there: Vec<u8> = out.read(plan.output_at, here.len()).unwrap();
+            prop_assert!(there == here, "{:?}", windows[number]);
+        }
+    }
+}

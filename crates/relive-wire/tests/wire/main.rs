@@ -1,0 +1,13 @@
+//! Messages and chunks: recorded, damaged and hostile ones.
+
+#[expect(unreachable_pub, reason = "the fuzz crate's own library")]
+#[path = "../../../../fuzz/src/lib.rs"]
+mod checks;
+mod codecs;
+#[allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
+mod common;
+mod corpus;
+mod fixtures;
+mod hostile;
+mod item_runs;
+mod samples;
