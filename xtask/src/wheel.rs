@@ -47,7 +47,7 @@ fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf> {
     command.current_dir(root.join("python")).env("PYO3_PYTHON", &interpreter);
     command.args(["-m", "maturin", "build", "--profile", profile.name(), "--out"]).arg(&wheels);
     command.arg("--interpreter").arg(&interpreter);
-    if profile == Profile::Dev {
+    if matches!(profile, Profile::Dev) {
         command.args(["--features", "as-tested"]);
     }
     process::hide_package(&mut command);
