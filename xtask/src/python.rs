@@ -19,38 +19,34 @@ pub(crate) struct Environment {
     requirements: &'static str,
     /// The environment's size on disk.
     size: &'static str,
+    /// Held while it is prepared.
+    preparing: Mutex<()>,
 }
 
 /// dm-reverb with its TensorFlow: for the interop suite and the peer benchmarks.
-pub(crate) const INTEROP: Environment =
-    Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
+pub(crate) static INTEROP: Environment = Environment::new(".venv", "interop/requirements.txt", "2.5 GB");
 
 /// Ray, with whose iterators flows are compared.
-pub(crate) const RAY: Environment =
-    Environment { folder: ".venv-ray", requirements: "interop/flow/requirements.txt", size: "300 MB" };
+pub(crate) static RAY: Environment = Environment::new(".venv-ray", "interop/flow/requirements.txt", "300 MB");
 
 /// The build requirements of the Python package: for comparisons.
-pub(crate) const PACKAGE: Environment =
-    Environment { folder: ".venv-package", requirements: "python/requirements.txt", size: "150 MB" };
+pub(crate) static PACKAGE: Environment =
+    Environment::new(".venv-package", "python/requirements.txt", "150 MB");
 
 /// The same, with the requirements of its tests and examples, including PyTorch and JAX.
-pub(crate) const PACKAGE_TESTS: Environment =
-    Environment { folder: ".venv-tests", requirements: "python/requirements-tests.txt", size: "5 GB" };
+pub(crate) static PACKAGE_TESTS: Environment =
+    Environment::new(".venv-tests", "python/requirements-tests.txt", "5 GB");
 
 /// The other replay buffers, for the full comparison.
-pub(crate) const PEERS: Environment =
-    Environment { folder: ".venv-peers", requirements: "benches/peers/requirements.txt", size: "6.5 GB" };
+pub(crate) static PEERS: Environment =
+    Environment::new(".venv-peers", "benches/peers/requirements.txt", "6.5 GB");
 
 /// NVIDIA's kernel compiler, for `cargo xtask ptx`.
-pub(crate) const NVRTC: Environment = Environment {
-    folder: ".venv-nvrtc",
-    requirements: "crates/relive-gpu/kernels/requirements.txt",
-    size: "250 MB",
-};
+pub(crate) static NVRTC: Environment =
+    Environment::new(".venv-nvrtc", "crates/relive-gpu/kernels/requirements.txt", "250 MB");
 
 /// A local S3 server, for the tests of checkpoints in buckets.
-pub(crate) const S3: Environment =
-    Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };
+pub(crate) static S3: Environment = Environment::new(".venv-s3", "interop/s3/requirements.txt", "140 MB");
 
 /// Prepares environments on a thread, while the caller compiles. `Environment::python` waits for one that it needs, and
 /// repeats and reports a failed preparation.
@@ -59,13 +55,14 @@ pub(crate) fn prepare_in_background(root: &Path, environments: &'static [&'stati
     thread::spawn(move || environments.iter().try_for_each(|each| each.python(&root).map(drop)));
 }
 
-/// Held during a preparation.
-static PREPARING: Mutex<()> = Mutex::new(());
-
 impl Environment {
+    const fn new(folder: &'static str, requirements: &'static str, size: &'static str) -> Self {
+        Self { folder, requirements, size, preparing: Mutex::new(()) }
+    }
+
     /// Returns the Python of the environment, which is created or updated first if necessary.
     pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {
-        let _alone = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = root.join(self.folder);
         let python = folder.join("bin/python");
         let stamp = folder.join("requirements.stamp");
