@@ -12,7 +12,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
     phases.run("dependencies", || dependencies::run(root))?;
-    python::prepare_in_background(root, &[&python::PACKAGE_TESTS, &python::INTEROP, &python::RAY]);
+    python::prepare_in_background(root, [&python::PACKAGE_TESTS, &python::INTEROP, &python::RAY]);
     test::run_in(root, &mut phases)?;
     phases.run("clippy", || {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])

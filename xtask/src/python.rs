@@ -50,9 +50,9 @@ pub(crate) static S3: Environment = Environment::new(".venv-s3", "interop/s3/req
 
 /// Prepares environments on a thread, while the caller compiles. `Environment::python` waits for one that it needs, and
 /// repeats and reports a failed preparation.
-pub(crate) fn prepare_in_background(root: &Path, environments: &'static [&'static Environment]) {
+pub(crate) fn prepare_in_background(root: &Path, environments: [&'static Environment; 3]) {
     let root = root.to_owned();
-    thread::spawn(move || environments.iter().try_for_each(|each| each.python(&root).map(drop)));
+    thread::spawn(move || environments.into_iter().try_for_each(|each| each.python(&root).map(drop)));
 }
 
 impl Environment {
